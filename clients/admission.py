@@ -21,7 +21,7 @@ from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
-from flwr_kld.trust.worst_move import hold_to_move
+from flwr_kld.trust.worst_move import require_move
 
 NODE_CONFIG = "drift-guard"
 """Key of the node config."""
@@ -76,7 +76,7 @@ def account(context: Context, member: int) -> str:
     return str(member) if partition is None else f"{partition}:{member}"
 
 
-def hold_to_claim(terms: Terms, *trusts: str) -> None:
+def require_claim(terms: Terms, *trusts: str) -> None:
     """Refuse terms whose claims are not what this way of answering delivers."""
     if terms.trust not in trusts:
         raise QueryRefused(
@@ -84,7 +84,7 @@ def hold_to_claim(terms: Terms, *trusts: str) -> None:
             f"{', '.join(trusts)}"
         )
     if terms.trust != "local":  # a privatised label is one of a channel, whatever its record
-        hold_to_move(terms)
+        require_move(terms)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, ope
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import Roster
 from flwr_kld.sums.two_aggregators import Addition
-from flwr_kld.trust.worst_move import hold_to_move
+from flwr_kld.trust.worst_move import require_move
 
 logger = logging.getLogger("flwr_kld")
 
@@ -201,7 +201,7 @@ class _Aggregation:
         if key.public.hex() not in terms.aggregators:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
         limits.hold(terms.guarantee, terms.reference)
-        hold_to_move(terms)
+        require_move(terms)
         self._boxes = _boxes_of(content.get(NUMBERS))
         self._context, self._key, self._limits = context, key, limits
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from flwr.app import Context
 
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import QueryRefused, SecureSumError
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import Terms
-from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.two_aggregators import split
 
 Send = Callable[[ClientRows, int], bytes]

@@ -14,12 +14,12 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import admit, answering, hold_to_claim
+from flwr_kld.clients.admission import admit, answering, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.role import is_aggregator
-from flwr_kld.clients.shown_model import hold_to_model, keep_model, model_of
+from flwr_kld.clients.shown_model import keep_model, model_of, require_model
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
@@ -163,7 +163,7 @@ def host_drift_queries(
         return frozenset(map(int, here))
 
     def meant(terms: Terms, context: Context) -> NDArray[np.int32]:
-        hold_to_model(terms, context)
+        require_model(terms, context)
         return _agree(terms, domain(context), agreed)
 
     @app.query(DRIFT_ACTION)
@@ -173,7 +173,7 @@ def host_drift_queries(
             terms, members = asked(message.content)
             keep_model(message.content, context)
             cell_of, here = meant(terms, context), present(context)
-            hold_to_claim(terms, *channels)
+            require_claim(terms, *channels)
             pinned, channel = channels[terms.trust]
             if terms.aggregators != pinned:
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
@@ -218,7 +218,7 @@ def host_drift_queries(
 
     def agree(terms: Terms, context: Context) -> None:
         meant(terms, context)
-        hold_to_claim(terms, "trusted", "distributed")
+        require_claim(terms, "trusted", "distributed")
 
     def contribution(context: Context, member: int, terms: Terms) -> SumVector:
         cell_of, share = meant(terms, context), terms.share()

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from flwr.app import Context
 
-from flwr_kld.errors import QueryRefused
-from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.errors import QueryRefused, SecureSumError
 
 logger = logging.getLogger("flwr_kld")
 

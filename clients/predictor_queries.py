@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import admit, answering, hold_to_claim
+from flwr_kld.clients.admission import admit, answering, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.role import is_aggregator
@@ -142,7 +142,7 @@ def _read(
         raise QueryRefused("a predictor asks for one symbol, and this client's domain is a table")
     if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
-    hold_to_claim(terms, "local")
+    require_claim(terms, "local")
     if terms.guarantee.unit is not Unit.CLIENT:
         raise QueryRefused("the unit must be 'client': a privatised label protects whole clients")
     built: dict[int, Query] = {}

@@ -14,8 +14,8 @@ from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.admission import account, guard_of
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.key import node_secret
 from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.guard.receipts import node_secret
 from flwr_kld.query.selection import Selection
 
 NODE_CONFIG = "drift-salt"

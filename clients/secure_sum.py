@@ -17,7 +17,7 @@ from flwr_kld.clients.admission import account, admit, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.errors import DomainError, QueryRefused, SecureSumError
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.envelopes import (
@@ -33,7 +33,6 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.messages import (
     Advert,

@@ -26,7 +26,7 @@ def keep_model(content: RecordDict, context: Context) -> None:
         context.state[_FINGERPRINT] = ConfigRecord({MODEL: model_fingerprint(model)})
 
 
-def hold_to_model(terms: Terms, context: Context) -> None:
+def require_model(terms: Terms, context: Context) -> None:
     """Refuse terms that say another model than the one that is kept.
 
     Clients of one sum hide among each other only if all of them count the same: a server that shows

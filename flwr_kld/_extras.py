@@ -20,15 +20,7 @@ def require(module: str, *, extra: str) -> ModuleType:
 def on_request(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__``, which load each name's module late.
-
-    Parameters
-    ----------
-    package : str
-        Name of the package.
-    modules : Mapping[str, str]
-        Module of each name, below ``flwr_kld``.
-    """
+    """Return a package's ``__getattr__`` and ``__dir__``, which load each name's module late."""
 
     def get(name: str) -> Any:
         if name not in modules:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class DomainError(ValueError):
     """Raw records do not fit the domain; says what was wrong, never with which value."""
@@ -17,3 +19,121 @@ class EstimateUndefined(ValueError):
 
 class CheckFailed(RuntimeError):
     """A check ended without a number. Nothing was released; what a ledger reserved stays spent."""
+
+
+class SecureSumError(RuntimeError):
+    """Something in a secure sum is not as it must be; no value was released."""
+
+
+class Malformed(SecureSumError):
+    """The bytes are not a message of this version of the protocol."""
+
+
+class WrongSession(SecureSumError):
+    """The message, or the question behind it, belongs to another session."""
+
+
+class RosterMismatch(SecureSumError):
+    """The two sides do not mean the same clients, or a client's key changed."""
+
+
+class NotInvited(SecureSumError):
+    """The client is not in the cohort that it is asked to join."""
+
+
+class CohortTooSmall(SecureSumError):
+    """The cohort, or the survivors asked for, are fewer than the client's own minimum."""
+
+
+class ThresholdTooLow(SecureSumError):
+    """Too few clients could open what is meant to stay closed."""
+
+
+class TooFewNeighbours(SecureSumError):
+    """The graph is too thin for the coalition that the client wants to withstand."""
+
+
+class TooFewSurvivors(SecureSumError):
+    """Too many clients dropped out; the sum is given up without a value."""
+
+
+class KeyReused(SecureSumError):
+    """A one-use key appears a second time."""
+
+
+class BadSignature(SecureSumError):
+    """The signature is not the sender's over this message in this session."""
+
+
+class Tampered(SecureSumError):
+    """A sealed or shared value does not open to what its owner put in."""
+
+
+class MissingMask(SecureSumError):
+    """A neighbour is said to be in the sum whose mask the client never added."""
+
+
+class NotASurvivor(SecureSumError):
+    """The client sent its vector and is said to have dropped out."""
+
+
+class EquivocatingSurvivors(SecureSumError):
+    """Neighbours were told another list of survivors, or the request contradicts the list."""
+
+
+class BothShares(SecureSumError):
+    """The server asks for the seed and the mask key of one client: together they open its data."""
+
+
+class Replayed(SecureSumError):
+    """The message was answered before."""
+
+
+class OutOfOrder(SecureSumError):
+    """The message belongs to another phase."""
+
+
+class UnknownSender(SecureSumError):
+    """The message comes from a client that is not part of this phase."""
+
+
+class LedgerError(RuntimeError):
+    """The ledger refuses to start a check, or cannot be read or written."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The database cannot be opened, read or written; says which and why."""
+
+
+class NoBudget(LedgerError):
+    """A population has no budget, so that nothing may be spent."""
+
+    def __init__(self, population: str) -> None:
+        super().__init__(
+            f"population {population!r} has no budget: set one with "
+            f"Ledger.set_budget(Budget(…, population={population!r}))"
+        )
+
+
+def damaged(what: str) -> LedgerUnavailable:
+    """Say that a row is not what was written."""
+    return LedgerUnavailable(f"{what} in the ledger is damaged: restore it from a backup")
+
+
+class BudgetExhausted(LedgerError):
+    """A check does not fit into the budget of the people it would ask.
+
+    Parameters
+    ----------
+    message : str
+        Says what is short.
+    left : float
+        Epsilon that the most-charged of them has left, in nats.
+    frees_at : datetime or None
+        UTC; from when on the same check fits if nothing else is spent. None if it never does.
+    """
+
+    def __init__(self, message: str, *, left: float, frees_at: datetime | None) -> None:
+        super().__init__(message)
+        self.left = left
+        self.frees_at = frees_at

@@ -241,10 +241,7 @@ class Reference:
     def draw(self, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do.
 
-        Raises
-        ------
-        ValueError
-            If it is of a table, of which the law of whole rows is not known.
+        Raises `ValueError` if it is of a table, of which the law of whole rows is not known.
         """
         if isinstance(self.domain, Table):
             raise ValueError("a table's reference has no law of whole rows: draw from a column's")

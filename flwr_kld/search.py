@@ -17,20 +17,8 @@ from collections.abc import Callable
 def edge(
     holds: Callable[[float], bool], sure: float, other: float, *, within: float = 0.0
 ) -> float:
-    """Return about the last number from `sure` towards `other` for which a condition holds.
-
-    Rounded towards `sure`: what is returned was tried, or is `sure` itself, which is never tried.
-
-    Parameters
-    ----------
-    holds : callable
-        The condition, which holds at `sure` and not at `other`.
-    sure, other : float
-        Between which the search is, whichever is larger.
-    within : float
-        How far from the edge the number may be, relative to the larger one of both ends; 0 for
-        the last floating-point number.
-    """
+    """Return about the last number from `sure` towards `other` for which a condition holds."""
+    # Rounded towards `sure`: what is returned was tried, or is `sure` itself, which is never tried.
     while abs(other - sure) > within * max(abs(sure), abs(other)):
         middle = (sure + other) / 2
         if middle in (sure, other):
@@ -43,11 +31,10 @@ def edge(
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, within: float) -> float:
-    """Return an x where a continuous function is 0, or crosses it: Chandrupatla's method.
-
-    Inverse quadratic interpolation where it is safe, bisection elsewhere (T. R. Chandrupatla 1997,
-    doi:10.1016/s0965-9978(96)00051-8). Importing SciPy's takes half a second in every process.
-    """
+    """Return an x where a continuous function is 0, or crosses it: Chandrupatla's method."""
+    # Inverse quadratic interpolation where it is safe, bisection elsewhere (T. R. Chandrupatla
+    # 1997, doi:10.1016/s0965-9978(96)00051-8). Importing SciPy's takes half a second in every
+    # process.
     a, b = low, high
     at_a, at_b = function(a), function(b)
     if at_a * at_b > 0:

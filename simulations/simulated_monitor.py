@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.errors import CheckFailed
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.query.partition import Partition

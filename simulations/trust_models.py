@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.scenario import Scenario
 from flwr_kld.simulations.virtual_clients import simulated_aggregator

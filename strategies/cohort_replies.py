@@ -13,18 +13,23 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, Answer, Members
-from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal, refusals
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.exchange import (
+    NO_REPLY,
+    Exchange,
+    failure,
+    refusal,
+    refusals,
+    replies,
+)
 
 _NO_NUMBERS = "the reply carries no numbers, or not one row for each client that answered"
 
 
 class CohortReplies:
-    """The replies of one exchange; each participant counts at most once.
+    """The replies of one exchange; each participant counts at most once."""
 
-    Clients that do not reply in time, fail, refuse, or send something that is not an answer are
-    left out and counted by reason; nothing they do can stop the others.
-    """
+    # Clients that do not reply in time, fail, refuse, or send something that is not an answer are
+    # left out and counted by reason; nothing they do can stop the others.
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

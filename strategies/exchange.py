@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
+from flwr_kld.check.tracing import ASKING, WAITING, phase
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
@@ -18,6 +20,46 @@ from flwr_kld.messages.envelopes import MODEL, TERMS, Answer
 from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust import Trust
+
+_PAUSE, _LONGEST_PAUSE = 0.1, 3.0
+"""Seconds between two looks, at least and at most."""
+_SHARE = 0.05
+"""Of what was waited so far: what looking away may add to it."""
+
+
+def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator[Message]:
+    """Send messages, and yield the replies as they come."""
+    if not messages:
+        return
+    with phase(ASKING, messages=len(messages)):
+        sent = grid.push_messages(messages)
+        waiting = {message for message in sent if message}  # None: the SuperLink did not take it
+    del messages
+    began = time.monotonic()
+    while waiting:
+        with phase(WAITING, messages=len(waiting)):
+            came, late = _look(grid, waiting, began, timeout)
+        waiting.difference_update(reply.metadata.reply_to_message_id for reply in came)
+        came.reverse()
+        while came:
+            yield came.pop()  # and hold it no longer
+        if late:
+            return
+
+
+def _look(
+    grid: Grid, waiting: set[str], began: float, timeout: float
+) -> tuple[list[Message], bool]:
+    """Look until there are replies, or the time is over; that it is over is the second value."""
+    while True:
+        looked = time.monotonic()
+        late = looked - began >= timeout
+        came = list(grid.pull_messages(waiting))
+        if came or late:
+            return came, late
+        now = time.monotonic()
+        pause = max(_PAUSE, now - looked, _SHARE * (now - began))
+        time.sleep(min(pause, _LONGEST_PAUSE, max(began + timeout - now, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -86,18 +128,12 @@ def by_reason(left_out: Mapping[Participant, str]) -> dict[str, int]:
 def missing(
     chosen: Iterable[Participant], counted: Container[Participant], heard: Mapping[Participant, str]
 ) -> dict[Participant, str]:
-    """Say why each participant that was not counted was not; silence is a reason.
-
-    Whatever was heard of one that was counted in the end (a repeated message, say) is none.
-    """
+    """Say why each participant that was not counted was not; silence is a reason."""
     return {p: heard.get(p, NO_REPLY) for p in chosen if p not in counted}
 
 
 def refusals(members: Iterable[Participant], answer: Answer) -> dict[Participant, str]:
-    """Say why members of one node did not answer, in the order in which the node says it.
-
-    A node gives a reason for each of them, or one for all.
-    """
+    """Say why members of one node did not answer: a reason for each of them, or one for all."""
     reasons = [refusal(reason) for reason in answer.reasons]
     answered = set(answer.answered)
     unanswered = [p for p in members if p.member not in answered]

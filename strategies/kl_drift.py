@@ -34,10 +34,9 @@ from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
-from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Counting, Publisher
-from flwr_kld.strategies.round import Opening, Settled
+from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes, require_trust
 
@@ -114,11 +113,6 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     seed : int, optional
         Simulations only: makes cohorts and plans reproducible, and under `Trusted` the *noise*;
         reports then say ``private: false``. Noise of clients or an aggregator is never seeded.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, before anything is asked.
     """
 
     kind = "kld"

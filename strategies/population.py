@@ -14,19 +14,17 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, MEMBERS, Hosted
-from flwr_kld.strategies.exchange import NO_REPLY, failure
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies.exchange import NO_REPLY, failure, replies
 
 logger = logging.getLogger("flwr_kld")
 
 
 @runtime_checkable
 class Population(Protocol):
-    """Lists the clients that can be asked, in a fixed order.
+    """Lists the clients that can be asked, in a fixed order."""
 
-    One that has to leave out connected nodes says why in an attribute ``left_out``, by node, as
-    `HostedClients` does: reports count them.
-    """
+    # One that has to leave out connected nodes says why in an attribute ``left_out``, by node, as
+    # `HostedClients` does: reports count them.
 
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody connected now."""
@@ -65,10 +63,7 @@ class HostedClients:
     def present(self, grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody connected now.
 
-        Raises
-        ------
-        CheckFailed
-            If no node says which clients it hosts.
+        Raises `CheckFailed` if no node says which clients it hosts.
         """
         nodes = sorted(grid.get_node_ids())
         self.left_out = {}

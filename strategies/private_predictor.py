@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import secrets
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flwr.app import MetricRecord
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Clients, Cost, Kind
@@ -15,17 +18,30 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel.arguments import instance, text
-from flwr_kld.predictors.bayes_mixture import BayesMixture
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.messages.envelopes import (
+    ANSWER,
+    MEMBERS,
+    PHASE,
+    PREDICT_ACTION,
+    QUERY,
+    TERMS,
+    Answer,
+    Members,
+)
+from flwr_kld.messages.terms import Terms
+from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
 from flwr_kld.predictors.laws import Floats
+from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
-from flwr_kld.strategies.monitor import Monitor
+from flwr_kld.strategies.exchange import failure, refusal, replies
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.predictor_exchange import PredictorExchange
-from flwr_kld.strategies.round import Opening, Settled
+from flwr_kld.strategies.round import Monitor, Opening, Settled
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.life import Reservation
+
 
 logger = logging.getLogger("flwr_kld")
 
@@ -64,11 +80,6 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         Name of the population whose budget is charged.
     name : str
         Of this predictor in the ledger.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the ledger holds another predictor's state.
     """
 
     kind = "predictor"
@@ -113,12 +124,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     def check(self, grid: Grid) -> PredictorReport:
         """Run one round now.
 
-        Raises
-        ------
-        CheckFailed
-            If too few clients are there or report.
-        LedgerError
-            If the ledger does not let the round start. Nothing was asked.
+        Raises `CheckFailed` if too few clients are there or report; `LedgerError` if the ledger
+        does not let the round start. Nothing was asked.
         """
         report = self._run(grid, self._next_key)
         if self.ledger is not None:
@@ -220,3 +227,107 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         """Log what will be done."""
         names = ", ".join(self.predictor.hypotheses.names)
         logger.info("predictor over %s at epsilon %g a report", names, self.predictor.epsilon)
+
+
+_TYPE = f"query.{PREDICT_ACTION}"
+
+
+class PredictorExchange:
+    """One round."""
+
+    def __init__(self, predictor: BayesMixture, number: int, context: str, domain: str) -> None:
+        self._predictor, self._number, self._context = predictor, number, context
+        self._domain = domain
+        self._check = secrets.token_hex(8)
+        self.intake = Intake(predictor, number)
+        """Reports that were taken."""
+        self.left_out: Counter[str] = Counter()
+        """Clients and reports that were not, by reason."""
+
+    def run(self, grid: Grid, chosen: list[Participant], timeout: float) -> None:
+        """Ask everybody, wait, and take every sound report; nobody can stop the others."""
+        asked: dict[int, list[Participant]] = defaultdict(list)
+        for participant in chosen:
+            asked[participant.node].append(participant)
+        messages = [
+            Message(
+                self._content(members, len(chosen)),
+                node, _TYPE, ttl=timeout, group_id=str(self._number),
+            )
+            for node, members in asked.items()
+        ]  # fmt: skip
+        nodes = set(asked)
+        for reply in replies(grid, messages, timeout):
+            node = reply.metadata.src_node_id
+            members = asked.pop(node, [])
+            if not members:  # nobody that was asked, or heard before
+                self.left_out[str(Rejection.REPEATED)] += node in nodes
+                continue
+            if reply.has_error():  # its text may quote a client's data
+                self.left_out[failure(reply.error)] += len(members)
+                continue
+            try:
+                self._read(reply.content, members)
+            except InvalidReply as error:
+                self.left_out[f"invalid reply: {error}"] += len(members)
+        self.left_out += Counter({"no reply": sum(map(len, asked.values()))})
+
+    def _content(self, members: list[Participant], asked: int) -> RecordDict:
+        """One node's question, each member's query by number, and those queries."""
+        which = {
+            str(p.member): self._predictor.query_of(self._number, str(p), self._context)
+            for p in members
+        }
+        queries = {
+            f"{QUERY}.{number}": ConfigRecord(
+                {**self._predictor.query(number, self._context).to_config()}
+            )
+            for number in set(which.values())
+        }
+        return RecordDict(
+            {
+                TERMS: ConfigRecord(self._terms(asked).to_config()),
+                MEMBERS: ConfigRecord(Members([p.member for p in members]).to_config()),
+                QUERY: ConfigRecord({**which}),
+                **queries,
+            }
+        )
+
+    def _terms(self, asked: int) -> Terms:
+        names = "\n".join(self._predictor.hypotheses.names)
+        return Terms(
+            check=self._check,
+            domain=self._domain,
+            reference=hashlib.sha256(names.encode()).hexdigest(),
+            plan="predictor",
+            cells=[1],
+            wire=b"",
+            trust=LOCAL,
+            guarantee=self._predictor.guarantee,
+            asked=asked,
+        )
+
+    def _read(self, content: RecordDict, members: list[Participant]) -> None:
+        record, symbols = content.get(ANSWER), content.get(PHASE)
+        answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+        if not answer.check and answer.reasons:
+            self.left_out[refusal(answer.reasons[0])] += len(members)
+            return
+        if answer.check != self._check:
+            raise InvalidReply("the reply belongs to another round")
+        told = symbols if isinstance(symbols, ConfigRecord) else ConfigRecord()
+        refused = list(answer.reasons)
+        for participant in members:
+            sent = told.get(str(participant.member))
+            if sent is None:
+                self.left_out[refusal(refused.pop(0)) if refused else "no reply"] += 1
+            elif isinstance(sent, list) and [type(part) for part in sent] == [int, int]:
+                self._take(participant, *(int(part) for part in sent))
+            else:
+                self.left_out[str(Rejection.IMPOSSIBLE)] += 1
+
+    def _take(self, participant: Participant, query: int, symbol: int) -> None:
+        report = LocalReport(query, symbol, self._context)
+        rejected = self.intake.take(str(participant), report, self._context)
+        if rejected is not None:
+            self.left_out[str(rejected)] += 1

@@ -169,12 +169,10 @@ class Publisher:
         return self.trust.most_records or self.most_records
 
     def _most_records(self, first: Exchanged, second: Part) -> int:
-        """Return what a client counts at most in the deciding half: public, fixed beforehand.
-
-        What it counted at most in the first half, where that is known: both halves then tell of one
-        population. Clients of equal sizes count all they have. No test of a mean holds for clients
-        that may hold any number of records.
-        """
+        """Return what a client counts at most in the deciding half: public, fixed beforehand."""
+        # What it counted at most in the first half, where that is known: both halves then tell of
+        # one population. Clients of equal sizes count all they have. No test of a mean holds for
+        # clients that may hold any number of records.
         limit = self._limit or MOST_RECORDS
         if first.limit is not None:
             known = first.limit

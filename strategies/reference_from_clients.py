@@ -53,11 +53,6 @@ class ReferenceFromClients(Counting[_Asked, tuple[Reference, ReferenceReport]]):
         Who adds the noise, and how much; releases counts.
     aggregation, cohort, population, min_clients, timeout, ledger, budget
         As in `KLDrift`.
-
-    Raises
-    ------
-    ValueError
-        If the arguments contradict each other, before anything is asked.
     """
 
     entry = Kind.REFERENCE

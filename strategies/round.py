@@ -9,19 +9,22 @@ from __future__ import annotations
 import logging
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Failure, Remembered
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance, real, whole
@@ -31,7 +34,6 @@ from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.life import Reservation
-
 logger = logging.getLogger("flwr_kld")
 
 
@@ -119,10 +121,8 @@ class Round(ABC, Generic[Asked, R]):
         self._generator = np.random.default_rng(seed)
 
     def _run(self, grid: Grid, key: str | None = None) -> R:
-        """Run one round: present, require, recall, draw, reserve, ask, settle.
-
-        A round that is refused before it asks is in the ledger, too, and may run again.
-        """
+        """Run one round: present, require, recall, draw, reserve, ask, settle."""
+        # A round that is refused before it asks is in the ledger, too, and may run again.
         opening = Opening(key)
         about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
         with timed(opening.clock), phase("check", **about):
@@ -250,3 +250,78 @@ class Round(ABC, Generic[Asked, R]):
         except LedgerError:
             logger.exception("the ledger did not accept this report: %s", json_text(report))
             raise
+
+
+class Monitor(Round[Asked, R], Strategy):
+    """A strategy whose rounds ask clients by themselves, with the parameters of `Round`."""
+
+    kind: ClassVar[str]
+    """What its metrics begin with."""
+    asks: ClassVar[str]
+    """What it does in a round, for people."""
+
+    @cached_property
+    def reports(self) -> dict[int, R]:
+        """Report of each round of `start` that gave one."""
+        return {}
+
+    @abstractmethod
+    def check(self, grid: Grid) -> R:
+        """Run one round now."""
+
+    @abstractmethod
+    def metrics(self, report: R) -> MetricRecord:
+        """Return a report's metrics for Flower's Result."""
+
+    @property
+    def failed(self) -> MetricRecord:
+        """Metrics of a round that gave no report."""
+        return MetricRecord({f"{self.kind}.failed": 1})
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float | None = None,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Ask once a round."""
+        if timeout is not None:
+            self.timeout = check_timeout(timeout)
+        arrays = initial_arrays or ArrayRecord()
+        return super().start(
+            grid, arrays, num_rounds, self.timeout, train_config, evaluate_config, evaluate_fn
+        )
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask nobody: a monitor does not train."""
+        return []
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return nothing: a monitor does not train."""
+        return None, None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Run the whole round through the grid, then leave nothing for Flower to send."""
+        self.reports.pop(server_round, None)
+        try:
+            self.reports[server_round] = self.check(grid)
+        except (CheckFailed, LedgerError) as error:
+            logger.warning("%s of round %s failed: %s", self.asks, server_round, error)
+        return []
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Return the round's metrics."""
+        report = self.reports.get(server_round)
+        return self.failed if report is None else self.metrics(report)

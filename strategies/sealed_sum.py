@@ -11,8 +11,7 @@ from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.messages.envelopes import Published
-from flwr_kld.strategies.aggregator_replies import ask_aggregators, order_of
-from flwr_kld.strategies.aggregator_roles import Roles
+from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 
@@ -61,11 +60,8 @@ class SealedSum:
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
 
-        Raises
-        ------
-        CheckFailed
-            If fewer than `least` clients sealed their counts, or the aggregator does not answer,
-            or refuses.
+        Raises `CheckFailed` if fewer than `least` clients sealed their counts, or the aggregator
+        does not answer, or refuses.
         """
         node, terms = self._aggregator(exchange), exchange.terms
         cohort = CohortReplies(exchange)

@@ -16,8 +16,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
 from flwr_kld.messages.envelopes import PartMessage
 from flwr_kld.messages.terms import Terms
-from flwr_kld.strategies.aggregator_replies import ask_aggregators, order_of
-from flwr_kld.strategies.aggregator_roles import Roles
+from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 from flwr_kld.sums.two_aggregators import Parcel, split_bits, split_length
@@ -25,10 +24,7 @@ from flwr_kld.sums.two_aggregators import Parcel, split_bits, split_length
 
 @dataclass
 class SplitSum:
-    """Counts travel in two parts, each sealed for one of the aggregators of `TwoAggregators`.
-
-    Every node is asked once whether it is one of them: a node whose public key is pinned.
-    """
+    """Counts travel in two parts, each sealed for an aggregator of `TwoAggregators`."""
 
     _roles: Roles = field(default_factory=Roles, repr=False)
 

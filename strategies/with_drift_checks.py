@@ -20,7 +20,7 @@ from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.kl_drift import KLDrift
-from flwr_kld.strategies.monitor import Monitor
+from flwr_kld.strategies.round import Monitor
 
 logger = logging.getLogger("flwr_kld")
 

@@ -35,6 +35,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
+from flwr_kld.errors import SecureSumError
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.deciding import Deciding
@@ -47,11 +48,10 @@ from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.outside import OutsideLimits, outside_limits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.witness import Witness
-from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws
+from flwr_kld.integral.base import GaussianCells
 from flwr_kld.integral.draws import BoxLaw, RejectionLaw
-from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.integral.recommend import Recommendation
-from flwr_kld.integral.sampler import IntegralEvent
+from flwr_kld.integral.sampler import IntegralEvent, delta_of_draws, epsilon_of_draws
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring, to_ring
 from flwr_kld.kernel.delta import hockey_stick
@@ -60,16 +60,14 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.operate.receivers import Command, Delivery, Webhook
-from flwr_kld.papers.estimators import paper, skew_plugin
+from flwr_kld.papers.estimators import MonteCarlo, paper, skew_plugin
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
-from flwr_kld.papers.monte_carlo import MonteCarlo
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
+from flwr_kld.predictors.bayes_mixture import Intake, kl_risk_bound
 from flwr_kld.predictors.hypotheses import drift_scenarios
-from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.readouts import Leader
-from flwr_kld.predictors.risk_bound import kl_risk_bound
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
@@ -80,11 +78,9 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.series import Point
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
-from flwr_kld.sums.errors import SecureSumError
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape
 from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.sums.server import SumResult

@@ -82,10 +82,7 @@ class Handwriting:
     def of_writer(self, writer: int) -> "Handwriting":
         """Return what one writer wrote, in the order of this data set.
 
-        Raises
-        ------
-        ValueError
-            If there is no such writer.
+        Raises `ValueError` if there is no such writer.
         """
         writers, rows = self._groups
         place = int(np.searchsorted(writers, writer))
@@ -102,10 +99,7 @@ class Handwriting:
 
         With an odd number of writers the first half has one more.
 
-        Raises
-        ------
-        ValueError
-            If there are fewer than two writers.
+        Raises `ValueError` if there are fewer than two writers.
         """
         if len(self.writers) < 2:
             raise ValueError("splitting by writer needs at least two writers")

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from flwr_kld.accounting.budget import Budget
     from flwr_kld.accounting.cost import Cost
     from flwr_kld.accounting.entry import Kind
-    from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
     from flwr_kld.accounting.ledger import Ledger
     from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
+    from flwr_kld.errors import BudgetExhausted, LedgerError
 
 __all__ = [
     "Budget",
@@ -33,14 +33,14 @@ __getattr__, __dir__ = on_request(
     __name__,
     {
         "Budget": "accounting.budget",
-        "BudgetExhausted": "accounting.errors",
+        "BudgetExhausted": "errors",
         "Charge": "accounting.parts",
         "Clients": "accounting.parts",
         "Cost": "accounting.cost",
         "Everyone": "accounting.parts",
         "Kind": "accounting.entry",
         "Ledger": "accounting.ledger",
-        "LedgerError": "accounting.errors",
+        "LedgerError": "errors",
         "RecordBuckets": "accounting.parts",
     },
 )

@@ -14,7 +14,6 @@ from sqlalchemy import Connection, Row, Select, func, select
 from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
-from flwr_kld.accounting.errors import NoBudget, damaged
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
     TRAINING,
@@ -26,6 +25,7 @@ from flwr_kld.accounting.schema import (
     spends,
 )
 from flwr_kld.codec.model import Model, NotNegative, Text, Whole
+from flwr_kld.errors import NoBudget, damaged
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, moment
 from flwr_kld.kernel.promise import Adjacency
@@ -45,7 +45,7 @@ def time_seen(connection: Connection, now: float) -> int:
     return max(int(moment("now", now)), int(seen))
 
 
-def tick(connection: Connection, now: float) -> int:
+def advance_clock(connection: Connection, now: float) -> int:
     """Return the time, and keep it as the latest that was ever seen."""
     seen = time_seen(connection, now)
     connection.execute(clock.update().values(seen=seen))

@@ -29,10 +29,9 @@ _EXACT = Context(prec=400)
 
 
 def spent(value: float, digits: int) -> int:
-    """Return an amount to spend in units of 10**-digits, rounded up.
-
-    A float counts as the shortest decimal number that denotes it, as it was typed: 0.1 is a tenth.
-    """
+    """Return an amount to spend in units of 10**-digits, rounded up."""
+    # A float counts as the shortest decimal number that denotes it, as it was typed: 0.1 is a
+    # tenth.
     return _whole(Decimal(repr(float(value))), digits, ROUND_CEILING)
 
 
@@ -42,10 +41,8 @@ def limit(value: Decimal, digits: int) -> int:
 
 
 def in_steps(epsilon: int, delta: int, steps: int) -> tuple[int, int]:
-    """Return what a release costs over one or two steps between its neighbours, rounded up.
-
-    Two steps at (ε, δ) cost (2ε, (1 + e**ε) δ).
-    """
+    """Return what a release costs over one or two steps between its neighbours, rounded up."""
+    # Two steps at (ε, δ) cost (2ε, (1 + e**ε) δ).
     if steps == 1:
         return epsilon, delta
     twice, most = min(2 * epsilon, UNBOUNDED), 10**ATTO
@@ -99,11 +96,6 @@ class Budget:
         The tighter of sum and privacy loss distribution (default), which holds for a schedule that
         was fixed in advance; or sums alone, which also hold where someone looks at reports before
         choosing which kind of check comes next (``docs/proofs/composition.md``).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or a choice is not one of these.
     """
 
     epsilon: float

@@ -51,10 +51,7 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
 
 
 def _least_epsilon(parts: list[tuple[LossDistribution, int]], delta: float) -> float:
-    """Least epsilon, in nats and rounded up, of independent coordinates together at `delta`.
-
-    Infinite where nothing is guaranteed at `delta`.
-    """
+    """Least epsilon of independent coordinates together at `delta`, in nats and rounded up."""
     composition = ComposedLosses(parts, FINE)
     if composition.lost > delta:
         return math.inf

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Json
 
 from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_steps, shown, spent
-from flwr_kld.accounting.errors import damaged
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.codec.model import Model, NotNegative, Whole
+from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, keep, several, whole
 from flwr_kld.kernel.delta import worst_case
@@ -49,11 +49,6 @@ class Cost:
         Worst-case move of the released vector, where `table` is known.
     table : NoiseTable or None
         Law of the noise on each coordinate, from below. None if only epsilon and delta are known.
-
-    Raises
-    ------
-    ValueError
-        If an amount or a move is not a whole number, or a choice is not one of these.
     """
 
     mechanism: str
@@ -163,10 +158,7 @@ class Cost:
     def toward(self, budget: Budget) -> Cost:
         """Return what this release costs in a budget's own adjacency and unit.
 
-        Raises
-        ------
-        ValueError
-            If the release hides less than the budget promises.
+        Raises `ValueError` if the release hides less than the budget promises.
         """
         if budget.unit is Unit.CLIENT and self.unit is Unit.RECORD:
             raise ValueError(
@@ -189,10 +181,7 @@ class Cost:
     def either(self, other: Cost) -> Cost:
         """Return a cost that neither release exceeds, for who is in one of the two: epsilon, delta.
 
-        Raises
-        ------
-        ValueError
-            If they do not hide the same.
+        Raises `ValueError` if they do not hide the same.
         """
         if (self.adjacency, self.unit) != (other.adjacency, other.unit):
             raise ValueError("two releases to people of whom each is in one hide the same")
@@ -243,10 +232,7 @@ class Cost:
     def from_row(cls, row: Any) -> Cost:
         """Read what `to_row` wrote.
 
-        Raises
-        ------
-        LedgerUnavailable
-            If it is not what was written.
+        Raises `LedgerUnavailable` if it is not what was written.
         """
         try:
             read = _CostRow.from_file(

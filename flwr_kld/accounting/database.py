@@ -14,9 +14,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
-from flwr_kld.accounting.errors import LedgerUnavailable, damaged
 from flwr_kld.accounting.schema import SCHEMA, clock, ledger_version, metadata
 from flwr_kld.codec.durable import Schema, make_database
+from flwr_kld.errors import LedgerUnavailable, damaged
 from flwr_kld.kernel.arguments import real
 
 _LOCK = 0x666C7772_6B6C64

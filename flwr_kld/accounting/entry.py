@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.errors import BudgetExhausted, LedgerError
-from flwr_kld.errors import CheckFailed
+from flwr_kld.errors import BudgetExhausted, CheckFailed, LedgerError
 from flwr_kld.kernel.arguments import choice, keep
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -132,10 +131,7 @@ class AlreadyChecked(LedgerError):
 
 
 class CheckUnfinished(LedgerError):
-    """A key was reserved and never settled: it runs elsewhere, or was cut off.
-
-    What it reserved counts as spent. It never runs again; the next key does.
-    """
+    """A key was reserved and never settled: it counts as spent, and never runs again."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(

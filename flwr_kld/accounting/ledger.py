@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
 
 from flwr_kld.accounting import books, life
+from flwr_kld.accounting.books import read_json, to_json
 from flwr_kld.accounting.budget import Budget, Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
@@ -23,15 +26,77 @@ from flwr_kld.accounting.entry import (
     Kind,
     Remembered,
 )
-from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.life import Reservation
-from flwr_kld.accounting.parts import Charge, Everyone
-from flwr_kld.accounting.schema import checks
-from flwr_kld.accounting.states import Rotation, read_state, write_state
+from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
+from flwr_kld.accounting.schema import checks, states
 from flwr_kld.accounting.training import releases_of, training_cost
-from flwr_kld.accounting.window import Window, afford, in_terms, refuse_uncharged, spent_by
-from flwr_kld.codec.json_text import json_text
-from flwr_kld.kernel.arguments import choice, instance
+from flwr_kld.accounting.window import (
+    Window,
+    in_terms,
+    last_asked,
+    refuse_uncharged,
+    require_budget,
+    spent_by,
+)
+from flwr_kld.codec.model import json_text
+from flwr_kld.errors import LedgerError
+from flwr_kld.kernel.arguments import choice, instance, whole
+
+
+def read_state(connection: Connection, name: str) -> Remembered | None:
+    """Return a state, if there is one."""
+    row = connection.execute(select(states).where(states.c.name == name)).one_or_none()
+    return None if row is None else Remembered(name, read_json(row.value, "a state"), row.version)
+
+
+def write_state(connection: Connection, state: Remembered, now: int) -> Remembered:
+    """Write the next version of a state."""
+    found = read_state(connection, state.name)
+    version = 0 if found is None else found.version
+    if version != state.version:
+        raise LedgerError(
+            f"state {state.name!r} was read at version {state.version} and is at {version}: "
+            "somebody else has written it; read it again"
+        )
+    values = {
+        "version": version + 1,
+        "value": to_json(state.value, f"state {state.name!r}"),
+        "updated": now,
+    }
+    if found is None:
+        connection.execute(states.insert().values(name=state.name, **values))
+    else:
+        connection.execute(states.update().where(states.c.name == state.name).values(values))
+    return Remembered(state.name, state.value, version + 1)
+
+
+NEVER = 0
+"""Number of no check."""
+
+
+class Rotation:
+    """When the parts of a population were last asked; it survives restarts as the ledger does."""
+
+    def __init__(self, database: Database, population: str) -> None:
+        self._database, self._population = database, population
+
+    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of the last check that asked each client, or `NEVER`."""
+        with self._database.reading() as connection:
+            known = books.numbers_of(connection, self._population, names)
+            numbers = np.array(sorted(known.values()), dtype=np.int64)
+            last = last_asked(connection, self._population, Clients.family, numbers)
+        of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
+        return np.array([of_number[known[name]] if name in known else NEVER for name in names])
+
+    def next_buckets(self, key: str, modulus: int, size: int = 1) -> tuple[int, ...]:
+        """Return the buckets of one hash that were asked longest ago, or never, in that order."""
+        size = whole("size", size, least=1, most=modulus, unit="buckets")
+        family = RecordBuckets(key, modulus, [0]).family
+        with self._database.reading() as connection:
+            last = last_asked(connection, self._population, family, np.arange(modulus))
+        return tuple(int(i) for i in np.argsort(last, kind="stable")[:size])
+
 
 _ENDED = "its process ended before it did"
 _PAGE = 64
@@ -68,24 +133,19 @@ class Ledger:
 
         Spends stay what they are: a smaller budget may be exhausted at once.
 
-        Raises
-        ------
-        ValueError
-            If a check that still counts hides less than it promises: the one before it stays.
+        Raises `ValueError` if a check that still counts hides less than it promises: the one before
+        it stays.
         """
         instance("budget", budget, Budget, "a Budget, such as Budget(epsilon=10)")
         with self._database.writing() as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             if books.put_budget(connection, budget, seconds):
                 refuse_uncharged(connection, budget, seconds)
 
     def budget(self, population: str = "default") -> Budget:
         """Return the budget in force.
 
-        Raises
-        ------
-        LedgerError
-            If none was set.
+        Raises `LedgerError` if none was set.
         """
         with self._database.reading() as connection:
             return books.budget_of(connection, population)
@@ -143,7 +203,7 @@ class Ledger:
         if kind is Kind.TRAINING:
             raise ValueError("a training is charged by record_training")
         with self._database.writing("reserved in") as connection:
-            seen = books.tick(connection, _clock(now))  # kept even if the check is refused
+            seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
             seconds = books.time_seen(connection, seen)
             budget = books.budget_of(connection, population)
@@ -153,7 +213,7 @@ class Ledger:
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             new = [spend for _, spend in asked]
-            afford(Window(connection, budget, seconds, new), new, budget)
+            require_budget(Window(connection, budget, seconds, new), new, budget)
             return life.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(
@@ -192,7 +252,7 @@ class Ledger:
         if delivered is not None and len(delivered) != len(reservation.spends):
             raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
         with self._database.writing("settled in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             text = json_text(report)
             life.close(connection, reservation, seconds, state="settled", report=text)
             if delivered is not None:
@@ -231,7 +291,7 @@ class Ledger:
         if why.kind.asked:
             raise ValueError("clients were asked, so it was not refused: fail its reservation")
         with self._database.writing("reserved in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             before = books.entry_of(connection, population, key)
             if before is None or before.refused:
                 refused = life.opened(connection, population, kind, key, seconds, (), before)
@@ -248,7 +308,7 @@ class Ledger:
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             life.close(connection, reservation, seconds, **_failed(why))
 
     # --------------------------------------------------------------------------------- training
@@ -287,7 +347,7 @@ class Ledger:
             does not fit the budget's terms.
         """
         with self._database.writing() as connection:
-            seconds = books.tick(connection, _clock(now))
+            seconds = books.advance_clock(connection, _clock(now))
             budget = books.budget_of(connection, population)
             cost = training_cost(state, budget)
             before = books.entry_of(connection, population, key, training=True)
@@ -342,13 +402,10 @@ class Ledger:
     def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.
 
-        Raises
-        ------
-        LedgerError
-            If somebody else wrote it since it was read.
+        Raises `LedgerError` if somebody else wrote it since it was read.
         """
         with self._database.writing() as connection:
-            return write_state(connection, state, books.tick(connection, _clock(now)))
+            return write_state(connection, state, books.advance_clock(connection, _clock(now)))
 
 
 def _failed(why: Failure) -> dict[str, str]:

@@ -16,11 +16,11 @@ from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Kind
-from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import change, tally
 from flwr_kld.accounting.window import in_terms
+from flwr_kld.errors import LedgerError
 from flwr_kld.kernel.arguments import choice
 
 _FIRST_NAMESPACE = "pid:[4026531836]"
@@ -28,10 +28,7 @@ _FIRST_NAMESPACE = "pid:[4026531836]"
 
 
 def this_process() -> str:
-    """Name this process so that others on the same machine can tell whether it has ended.
-
-    Empty where nobody could tell: Linux's ``/proc`` says it.
-    """
+    """Name this process so that others can tell whether it has ended; empty if none can."""
     here = _here()
     started = _start_of(os.getpid())
     return f"{here} {os.getpid()} {started}" if here and started else ""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.errors import damaged
+from flwr_kld.errors import damaged
 from flwr_kld.kernel.arguments import keep, several, text, whole
 
 _MOST_BUCKETS = 1 << 20

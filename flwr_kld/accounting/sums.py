@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
-from flwr_kld.accounting.errors import damaged
 from flwr_kld.accounting.schema import checks, spends, sums
+from flwr_kld.errors import damaged
 
 WIDTH = 32
 """Blocks of one level in a block of the next."""
@@ -89,10 +89,8 @@ def blocks(
 def releases(
     connection: Connection, population: str, first: int, end: int | None
 ) -> Sequence[Row[Any]]:
-    """Return what was released from check `first` up to before `end`, oldest first.
-
-    Found by number alone: SQLite would take an index of the population, and read all its checks.
-    """
+    """Return what was released from check `first` up to before `end`, oldest first."""
+    # Found by number alone: SQLite would take an index of the population, and read all its checks.
     query: Select[Any] = (
         select(
             checks.c.population,

@@ -24,11 +24,9 @@ _HALVINGS = 200
 
 
 def training_cost(state: Mapping[str, Any], budget: Budget) -> Cost:
-    """Return what a training has cost every client up to this state.
-
-    Its Rényi curve is turned into one (epsilon, delta), delta being half of the budget's in the
-    budget's own adjacency. From there on it composes like any other release.
-    """
+    """Return what a training has cost every client up to this state."""
+    # Its Rényi curve is turned into one (epsilon, delta), delta being half of the budget's in the
+    # budget's own adjacency. From there on it composes like any other release.
     if not budget.atto_delta:
         raise ValueError(
             f"a training needs delta > 0, but the budget of {budget.population!r} has none"

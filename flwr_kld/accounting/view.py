@@ -14,10 +14,10 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.entry import Entry, Kind, utc
-from flwr_kld.accounting.errors import BudgetExhausted, NoBudget
 from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import budgets, checks, spends
-from flwr_kld.accounting.window import Window, afford, in_terms, spent_by
+from flwr_kld.accounting.window import Window, in_terms, require_budget, spent_by
+from flwr_kld.errors import BudgetExhausted, NoBudget
 
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""
@@ -70,11 +70,9 @@ class LedgerView:
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
 
     def short_of_room(self, population: str, *, at: float) -> str | None:
-        """Say why a check like the last would not fit at a time; None if it would, or who knows.
-
-        Known only where the last two checks asked the same people: who is asked next by a cohort
-        that rotates is not in the ledger.
-        """
+        """Say why a check like the last would not fit at a time; None if it would, or who knows."""
+        # Known only where the last two checks asked the same people: who is asked next by a cohort
+        # that rotates is not in the ledger.
         with self._database.reading() as connection:
             last = select(checks.c.number).where(
                 checks.c.population == population,
@@ -101,7 +99,7 @@ class LedgerView:
                         unpack(row.members),
                     )
                     new.append(Spend(cost, row.family, parts, np.ones(len(parts), dtype=np.int64)))
-                afford(Window(connection, budget, int(at), new), new, budget)
+                require_budget(Window(connection, budget, int(at), new), new, budget)
             except (NoBudget, BudgetExhausted) as error:
                 return str(error)
         return None

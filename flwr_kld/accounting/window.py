@@ -17,10 +17,10 @@ from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Spent, sho
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import utc
-from flwr_kld.accounting.errors import BudgetExhausted
 from flwr_kld.accounting.parts import Clients, Everyone, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import LEVELS, WIDTH, Tally, blocks, releases, tally, unpack_tally
+from flwr_kld.errors import BudgetExhausted
 from flwr_kld.kernel import Unit
 
 
@@ -116,11 +116,9 @@ class Window:
 
 
 def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
-    """Return the parts of a family outside of which nobody is touched, where that is known.
-
-    Where a check touches parts of several families, those who are in a part of one may be in any
-    part of another: nothing may be left out.
-    """
+    """Return the parts of a family outside of which nobody is touched, where that is known."""
+    # Where a check touches parts of several families, those who are in a part of one may be in any
+    # part of another: nothing may be left out.
     families = {spend.family for spend in new}
     if len(families) != 1:
         return {}
@@ -167,10 +165,8 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
 def last_asked(
     connection: Connection, population: str, family: str, members: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the number of the last check that asked each part, or 0; `members` are sorted.
-
-    Reads newest blocks first, and only those that hold a part that was not found yet.
-    """
+    """Return the number of the last check that asked each part, or 0; `members` are sorted."""
+    # Reads newest blocks first, and only those that hold a part that was not found yet.
     last = np.zeros(len(members), dtype=np.int64)
     waiting = members
     stack = _of_family(connection, population, family, LEVELS, 0, None)
@@ -216,7 +212,7 @@ def spent_by(window: Window, budget: Budget) -> Spent:
     )
 
 
-def afford(window: Window, new: Sequence[Spend], budget: Budget) -> None:
+def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     """Refuse what would charge anybody whom it asks more than the budget."""
     most, past = budget.nano_epsilon, window.spends
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
@@ -265,11 +261,9 @@ def _fits_from(
 def _crossing(
     value: Callable[[int], int], sizes: Sequence[int], before: int, after: int, most: int
 ) -> tuple[int, int, int]:
-    """Find the first index whose value is at most `most`, and the values before it and at it.
-
-    Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
-    halve what is left where a few guesses were not enough.
-    """
+    """Find the first index whose value is at most `most`, and the values before it and at it."""
+    # Each value may take a composition, and falls almost evenly over the sizes: guess by that, and
+    # halve what is left where a few guesses were not enough.
     ends = np.cumsum([0, *sizes])  # of the step before each
     low, high = -1, len(sizes) - 1
     guesses = 0

@@ -28,39 +28,16 @@ _PERCENTS = 600
 
 
 def calibrated_laplace(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Discrete Laplace noise that hides `shifts` as `guarantee` promises.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised.
-    shifts : tuple[int, ...], optional
-        Worst-case move of the vector, in counts; by default that of a record in disjoint counts.
-
-    Returns
-    -------
-    Release
-        Carrying the table, whose divergence has been computed and is within the guarantee.
-
-    Raises
-    ------
-    ValueError
-        If no table of reasonable size can serve.
-    """
+    """Discrete Laplace noise that hides `shifts` as `guarantee` promises."""
     shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
     table = _laplace_table(guarantee.epsilon, guarantee.delta, shifts)
     return Release("discrete-laplace", table, shifts, guarantee)
 
 
 def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Discrete Gaussian noise that hides `shifts` as `guarantee` promises.
-
-    The exact divergence takes the place of the paper's variance ``2 ln(1.25/δ) Δ / ε``
-    (PRIEST-KLD, Cor. 3.1), which is not scale-invariant and claims too little epsilon.
-
-    Parameters, returns and errors are those of `calibrated_laplace`; the guarantee has
-    ``delta > 0``.
-    """
+    """Discrete Gaussian noise that hides `shifts` as `guarantee` promises."""
+    # The exact divergence takes the place of the paper's variance ``2 ln(1.25/δ) Δ / ε``
+    # (PRIEST-KLD, Cor. 3.1), which is not scale-invariant and claims too little epsilon.
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta == 0:
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
@@ -72,12 +49,7 @@ def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None 
 
 
 def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance.
-
-    Gaussian noise needs ``delta > 0``, and is less where many coordinates move: from five columns
-    on at ``epsilon=1, delta=1e-6``. Parameters, returns and errors are those of
-    `calibrated_laplace`.
-    """
+    """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     moves = check_shifts(shifts or guarantee.adjacency.count_shifts)
     if delta > 0:
@@ -91,22 +63,7 @@ def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) 
 
 @lru_cache(maxsize=64)
 def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> Release:
-    """Least noise that hides every move of which no coordinate is larger than that of `corner`.
-
-    Pure discrete Laplace or discrete Gaussian, whichever has the smaller variance.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised.
-    corner : tuple[int, ...]
-        Largest move of each coordinate, in counts or steps.
-
-    Raises
-    ------
-    ValueError
-        If no table of reasonable size can serve.
-    """
+    """Least noise that hides every move of which no coordinate is larger than that of `corner`."""
     a_hair_less = replace(guarantee, delta=guarantee.delta * (1 - 1e-9))  # for far tails: `Box`
     event = least_noise(a_hair_less, shifts=corner)
     event = replace(event, moves=Box(corner), guarantee=guarantee)
@@ -117,11 +74,7 @@ def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> Release:
 
 @lru_cache(maxsize=64)
 def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
-    """Least noise that hides every move of a ball, such as that of a whole client of a table.
-
-    Pure discrete Laplace, or discrete Gaussian noise that the law's own Rényi moments certify,
-    whichever has the smaller variance. Parameters and errors are those of `box_event`.
-    """
+    """Least noise that hides every move of a ball, such as that of a whole client of a table."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta > 0:
         start = zcdp_sigma(ball, epsilon, delta)
@@ -138,27 +91,7 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
 def central_release(
     guarantee: Guarantee, law: str, clip: int | None, columns: int, *, scored: bool = False
 ) -> Release:
-    """Return the release of noise that one party adds to the whole sum of a check.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised.
-    law : {"least", "laplace", "gaussian"}
-        Law of the noise of counts; "least" takes whichever has the smaller variance. Sums of
-        scores always take that.
-    clip : int or None
-        Most records of a client, where whole clients are hidden.
-    columns : int
-        Symbols that a record has.
-    scored : bool
-        Whether the numbers are sums of scores.
-
-    Raises
-    ------
-    ValueError
-        If no noise serves.
-    """
+    """Return the release of noise that one party adds to the whole sum of a check."""
     if scored:
         return box_event(guarantee, sums_move(columns).corner)
     if clip is None:
@@ -175,20 +108,7 @@ def central_release(
 
 
 def pure_laplace(guarantee: Guarantee, norm: int) -> Release:
-    """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised; its delta stays unused.
-    norm : int
-        Largest 1-norm of a move, in steps.
-
-    Raises
-    ------
-    ValueError
-        If no table of reasonable size can serve.
-    """
+    """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0."""
     pure = replace(guarantee, delta=0.0)
     return replace(calibrated_laplace(pure, shifts=(norm,)), moves=Ball(1, norm, norm))
 
@@ -238,11 +158,9 @@ def _least_scale(
     *,
     low: float = 0.0,
 ) -> NoiseTable:
-    """Smallest scale of `law` within the guarantee, by bisection between `low` and `scale`.
-
-    On integers the divergence is not monotone in the scale once the noise is of the order of one
-    count: there, smaller scales are tried too, percent by percent.
-    """
+    """Smallest scale of `law` within the guarantee, by bisection between `low` and `scale`."""
+    # On integers the divergence is not monotone in the scale once the noise is of the order of one
+    # count: there, smaller scales are tried too, percent by percent.
 
     def enough(scale: float) -> bool:
         return _serves(law, scale, shifts, epsilon, delta)

@@ -18,24 +18,12 @@ _LONGEST_REACH = 1 << 20
 
 
 def discrete_laplace(scale: float) -> NoiseTable:
-    """Build the table of ``P(Z = k) ∝ e**(-|k| / scale)``, with geometric tails.
-
-    Ghosh, Roughgarden, Sundararajan 2009. It replaces the paper's Gaussian noise (PRIEST-KLD,
-    Cor. 3.1, whose printed variance is not scale-invariant) wherever pure epsilon is wanted.
-
-    The law's own rate is ``(1 - 2**-20) / scale``: that sliver of extra noise absorbs the rounding
-    of the weights, so the implemented law is pure ``d / scale`` for an l1 change of d.
-
-    Parameters
-    ----------
-    scale : float
-        In counts; ``d / epsilon`` for an l1 sensitivity of d counts.
-
-    Raises
-    ------
-    ValueError
-        If the scale is too small to protect anything (below 1/40) or too large for a table.
-    """
+    """Build the table of ``P(Z = k) ∝ e**(-|k| / scale)``, with geometric tails."""
+    # Ghosh, Roughgarden, Sundararajan 2009. It replaces the paper's Gaussian noise (PRIEST-KLD,
+    # Cor. 3.1, whose printed variance is not scale-invariant) wherever pure epsilon is wanted.
+    #
+    # The law's own rate is ``(1 - 2**-20) / scale``: that sliver of extra noise absorbs the
+    # rounding of the weights, so the implemented law is pure ``d / scale`` for an l1 change of d.
     if not scale >= 1 / 40:
         raise ValueError("noise scale below 1/40 of a count protects nobody: lower epsilon")
     # Where weights fall below the smallest; a table far beyond the longest is not begun.
@@ -60,21 +48,9 @@ def discrete_laplace(scale: float) -> NoiseTable:
 
 
 def discrete_gaussian(sigma: float) -> NoiseTable:
-    """Build the bounded table of ``P(Z = k) ∝ e**(-k**2 / 2 sigma**2)``.
-
-    Canonne, Kamath, Steinke 2020. The cut tail (below 2**-120) counts into delta by construction:
-    the accountant sees the bounded table that is sampled.
-
-    Parameters
-    ----------
-    sigma : float
-        In counts; the variance is within 1 % of ``sigma**2`` for sigma >= 0.7.
-
-    Raises
-    ------
-    ValueError
-        If sigma is too small to protect anything (below 1/12) or too large for a table.
-    """
+    """Build the bounded table of ``P(Z = k) ∝ e**(-k**2 / 2 sigma**2)``."""
+    # Canonne, Kamath, Steinke 2020. The cut tail (below 2**-120) counts into delta by construction:
+    # the accountant sees the bounded table that is sampled.
     if not sigma >= 1 / 12:  # from 1/14 down the table would be the constant 0
         raise ValueError("noise below 1/12 of a count protects nobody: lower epsilon")
     if sigma * math.sqrt(2 * math.log(TOTAL)) > 1.1 * _LONGEST_REACH:
@@ -104,29 +80,14 @@ _NEGLIGIBLE = 120
 
 
 def laplace_share(scale: float, clients: int) -> NoiseTable:
-    """One of `clients` shares of discrete Laplace noise, ``P(sum = k) ∝ e**(-|k| / scale)``.
-
-    The share is a difference of two negative binomials NB(1 / clients, 1 - q), q the ratio of the
-    discrete Laplace. Its law f has generating function ``((1-q)**2 / (1-qz)(1-q/z))**r``,
-    ``r = 1 / clients``, hence
-
-        q (k + 1 - r) f(k+1) = (1 + q**2) k f(k) - q (k - 1 + r) f(k-1),
-
-    which is stable when run downwards, as a recurrence for f(k) / f(k-1) (proof note, §2).
-
-    Parameters
-    ----------
-    scale : float
-        Of the sum, in counts; ``d / epsilon`` for an l1 sensitivity of d counts. As in
-        `discrete_laplace`, the rate is lowered by 2**-20 so that rounding cannot cost purity.
-    clients : int
-        >= 1.
-
-    Raises
-    ------
-    ValueError
-        If the scale is too small to protect anything (below 1/40) or too large for a table.
-    """
+    """One of `clients` shares of discrete Laplace noise, ``P(sum = k) ∝ e**(-|k| / scale)``."""
+    # The share is a difference of two negative binomials NB(1 / clients, 1 - q), q the ratio of the
+    # discrete Laplace. Its law f has generating function ``((1-q)**2 / (1-qz)(1-q/z))**r``, ``r = 1
+    # / clients``, hence
+    #
+    #     q (k + 1 - r) f(k+1) = (1 + q**2) k f(k) - q (k - 1 + r) f(k-1),
+    #
+    # which is stable when run downwards, as a recurrence for f(k) / f(k-1) (proof note, §2).
     if not scale >= 1 / 40:
         raise ValueError("noise scale below 1/40 of a count protects nobody: lower epsilon")
     if math.isinf(scale):
@@ -142,21 +103,9 @@ def laplace_share(scale: float, clients: int) -> NoiseTable:
 
 
 def skellam_share(variance: float) -> NoiseTable:
-    """Skellam noise: a difference of two Poisson variables. Variances of shares add up, exactly.
-
-    ``P(Z = k) = e**-variance I_k(variance)``; the ratios of the Bessel functions I_k obey
-    ``I_k / I_(k-1) = 1 / (2k / variance + I_(k+1) / I_k)``, run downwards.
-
-    Parameters
-    ----------
-    variance : float
-        Of this share, in squared counts: the variance of the sum over the number of clients.
-
-    Raises
-    ------
-    ValueError
-        If the variance is not positive or too large for a table.
-    """
+    """Skellam noise: a difference of two Poisson variables. Variances of shares add up, exactly."""
+    # ``P(Z = k) = e**-variance I_k(variance)``; the ratios of the Bessel functions I_k obey ``I_k /
+    # I_(k-1) = 1 / (2k / variance + I_(k+1) / I_k)``, run downwards.
     if not 1e-30 < variance < math.inf:
         raise ValueError("the variance of Skellam noise must be positive")
     with localcontext(prec=_DIGITS, rounding=ROUND_FLOOR):
@@ -173,11 +122,9 @@ def skellam_share(variance: float) -> NoiseTable:
 
 
 def gaussian_share(sigma: float) -> NoiseTable:
-    """Discrete Gaussian of parameter `sigma` in grid steps (Kairouz, Liu, Steinke 2021).
-
-    The sum of several is close to a discrete Gaussian only for sigma of about 1 and more: below,
-    the sum protects less than its variance says. The accountant does not rely on it.
-    """
+    """Discrete Gaussian of parameter `sigma` in grid steps (Kairouz, Liu, Steinke 2021)."""
+    # The sum of several is close to a discrete Gaussian only for sigma of about 1 and more: below,
+    # the sum protects less than its variance says. The accountant does not rely on it.
     return discrete_gaussian(sigma)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
@@ -15,7 +16,7 @@ from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
 from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
 from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
-from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import (
     Ball,
     Box,
@@ -47,29 +48,7 @@ def calibrate_shares(
     moves: Moves | None = None,
     columns: int = 1,
 ) -> ShareRelease:
-    """Find shares of which `n_min` deliver `guarantee`.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        With delta > 0. Discrete Laplace shares use next to nothing of it: their sum is within some
-        2**-70 of pure epsilon, but bounded tables cannot be pure.
-    n_min : int
-        Honest survivors to rely on, >= 1; 1 is central noise.
-    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
-        Discrete Laplace (default) for single records or l1 clips, the others also for l2 clips.
-    clip : Clip, optional
-        How whole clients' vectors of counts are clipped; needed if they are what is hidden.
-    moves : Moves, optional
-        Moves of a vector other than one of counts, whatever is hidden.
-    columns : int
-        In each of which a record is counted once.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no table of reasonable size can serve.
-    """
+    """Find shares of which `n_min` deliver `guarantee`."""
     epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
@@ -148,16 +127,7 @@ def delivered_epsilon(
     grid: int = 1,
     asked: float = 1.0,
 ) -> float:
-    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`.
-
-    Parameters and errors are those of `delivered_delta`; the search starts at `asked`, so that
-    what was verified there is never reported as more.
-
-    Returns
-    -------
-    float
-        In nats; infinite where the shares protect nobody.
-    """
+    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`."""
     asked, delta = check_epsilon_delta(asked, delta)
 
     def enough(epsilon: float) -> bool:
@@ -169,3 +139,39 @@ def delivered_epsilon(
         if low >= NO_PROTECTION:
             return math.inf
     return edge(enough, high, low, within=_PRECISION)
+
+
+RING_BITS = 32
+
+
+def ring_bits_needed(
+    share: NoiseTable,
+    clients: int,
+    largest: int,
+    cells: int,
+    *,
+    grid: int = 1,
+    failure: float = 2.0**-40,
+) -> int:
+    """Least b such that a sum modulo ``2**b`` is read back right in every cell."""
+    # The noise is within ±x in all cells but for probability `failure`, x from the exact law of the
+    # sum, so ``2**b >= grid largest + 2x + 1`` (the bound ``2 (t sigma + t**2)`` of Kairouz, Liu,
+    # Steinke 2021 in place of 2x holds for Gaussian tails, not for discrete Laplace).
+    law = noise_sum(share, clients)
+    allowed = int(Fraction(failure) / cells * TOTAL)
+    beyond, x = law.tail, law.reach
+    if beyond > allowed:
+        raise ValueError("failure probability is below what the noise's tables resolve")
+    while x and beyond + 2 * law.weights[law.reach + x] <= allowed:
+        beyond += 2 * law.weights[law.reach + x]
+        x -= 1
+    return (grid * largest + 2 * x).bit_length()
+
+
+def check_ring(needed: int, ring_bits: int = RING_BITS) -> None:
+    """Raise ValueError where sums could wrap; called before anything is sent."""
+    if needed > ring_bits:
+        raise ValueError(
+            f"sums need {needed} bits and the ring has {ring_bits}: "
+            "take 64 bits, fewer clients, smaller counts or a larger epsilon"
+        )

@@ -58,7 +58,7 @@ def alerts(
         trial = f"test {token_hex(4)}"  # receivers leave out a key that they know
         for over in (False, True):
             test = Notice(About.DRIFT, trial, over, "This is a test of flwr-kld's alerts")
-            for one in settings.addressees:
+            for one in settings.recipients:
                 done = one.receiver.take(test)
                 became = "delivered" if done.delivered else "NOT delivered"
                 say(f"{one.name}: {became}: {done.detail}")
@@ -75,7 +75,7 @@ def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule 
         existing_ledger(ledger),
         population,
         list(conditions(view, population, settings.rules, schedule=slots, now=now)),
-        settings.addressees,
+        settings.recipients,
         quiet=settings.quiet,
         now=now,
     )
@@ -117,10 +117,8 @@ class Listeners:
         return cls(ledger, population, slots, people, metrics_file)
 
     def tell(self, state: MonitorState) -> None:
-        """Tell everybody; failures are complaints, and never change how the check ended.
-
-        Metrics come first: alerts may take their time.
-        """
+        """Tell everybody; failures are complaints, and never change how the check ended."""
+        # Metrics come first: alerts may take their time.
         if self.metrics is not None:
             try:
                 save_metrics([state], self.metrics)

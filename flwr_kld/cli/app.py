@@ -18,7 +18,6 @@ import typer
 import typer.core
 from typer.utils import get_params_from_function
 
-from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
@@ -32,6 +31,7 @@ from flwr_kld.cli.serve import serve
 from flwr_kld.cli.show import history, report
 from flwr_kld.cli.simulate import demo, simulate
 from flwr_kld.cli.table import table
+from flwr_kld.errors import LedgerUnavailable, NoBudget
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""
@@ -44,15 +44,13 @@ _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Turn the first SIGHUP, SIGINT, SIGQUIT or SIGTERM into ``SystemExit``, with 128 + its number.
-
-    By default all but SIGINT end a process without running its ``finally`` blocks, which stop
-    the runs and child processes of a command. Later signals have no effect, for nothing may
-    interrupt those blocks; they take a minute at most. A signal that the process was started
-    to ignore, as under ``nohup``, stays ignored.
-
-    Only in the main thread, as Python's signals are.
-    """
+    """Turn the first of four signals that end a process into ``SystemExit``, 128 + its number."""
+    # By default all but SIGINT end a process without running its ``finally`` blocks, which stop the
+    # runs and child processes of a command. Later signals have no effect, for nothing may interrupt
+    # those blocks; they take a minute at most. A signal that the process was started to ignore, as
+    # under ``nohup``, stays ignored.
+    #
+    # Only in the main thread, as Python's signals are.
     ending = False
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -85,11 +83,9 @@ def _said(error: Exception) -> str:
 
 
 def _mend_help(command: click.Command) -> None:
-    """Give arguments their help back, and let paragraphs flow.
-
-    Click 8.5 with the Typer that Flower allows loses the first, and breaks the others where a
-    docstring's lines end.
-    """
+    """Give arguments their help back, and let paragraphs flow."""
+    # Click 8.5 with the Typer that Flower allows loses the first, and breaks the others where a
+    # docstring's lines end.
     for inner in getattr(command, "commands", {}).values():
         _mend_help(inner)
     if command.help is not None:

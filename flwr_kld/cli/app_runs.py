@@ -11,10 +11,10 @@ from typing import Any
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
 from flwr_kld.cli.flower_app import facts_of, require_same
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, FlowerRun, run_app
+from flwr_kld.errors import LedgerUnavailable, NoBudget
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.report import Report
 

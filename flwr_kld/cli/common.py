@@ -13,7 +13,7 @@ from rich.console import Console
 from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting import Ledger
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 
@@ -128,10 +128,8 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
 
 
 def say(words: str) -> None:
-    """Tell the operator something that is not a result; markup in it stays as it is.
-
-    A closed terminal is not an error: a check is worth more than its log.
-    """
+    """Tell the operator something that is not a result; markup in it stays as it is."""
+    # A closed terminal is not an error: a check is worth more than its log.
     with suppress(OSError):
         messages.print(words, markup=False)
 

@@ -27,7 +27,6 @@ import typer
 from pydantic import Field, Strict
 
 from flwr_kld.accounting.budget import NANO
-from flwr_kld.accounting.errors import LedgerError, NoBudget
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     AsJson,
@@ -55,6 +54,7 @@ from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
+from flwr_kld.errors import LedgerError, NoBudget
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.terms import VERSION
@@ -129,7 +129,7 @@ def admits(spec: str, found: str) -> bool:
     return True
 
 
-def the_app(app: Path) -> Iterator[Finding]:
+def check_app(app: Path) -> Iterator[Finding]:
     """Look at the app's files and run config."""
     try:
         project = read_project(app)
@@ -244,7 +244,7 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
     yield _ok("guard", f"{file}: allows these checks")
 
 
-def the_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
+def check_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
     """Look at a node's key and the roster, where secure sums need them."""
     if key is None and roster is None:
         return
@@ -312,7 +312,7 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         )
 
 
-def the_pace(
+def check_pace(
     facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
 ) -> Iterator[Finding]:
     """Hold checks in a window × epsilon against the budget."""
@@ -559,12 +559,12 @@ def doctor(
     url = ledger or facts.ledger
     each: list[Callable[[], Iterator[Finding]]] = [
         versions,
-        lambda: the_app(app),
+        lambda: check_app(app),
         lambda: the_connection(connection),
         lambda: the_reference(app, guard, facts),
-        lambda: the_keys(key, roster),
+        lambda: check_keys(key, roster),
         lambda: the_ledger(facts, url, population, app),
-        lambda: the_pace(facts, url, population, slots, clients),
+        lambda: check_pace(facts, url, population, slots, clients),
     ]
     found = [finding for look in each for finding in look()]
     stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]

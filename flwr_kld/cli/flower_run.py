@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Thread
 
 from flwr_kld.accounting.entry import CheckUnfinished
-from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.common import no_budget, say
+from flwr_kld.errors import NoBudget
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""

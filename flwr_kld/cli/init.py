@@ -17,7 +17,6 @@ import typer
 from rich.syntax import Syntax
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.errors import NoBudget
 from flwr_kld.cli.common import results, say
 from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
@@ -35,6 +34,7 @@ from flwr_kld.cli.new_app import (
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
 from flwr_kld.domain.table import Table
+from flwr_kld.errors import NoBudget
 from flwr_kld.operate.schedule import Cron, most_in_window
 
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)

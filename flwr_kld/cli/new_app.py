@@ -14,7 +14,7 @@ from typing import Any
 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.pace import FEW, Pace, Turns
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.reference import Reference
 
 _FOLDER = Path(__file__).parent / "app_templates"

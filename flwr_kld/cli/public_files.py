@@ -29,13 +29,11 @@ def read_domain(file: Path) -> Domain:
 
 
 def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
-    """Read how often each symbol occurs, shape [domain.size] or one for each listed symbol.
-
-    ``.npz``: an array ``counts``. ``.json``: a list in the order of the symbols ('other' and
-    'missing' may be left out), or for labels an object of counts by label. ``.csv``: a column
-    ``count``, and beside it either a column ``symbol`` of numbers or the columns of a record; rows
-    of the same symbol add up, and an empty field is missing.
-    """
+    """Read how often each symbol occurs, shape [domain.size] or one for each listed symbol."""
+    # ``.npz``: an array ``counts``. ``.json``: a list in the order of the symbols ('other' and
+    # 'missing' may be left out), or for labels an object of counts by label. ``.csv``: a column
+    # ``count``, and beside it either a column ``symbol`` of numbers or the columns of a record;
+    # rows of the same symbol add up, and an empty field is missing.
     if file.suffix == ".npz":
         return _sized(_arrays(file, "counts")["counts"], domain, file)
     if file.suffix == ".json":
@@ -59,12 +57,10 @@ def read_counts(file: Path, domain: Domain) -> NDArray[np.float64]:
 
 
 def read_records(file: Path, domain: Domain) -> Any:
-    """Read raw records as ``domain.encode`` takes them.
-
-    ``.npz``: the arrays of the features of `Categories`, else one array ``records``, or ``images``.
-    ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature; an empty
-    field is missing.
-    """
+    """Read raw records as ``domain.encode`` takes them."""
+    # ``.npz``: the arrays of the features of `Categories`, else one array ``records``, or
+    # ``images``. ``.json``: a list, or an object of lists by feature. ``.csv``: a column a feature;
+    # an empty field is missing.
     if file.suffix == ".npz":
         if isinstance(domain, Categories | Table):
             named = domain.sources.values() if isinstance(domain, Table) else domain.features
@@ -80,10 +76,7 @@ def read_records(file: Path, domain: Domain) -> Any:
 
 
 def read_frame(file: Path, domain: Domain | None = None) -> Any:
-    """Read public rows of several columns, of text or Parquet.
-
-    Says how it takes text to be written; a table that is given knows it.
-    """
+    """Read public rows of several columns; say how text was taken to be written."""
     if is_text_file(file):
         if domain is not None:
             return TextFile(file, dialect=getattr(domain, "dialect", None), public=True)

@@ -7,6 +7,7 @@ written by hand do.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -32,7 +33,6 @@ Whole = Annotated[int, Strict()]
 NotNegative = Annotated[int, Strict(), Field(ge=0)]
 Real = Annotated[float, Strict()]
 """A whole number may stand for a real one: 1 for 1.0."""
-Flag = Annotated[bool, Strict()]
 _T = TypeVar("_T")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
@@ -59,11 +59,11 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
 
 
 class Model:
-    """Base of the frozen dataclasses that cross a wire or touch a disk.
+    """Base of the frozen dataclasses that cross a wire or touch a disk."""
 
-    The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In a
-    Flower record any other field that is not plain is a JSON text, declared as pydantic's ``Json``.
-    """
+    # The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In
+    # a Flower record any other field that is not plain is a JSON text, declared as pydantic's
+    # ``Json``.
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
     _what: ClassVar[str]
@@ -274,3 +274,18 @@ def _fault(model: type[Model], error: Invalid, by_hand: bool) -> str:
     if kind.endswith(("_type", "_parsing", "_from_float", "_unicode")):
         return f"{where} is not of its type{expected}"
     return f"{where} is out of range{expected}"
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """Write JSON; `options` are those of `json.dumps`."""
+    return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value

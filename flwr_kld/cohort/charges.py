@@ -64,12 +64,10 @@ def _require_full_price(trust: Trust, exchange: int) -> None:
 
 
 def _touched(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:
-    """Return whom each charge touches, and which exchanges it pays for.
-
-    `halves` asks nobody who is hidden twice. Where what the halves share has a name (the clients
-    whose records they divide, the buckets that both take of different clients), one charge pays for
-    both; otherwise each has its own.
-    """
+    """Return whom each charge touches, and which exchanges it pays for."""
+    # `halves` asks nobody who is hidden twice. Where what the halves share has a name (the clients
+    # whose records they divide, the buckets that both take of different clients), one charge pays
+    # for both; otherwise each has its own.
     first, selection = parts[0], parts[0].selection
     both = list(range(len(parts)))
     residues = sorted(residue for part in parts for residue in part.selection.residues)

@@ -12,7 +12,7 @@ from flwr_kld.kernel.arguments import keep, text, whole
 from flwr_kld.query.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting.states import Rotation
+    from flwr_kld.accounting.ledger import Rotation
 
 
 @dataclass(frozen=True, order=True)
@@ -60,11 +60,6 @@ class UniformCohort:
     ----------
     size : int, optional
         Number of clients; by default everybody present.
-
-    Raises
-    ------
-    ValueError
-        If it is below 1.
     """
 
     size: int | None = None
@@ -101,11 +96,6 @@ class RotatingCohort:
     ----------
     size : int
         Number of clients in a check.
-
-    Raises
-    ------
-    ValueError
-        If it is below 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -116,10 +106,8 @@ class RotatingCohort:
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick from those present and remember that they were asked.
 
-        Raises
-        ------
-        CheckFailed
-            If fewer than `size` are present: a smaller cohort would break the rotation's promise.
+        Raises `CheckFailed` if fewer than `size` are present: a smaller cohort would break the
+        rotation's promise.
         """
         if len(present) < self.size:
             raise CheckFailed(

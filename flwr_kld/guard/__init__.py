@@ -4,8 +4,7 @@ The operator of a node writes a file (``docs/guard.md``); neither the server nor
 server ships can loosen what it says.
 """
 
-from flwr_kld.guard.audit import verify
 from flwr_kld.guard.guard import Guard
-from flwr_kld.guard.key import node_identity
+from flwr_kld.guard.receipts import node_identity, verify
 
 __all__ = ["Guard", "node_identity", "verify"]

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from flwr_kld.accounting.budget import ATTO, NANO, in_steps, shown, spent
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.key import node_identity, node_secret
 from flwr_kld.guard.limits import Limits, read_limits
-from flwr_kld.guard.receipts import Claim, Receipt, Receipts
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity, node_secret
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.messages.terms import NoiseShares, Terms
@@ -41,10 +40,7 @@ class Guard:
     def from_file(cls, path: str | Path, *, clock: Callable[[], float] | None = None) -> Guard:
         """Read a guard file.
 
-        Raises
-        ------
-        GuardFileError
-            What has to be corrected.
+        Raises `GuardFileError`, which says what has to be corrected.
         """
         return cls(read_limits(path), clock=clock)
 
@@ -56,20 +52,14 @@ class Guard:
     def record_secret(self) -> bytes:
         """Return the secret that keys this node's hashes of record ids: it lasts as the key does.
 
-        Raises
-        ------
-        GuardFileError, OSError
-            If the node's key file cannot be used.
+        Raises `GuardFileError` or `OSError` if the node's key file cannot be used.
         """
         return hmac.digest(node_secret(self.limits.key), b"flwr-kld record ids 1", "sha256")
 
     def judge(self, terms: Terms) -> None:
         """Refuse terms beyond the limits; spends nothing.
 
-        Raises
-        ------
-        QueryRefused
-            Which limit, with both numbers.
+        Raises `QueryRefused`, which names the limit and both numbers.
         """
         limits, promised = self.limits, terms.guarantee
         hidden, protects = promised.hidden, limits.protects

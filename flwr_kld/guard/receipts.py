@@ -1,4 +1,4 @@
-"""Signed receipts in a chain, in one SQLite file; a spend is reserved by writing its receipt.
+"""Receipts in a chain, signed by the node's key, in one SQLite file; writing one reserves a spend.
 
 A receipt says what was asked and what it costs, never what was counted.
 """
@@ -7,18 +7,53 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
 import sqlite3
+import stat
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from flwr_kld.accounting.budget import ATTO, NANO, in_days, in_steps, shown
-from flwr_kld.codec.durable import Schema, writing
+from flwr_kld.codec.durable import Schema, make, writing
 from flwr_kld.errors import QueryRefused
+from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Adjacency, Hidden
 from flwr_kld.sums import Identity
+
+_LENGTH = 32
+
+
+def node_identity(path: Path) -> Identity:
+    """Read the signing key, or make it on first use; raises what `node_secret` does."""
+    return Identity(node_secret(path))
+
+
+def node_secret(path: Path) -> bytes:
+    """Read 32 secret bytes, or draw them on first use."""
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        make(path, secrets.token_bytes(_LENGTH))
+        return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise GuardFileError("others may read the node's key file: set its mode to 0600")
+        secret = file.read(_LENGTH + 1)
+    if len(secret) != _LENGTH:
+        raise GuardFileError("the node's key file does not hold 32 bytes")
+    return secret
+
 
 SCHEMA = Schema(
     1,
@@ -62,10 +97,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Receipt:
-    """One row: a spend, its place in the chain, and the node's signature.
-
-    It has the fields of a `Claim`, and these:
-    """
+    """One row: the fields of a `Claim`, its place in the chain, and the node's signature."""
 
     number: int  # From 1, without gaps
     time: int  # Seconds since 1970; never before the previous receipt's
@@ -221,11 +253,9 @@ def _charged(
 def _spent(
     db: sqlite3.Connection, new: Claim, since: int, protects: Hidden, buckets_apart: bool
 ) -> tuple[int, int]:
-    """Most that one record which `new` asks for was charged from a second on, that included.
-
-    Buckets of one partition are disjoint: of its checks a record is charged for those over its own
-    bucket. Two partitions may cross, so each adds its most charged bucket.
-    """
+    """Most that one record which `new` asks for was charged from a second on, that included."""
+    # Buckets of one partition are disjoint: of its checks a record is charged for those over its
+    # own bucket. Two partitions may cross, so each adds its most charged bucket.
     kinds = "partition, residues, epsilon, delta, unit, adjacency"
     query = (
         f"SELECT {kinds}, COUNT(*) FROM receipts WHERE account = ? AND time >= ? GROUP BY {kinds}"
@@ -252,3 +282,81 @@ def _buckets(residues: str) -> list[int | None]:
         return [int(bucket) for bucket in residues.split(",")] if residues else [None]
     except ValueError:
         raise QueryRefused("this client's receipts are not whole") from None
+
+
+class ReceiptsTampered(ValueError):
+    """The receipts are not those that the node wrote; says where that shows."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A file of receipts that holds together."""
+
+    receipts: tuple[Receipt, ...]  # All of them, in order
+    head: str  # Digest of the last one. Keep it: the next audit can ask for it.
+    public: bytes  # The key that signed them
+
+
+def verify(path: str | Path, public: bytes | None = None, *, head: str | None = None) -> Audit:
+    """Verify every signature and link.
+
+    Parameters
+    ----------
+    path : str or Path
+        The SQLite file.
+    public : bytes, optional
+        The node's public key, as the auditor knows it. By default the one that the file names:
+        then the file may have been written anew with another key.
+    head : str, optional
+        `Audit.head` of an earlier audit, which must be part of the chain: without it, a file that
+        was put back to an older state looks whole.
+
+    Raises
+    ------
+    ReceiptsTampered
+        What is wrong, and at which receipt.
+    sqlite3.Error
+        If it is not a readable file of receipts, as this version writes them.
+    """
+    uri = f"{Path(path).resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        SCHEMA.require(db, Path(path))
+        db.execute("BEGIN")  # one state of the file
+        rows = db.execute(f"SELECT {COLUMNS} FROM receipts ORDER BY number").fetchall()
+        end = db.execute(HEAD).fetchone()
+    if end is None:
+        raise ReceiptsTampered("the signed end of the chain is missing")
+    last = Head(*end)
+    if public is not None and public != last.public:
+        raise ReceiptsTampered("the receipts were signed with another key")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(last.public)
+    except (TypeError, ValueError):
+        raise ReceiptsTampered("the public key is not readable") from None
+    receipts, link, before = [], first_link(last.public), 0
+    links = {link}
+    for number, row in enumerate(rows, start=1):
+        receipt = Receipt(*row)
+        _signed(key, receipt, f"receipt {number} was changed, or its signature")
+        if receipt.number != number:
+            raise ReceiptsTampered(f"receipt {number} is missing")
+        if receipt.previous != link:
+            raise ReceiptsTampered(f"receipt {number} does not follow the one before it")
+        if receipt.time < before:
+            raise ReceiptsTampered(f"receipt {number} is older than the one before it")
+        receipts.append(receipt)
+        link, before = receipt.digest, receipt.time
+        links.add(link)
+    _signed(key, last, "the signed end of the chain was changed")
+    if (last.number, last.digest) != (len(receipts), link):
+        raise ReceiptsTampered("receipts are missing at the end")
+    if head is not None and head not in links:
+        raise ReceiptsTampered("the receipt that an earlier audit ended with is missing")
+    return Audit(tuple(receipts), link, last.public)
+
+
+def _signed(key: Ed25519PublicKey, what: Receipt | Head, wrong: str) -> None:
+    try:
+        key.verify(what.signature, what.text)
+    except (InvalidSignature, TypeError, ValueError):
+        raise ReceiptsTampered(wrong) from None

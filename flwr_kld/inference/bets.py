@@ -70,10 +70,7 @@ class Bet:
 
 
 def log_evidence(witness: Witness, sums: ClientSums) -> float:
-    """Return ln e of a check, where ``E e <= 1`` if D_θ is at most the threshold.
-
-    Exact within the bound on a client's records; by record, for records that are independent.
-    """
+    """Return ln e of a check, where ``E e <= 1`` if D_θ is at most the threshold."""
     witness.hold(sums)
     bet = Bet.on(
         witness.scores,

@@ -17,11 +17,7 @@ _UNLIKELY = 21.0
 
 
 def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> str | None:
-    """Say what is impossible in one exchange's counts; None if nothing is.
-
-    Counts are at least 0, at most the number of records, and add up to it; clients have at most
-    `most_records` each.
-    """
+    """Say what is impossible in one exchange's counts; None if nothing is."""
     values, records = noisy.values, noisy.records
     deviation = math.sqrt(noisy.noise.variance)
     margin = (_UNLIKELY + math.log(len(values))) * _tail(deviation)
@@ -39,12 +35,7 @@ def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> st
 
 
 def contradiction_of_sums(sums: ClientSums) -> str | None:
-    """Say what is impossible in sums of scores; None if nothing is.
-
-    A client's sums are held to what one may answer where they are read. Together they must fit,
-    too: no more records than the clients may count, no larger sum than these records score, and
-    no smaller sum of squares than such a sum needs (Cauchy and Schwarz).
-    """
+    """Say what is impossible in sums of scores, each or together; None if nothing is."""
     scores = sums.scores
     tail = _tail(math.sqrt(sums.noise.variance))
     steps = (_UNLIKELY + math.log(len(NUMBERS))) * tail + sums.clients  # each rounds by one step
@@ -71,10 +62,8 @@ def contradiction_of_sums(sums: ClientSums) -> str | None:
 
 
 def _tail(deviation: float) -> float:
-    """Return in how many records the tail of discrete Laplace noise falls e-fold: the heaviest.
-
-    Its variance is ``1 / (2 sinh²(ε / 2))``, and its tail ``e^(-ε t)``.
-    """
+    """Return in how many records the tail of discrete Laplace noise falls e-fold: the heaviest."""
+    # Its variance is ``1 / (2 sinh²(ε / 2))``, and its tail ``e^(-ε t)``.
     return 1 / (2 * math.asinh(1 / (math.sqrt(2) * deviation))) if deviation > 0 else 0.0
 
 

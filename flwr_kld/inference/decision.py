@@ -128,10 +128,7 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
 
 
 def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Return the columns, first those that drifted, then by how much over their threshold.
-
-    Equal ones stand by name: the order does not depend on that of the table.
-    """
+    """Return the columns, first those that drifted, then by how much over their threshold."""
     order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_DRIFT]
 
     def place(name: str) -> tuple[int, float, str]:
@@ -188,10 +185,7 @@ def hold_to_estimates(
 
 
 def hold_to_segments(verdict: Verdict, segments: Sequence[Segment]) -> Verdict:
-    """Name the segments above the threshold, and take "no drift" back beside one.
-
-    Their limits are those of one check, for all segments at once: too little for an alarm.
-    """
+    """Name the segments above the threshold, and take "no drift" back beside one."""
     said = moved_segments(segments, verdict.threshold)
     if said is None:
         return verdict

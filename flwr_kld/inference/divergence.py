@@ -9,11 +9,7 @@ from flwr_kld.kernel.arguments import real
 
 
 def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> float:
-    """Return ``D_θ = KL(Π || (1 - θ) P + θ Π)`` in nats.
-
-    θ = 0 is the paper's plain KL, infinite as soon as P misses a symbol of Π; D_θ is at most
-    ``ln(1 / θ)``.
-    """
+    """Return ``D_θ = KL(Π || (1 - θ) P + θ Π)`` in nats; at θ = 0 the paper's plain KL."""
     # Shapes: reference [domain.size], other [domain.size].
     theta = real("theta", theta, least=0, below=1)
     pi, p = np.asarray(reference, dtype=float), np.asarray(other, dtype=float)

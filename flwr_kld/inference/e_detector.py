@@ -78,11 +78,7 @@ class EDetector:
         return self.horizon / self.rate
 
     def delay(self, growth: float, deviation: float) -> float:
-        """Forecast the checks from the beginning of a drift to the alarm: the median.
-
-        Of `_RUNS` simulated drifts that begin when nothing has been won, with normal ln e; seeded.
-        inf if half of them raise no alarm within `_PATIENCE` horizons.
-        """
+        """Forecast the median number of checks from the beginning of a drift to the alarm."""
         growth, deviation = real("growth", growth), real("deviation", deviation, least=0)
         if growth <= 0:
             return math.inf

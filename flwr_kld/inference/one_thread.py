@@ -20,11 +20,7 @@ the other has set."""
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS to one thread; others that ask for the same wait meanwhile.
-
-    >>> with one_thread():
-    ...     pass  # many small products
-    """
+    """Keep BLAS to one thread; others that ask for the same wait meanwhile."""
     with _ALONE, _controller().limit(limits=1, user_api="blas"):
         yield
 

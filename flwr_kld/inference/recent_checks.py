@@ -28,11 +28,10 @@ at one deviation 1 %, at five 90 %."""
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the sums of a check's clients spread: the design effect. Public.
+    """How far the sums of a check's clients spread: the design effect. Public."""
 
-    Counts vary more because records of one client hang together. One check's design effect is
-    noisy, the more so where its witness sees little; recent checks together tell it better.
-    """
+    # Counts vary more because records of one client hang together. One check's design effect is
+    # noisy, the more so where its witness sees little; recent checks together tell it better.
 
     # Their variance over that of as many independent records; by noise, it may be below 0
     ratio: float
@@ -40,11 +39,9 @@ class Spread:
 
 
 def design_effect(spreads: Sequence[Spread], most: float) -> float:
-    """Estimate the design effect from checks, each by the weight of its noise.
-
-    What is above 1 counts in full where it stands far above the noise, and hardly where it does
-    not: a witness that sees nothing has little spread, and all of it is noise.
-    """
+    """Estimate the design effect from checks, each by the weight of its noise."""
+    # What is above 1 counts in full where it stands far above the noise, and hardly where it does
+    # not: a witness that sees nothing has little spread, and all of it is noise.
     ratio = np.array([spread.ratio for spread in spreads])
     noise = np.array([spread.noise for spread in spreads])
     weight = 1 / (1 + noise**2)
@@ -127,12 +124,7 @@ class RecentChecks(Model, what="the recent checks"):
         return [Spread(check.spread, check.noise) for check in self.checks]
 
     def shares(self, noisy: NoisyCounts, *, theta: float) -> Floats:
-        """Posterior mean of P over the cells of the newest check, shape [cells], summing to 1.
-
-        Ratios r = P / Π are constant but for one change at most, and normal around 1 before and
-        after it, each time with another deviation (Gaussian likelihoods). Where the newest check
-        stands alone, it is `expected_shares`, which knows the law of its noise.
-        """
+        """Posterior mean of P over the cells of the newest check, shape [cells], summing to 1."""
         alone = expected_shares(noisy, theta=theta)
         if not self.checks:
             return alone
@@ -154,11 +146,9 @@ class RecentChecks(Model, what="the recent checks"):
         return normal
 
     def _seen(self, noisy: NoisyCounts, inside: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Return r - 1 as each check saw it, and its precision: 0 for what it did not ask.
-
-        Shape [checks + 1, inside], the newest last. Clients' records hang together: by as much as
-        checks differ from each other beyond their sampling and noise, all precisions are smaller.
-        """
+        """Return r - 1 as each check saw it, and its precision: 0 for what it did not ask."""
+        # Shape [checks + 1, inside], the newest last. Clients' records hang together: by as much as
+        # checks differ from each other beyond their sampling and noise, all precisions are smaller.
         plan = noisy.plan
         counts = np.zeros((len(self.checks) + 1, len(inside)))
         known = np.zeros_like(counts, dtype=bool)
@@ -188,10 +178,7 @@ def _symbol_of(plan: QueryPlan) -> NDArray[np.int64]:
 
 
 def _evidence(precision: Floats, pull: Floats) -> Floats:
-    """Log likelihood of checks, of sums of shape [.., cells], for each prior deviation.
-
-    Shape [.., deviations], but for what all ways to place a change have in common.
-    """
+    """Log likelihood of checks for each prior deviation, shape [.., deviations]."""
     prior = _DEVIATIONS**2
     precision, pull = precision[..., None], pull[..., None]
     cells = pull**2 / (precision + 1 / prior) - np.log1p(prior * precision)

@@ -201,10 +201,7 @@ def crossing(
     middle: float,
     deviation: float,
 ) -> float:
-    """Return where a falling p-value comes down to a level; an end if nowhere between.
-
-    The p-value's normal quantile is nearly straight, so secants find the place.
-    """
+    """Return where a falling p-value comes down to a level; an end if nowhere between."""
     least, most, close = low, high, (high - low) * _CLOSE
     quantile = float(ndtri(at))
     before, off_before = middle, -quantile
@@ -226,11 +223,10 @@ def crossing(
 
 
 class Student:
-    """Distribution function of Student's law, from a table: relative error below 1e-6.
+    """Distribution function of Student's law, from a table: relative error below 1e-6."""
 
-    Cubics between points of ``asinh x`` for its logarithm, which is all but straight there; what is
-    less than `_LEAST` is taken as that.
-    """
+    # Cubics between points of ``asinh x`` for its logarithm, which is all but straight there; what
+    # is less than `_LEAST` is taken as that.
 
     def __init__(self, degrees: float) -> None:
         top = math.asinh(-float(stdtrit(degrees, _LEAST)))

@@ -103,10 +103,7 @@ def moved_segments(found: Sequence[Segment], threshold: float = 0.0) -> str | No
 def lower_limit(
     noisy: NoisyCounts, *, theta: float, level: float, design_effect: float = 1.0
 ) -> float:
-    """Limit D_θ from below: the least of any law that the counts do not exclude.
-
-    The parameters are those of `segments`.
-    """
+    """Limit D_θ from below: the least of any law that the counts do not exclude."""
     inside = noisy.plan.mass > 0
     y, p = noisy.values[inside].astype(np.float64), noisy.plan.mass[inside]
     n, a = noisy.records, 1 - theta
@@ -136,11 +133,9 @@ def lower_limit(
 
 
 def _quantile(sampling: Floats, effect: float, noise: NoiseTable, level: float) -> float:
-    """Quantile of the sum of squares over their variances: a Gamma law, shifted (Pearson's III).
-
-    It has the sum's mean, variance and third cumulant. Under normal noise it is nearly χ²; noise of
-    exponential tails makes it longer.
-    """
+    """Quantile of the sum of squares over their variances: a Gamma law, shifted (Pearson's III)."""
+    # It has the sum's mean, variance and third cumulant. Under normal noise it is nearly χ²; noise
+    # of exponential tails makes it longer.
     powers = noise.support.astype(np.float64)[:, None] ** [2, 4, 6]
     second, fourth, sixth = noise.probabilities @ powers
     variance = sampling + second

@@ -107,12 +107,11 @@ def upper_limit(
 
 @dataclass(frozen=True, eq=False)
 class _Design:
-    """What a check asks and how exactly; everything but the counts.
+    """What a check asks and how exactly; everything but the counts."""
 
-    `expected`, `weight` and `unasked` have one number for each scored cell: ``N Π``, the weight,
-    and its variance over the plan's own draws by its square. `others` is the number of other cells
-    if every symbol has its own: then they count what the scored ones lost; otherwise None.
-    """
+    # `expected`, `weight` and `unasked` have one number for each scored cell: ``N Π``, the weight,
+    # and its variance over the plan's own draws by its square. `others` is the number of other
+    # cells if every symbol has its own: then they count what the scored ones lost; otherwise None.
 
     expected: Floats
     weight: Floats
@@ -155,11 +154,9 @@ class _Design:
         return float(self.powers.covariance[1, 1])
 
     def _majorant(self, degree: int) -> Floats:
-        """Coefficients b_k of a polynomial in x = 1 - r that is above the score for all r >= 0.
-
-        The score is ``-ln(1 - (1 - θ) x) = Σ ((1 - θ) x)**k / k``; the last coefficient makes both
-        equal at x = 1.
-        """
+        """Coefficients b_k of a polynomial in x = 1 - r that is above the score for all r >= 0."""
+        # The score is ``-ln(1 - (1 - θ) x) = Σ ((1 - θ) x)**k / k``; the last coefficient makes
+        # both equal at x = 1.
         k = np.arange(1, degree)
         b = np.concatenate([[0.0], (1 - self.theta) ** k / k, [0.0]])
         b[-1] = -math.log(self.theta) - b.sum()
@@ -263,11 +260,9 @@ class _Design:
 
     @cached_property
     def _kept(self) -> Floats:
-        """Fraction of each cell that is estimated; for the rest the worst score is taken.
-
-        Minimises ``Σ w (1 - kept) ln(1/θ) + z √(Σ w² kept² V)`` at about a z: the best fractions
-        are ``min(1, t / (w V))``.
-        """
+        """Fraction of each cell that is estimated; for the rest the worst score is taken."""
+        # Minimises ``Σ w (1 - kept) ln(1/θ) + z √(Σ w² kept² V)`` at about a z: the best fractions
+        # are ``min(1, t / (w V))``.
         spread, ceiling = self.weight * self._null_variances, -math.log(self.theta)
         best, found = math.inf, np.ones_like(spread)
         for step in (*_STEPS, math.inf):
@@ -290,11 +285,7 @@ class _Design:
 
     @cached_property
     def _growth(self) -> float:
-        """Most by which the variance grows with the sum, in nats: by counts that chance hid.
-
-        Matters where noise hides a symbol's whole mass, in cells with a quadratic, and for symbols
-        that were not asked.
-        """
+        """Most by which the variance grows with the sum, in nats: by counts that chance hid."""
         few = self._degree == 2
         error = (self.effect * self.expected + self._noise) / self.expected**2
         worst = np.max((self._kept * self.weight * error)[few], initial=0.0)
@@ -310,8 +301,5 @@ class _Design:
         )
 
     def margin(self, level: float) -> float:
-        """Return about the limit of a check without a drift, in nats.
-
-        Three times the variance: chance puts the sum above 0, and an estimated variance is larger.
-        """
+        """Return about the limit of a check without a drift, in nats: three times the variance."""
         return self._given_up + self.above(3 * self.null, level)

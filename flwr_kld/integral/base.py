@@ -6,6 +6,7 @@ which of Q0's draws become part of a release must be unpredictable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,10 +19,33 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.integral.categorical import Categorical, integer_weights
 from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource, Cumulative, SystemBits
+from flwr_kld.kernel.vector import Private
 from flwr_kld.reference import Reference
+
+
+class Categorical(Private):
+    """A law on symbols 0..n-1 with ``P(i) = weights[i] / 2**128``. Shows no weight."""
+
+    __slots__ = ("_cumulative",)
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        if len(weights) < 2 or min(weights) <= 0 or sum(weights) != TOTAL:
+            raise ValueError("a law needs two or more positive weights that sum to 2**128")
+        self._cumulative = Cumulative(weights)
+
+    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
+        """Draw `size` independent symbols, shape [size]."""
+        return self._cumulative.draw(size, bits)
+
+
+def integer_weights(mass: NDArray[np.float64]) -> tuple[int, ...]:
+    """Round positive masses that sum to 1 to integers >= 1 that sum to 2**128, shape [n]."""
+    weights = [max(1, int(w)) for w in np.ldexp(mass, TOTAL_BITS).tolist()]
+    weights[int(np.argmax(mass))] += TOTAL - sum(weights)
+    return tuple(weights)
+
 
 Floats = NDArray[np.float64]
 
@@ -104,10 +128,7 @@ class FiniteBase:
     def histogram(self, symbols: ArrayLike) -> NDArray[np.int64]:
         """Count records by symbol, shape [n].
 
-        Raises
-        ------
-        ValueError
-            If the records are not symbols of this base; shows no record.
+        Raises `ValueError` if the records are not symbols of this base; shows no record.
         """
         drawn = np.asarray(symbols)
         if drawn.ndim != 1 or (drawn.size and drawn.dtype.kind not in "iu"):
@@ -181,11 +202,7 @@ def open_unit(words: NDArray[np.uint64]) -> Floats:
 
 
 def domain_features(domain: Domain) -> Floats:
-    """Describe each symbol of a domain by numbers, shape [size, d].
-
-    Block patterns have one feature for each block and one for `missing`, joint categories one for
-    each table column; other domains are described by the symbol's number, and a `Table` is refused.
-    """
+    """Describe each symbol of a domain by numbers, shape [size, d]; a `Table` is refused."""
     require_one_symbol(domain, "a sampler's base")
     symbols = np.arange(domain.size)
     if isinstance(domain, BlockPatterns):
@@ -194,3 +211,62 @@ def domain_features(domain: Domain) -> Floats:
         sizes = [feature.size for feature in domain.domains.values()]
         return np.stack(np.unravel_index(symbols, sizes), axis=1).astype(np.float64)
     return symbols[:, None].astype(np.float64)
+
+
+_MOST_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class GaussianCells:
+    """A grid over R^d whose cells all have the same mass under Q0 = N(0, I). Public."""
+
+    dimension: int  # d >= 1
+    per_axis: int  # Cells along each axis, 2 or more; at most 2**22 cells in all
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            dimension=whole("dimension", self.dimension, least=1, most=_MOST_CELLS.bit_length()),
+            per_axis=whole("per_axis", self.per_axis, least=2, most=_MOST_CELLS, unit="cells"),
+        )
+        if self.cells > _MOST_CELLS:
+            raise ValueError(
+                f"a grid has at most {_MOST_CELLS:,} cells, got {self.per_axis:,} along each of "
+                f"{self.dimension} axes"
+            )
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return int(self.per_axis**self.dimension)
+
+    @cached_property
+    def base(self) -> FiniteBase:
+        """Q0 on the cells; a cell's features are its median along each axis."""
+        middles = ndtri((np.arange(self.per_axis) + 0.5) / self.per_axis)
+        grid = np.stack(np.meshgrid(*[middles] * self.dimension, indexing="ij"), axis=-1)
+        features = grid.reshape(self.cells, self.dimension)
+        return FiniteBase(np.full(self.cells, 1 / self.cells), features)
+
+    def encode(self, points: ArrayLike) -> NDArray[np.int64]:
+        """Find the cell of each point; points [m, d], cells [m]."""
+        along = np.searchsorted(self._edges, finite_points(points, self.dimension), side="right")
+        cells: NDArray[np.int64] = np.ravel_multi_index(tuple(along.T), self._shape)
+        return cells
+
+    def points(self, cells: NDArray[np.int64], bits: BitSource | None = None) -> Floats:
+        """Draw a point of Q0 inside each cell; cells [m], points [m, d]. Post-processing."""
+        along = np.stack(np.unravel_index(cells, self._shape), axis=1)
+        words = (bits or SystemBits()).words(along.size)
+        inside = open_unit(words).reshape(along.shape)
+        points: Floats = ndtri((along + inside) / self.per_axis)
+        return points
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.per_axis,) * self.dimension
+
+    @cached_property
+    def _edges(self) -> Floats:
+        edges: Floats = ndtri(np.arange(1, self.per_axis) / self.per_axis)
+        return edges

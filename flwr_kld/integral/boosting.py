@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from rich.progress import track
@@ -29,10 +28,7 @@ LN_2 = math.log(2)
 
 
 def mbde_steps(epsilon: float, rounds: int) -> list[float]:
-    """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t``, t = 1..rounds.
-
-    They sum to less than ``epsilon / (4 ln 2)`` (Lemma 10).
-    """
+    """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t`` (Lemma 10)."""
     epsilon, rounds = check_epsilon(epsilon), whole("rounds", rounds, least=1)
     ratio = epsilon / (epsilon + 4 * LN_2)
     return [ratio**t for t in range(1, rounds + 1)]
@@ -48,39 +44,22 @@ class Points(Private):
         self.features, self.target, self.base, self.records = features, target, base, records
 
 
-@dataclass(frozen=True)
-class BoostingRound:
-    """What one round of boosting did, on its own points. Private."""
-
-    step: float  # θ_t
-    reach: float  # c*_t, the largest absolute value of the clamped classifier
-    # γ_P and γ_Q: how well it tells the data from the model and the model from the data; the weak
-    # learning assumption is that both are positive
-    target_edge: float
-    model_edge: float
-    drop: float  # ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats
-    bound: float  # What `round_bound` promised, in nats
-
-
 class Boosted(Private):
-    """The outcome of boosting: F as a function, F on the points, and the history."""
+    """The outcome of boosting: F as a function, and F on the points."""
 
-    __slots__ = ("_clamp", "_classifiers", "fitted", "rounds")
-    _hidden = frozenset({"fitted", "rounds"})
+    __slots__ = ("_clamp", "_classifiers", "fitted")
+    _hidden = frozenset({"fitted"})
 
     def __init__(self, clamp: float, size: int) -> None:
         self._clamp = clamp
         self._classifiers: list[tuple[float, Classifier]] = []
         self.fitted: Floats = np.zeros(size)
         """F on the points that it was fitted to, shape [n]."""
-        self.rounds: list[BoostingRound] = []
-        """What each round did."""
 
-    def add(self, step: float, classifier: Classifier, values: Floats, did: BoostingRound) -> None:
+    def add(self, step: float, classifier: Classifier, values: Floats) -> None:
         """Take up one round."""
         self._classifiers.append((step, classifier))
         self.fitted = self.fitted + step * values
-        self.rounds.append(did)
 
     def log_ratio(self, features: Floats) -> Floats:
         """F at other points; features [m, d], F [m]."""
@@ -109,7 +88,7 @@ def boost(
         except Exception as error:
             raise _failure(t, error) from None
         values = clamped(classifier, points.features, clamp, t)
-        boosted.add(step, classifier, values, _describe(points.target, model, step, values))
+        boosted.add(step, classifier, values)
     return boosted
 
 
@@ -129,41 +108,6 @@ def clamped(classifier: Classifier, features: Floats, clamp: float, round_: int)
     return np.clip(np.nan_to_num(values, nan=0.0), -clamp, clamp)
 
 
-def _describe(target: Floats, model: Floats, step: float, values: Floats) -> BoostingRound:
-    reach = float(np.abs(values).max())
-    mean_target, mean_model = float(target @ values), float(model @ values)
-    drop = step * mean_target - math.log(float(model @ np.exp(step * values)))
-    scale = reach or 1.0
-    edges = mean_target / scale, -mean_model / scale
-    return BoostingRound(step, reach, *edges, drop, round_bound(step, reach, *edges))
-
-
 def _failure(round_: int, error: Exception) -> WeakLearnerError:
     # The type only: a message may quote the data.
     return WeakLearnerError(f"the weak learner failed in round {round_} ({type(error).__name__})")
-
-
-def round_bound(step: float, reach: float, target_edge: float, model_edge: float) -> float:
-    """Return a lower bound of ``KL(P || Q_{t-1}) - KL(P || Q_t)``, in nats (Theorem 6).
-
-    ``θ c* γ_P - ln(cosh θc* - γ_Q sinh θc*)``, in either regime: among all c with |c| <= c* and
-    mean ``-c* γ_Q`` under Q_{t-1}, E e^(θc) is largest where c is ±c*. It is at least what either
-    regime of the theorem gives once its error is mended.
-    """
-    tilt = step * reach
-    growth = math.cosh(tilt) - model_edge * math.sinh(tilt)
-    return tilt * target_edge - math.log(growth)
-
-
-def total_bound(
-    epsilon: float, rounds: int, reach: float, target_edge: float, model_edge: float
-) -> float:
-    """Return a lower bound of ``KL(P || Q_0) - KL(P || Q_T)`` under MBDE, in nats (Theorem 7).
-
-    ``(epsilon / 4 ln 2) (1 - θ_T) (c* γ_P - ln(cosh c* - γ_Q sinh c*))`` if every round has these
-    c*, γ_P, γ_Q (or ones for which the last bracket is larger); meaningful where that is positive.
-    With c* = ln 2 the logarithm is the paper's -Γ(γ_Q).
-    """
-    ratio = epsilon / (epsilon + 4 * math.log(2))
-    each = reach * target_edge - math.log(math.cosh(reach) - model_edge * math.sinh(reach))
-    return epsilon / (4 * math.log(2)) * (1 - ratio**rounds) * each

@@ -6,15 +6,14 @@ Proof note: ``docs/proofs/integral.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.integral.base import Base, FiniteBase, Floats, finite_array
-from flwr_kld.integral.categorical import Categorical
+from flwr_kld.integral.base import Base, Categorical, FiniteBase, Floats, finite_array
 from flwr_kld.integral.mollifier import Mollifier, check_epsilon
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel.arguments import whole
@@ -23,11 +22,10 @@ from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource
 
 
 class IntegerBox:
-    """All integer laws w on n symbols with ``lower <= w <= upper`` and ``sum(w) == 2**128``.
+    """All integer laws w on n symbols with ``lower <= w <= upper`` and ``sum(w) == 2**128``."""
 
-    ``upper[i] <= e**epsilon * lower[i]`` holds in integers, so any two of these laws give any set
-    of symbols probabilities that differ by a factor of at most e**epsilon. Public.
-    """
+    # ``upper[i] <= e**epsilon * lower[i]`` holds in integers, so any two of these laws give any set
+    # of symbols probabilities that differ by a factor of at most e**epsilon. Public.
 
     def __init__(self, base: FiniteBase, mollifier: Mollifier) -> None:
         floors = np.ldexp(mollifier.floor * base.mass, TOTAL_BITS).tolist()
@@ -42,19 +40,10 @@ class IntegerBox:
         floor = Fraction(sum(self.lower), TOTAL)
         return Mollifier(self._epsilon, np.nextafter(float(floor), 0.0).item())
 
-    def contains(self, weights: Sequence[int]) -> bool:
-        """Whether integer weights are a law of this box, exactly."""
-        return len(weights) == len(self.lower) and sum(weights) == TOTAL and all(
-            low <= w <= high
-            for low, w, high in zip(self.lower, weights, self.upper, strict=True)
-        )  # fmt: skip
-
     def nearest(self, density: Floats) -> list[int]:
-        """Round a density [n] to integer weights in this box, whatever the density is.
-
-        Each mass is rounded down and clamped; what is then missing or too much (of the order of
-        float64's rounding for a density of the real box) goes to the symbols with most room.
-        """
+        """Round a density [n] to integer weights in this box, whatever the density is."""
+        # Each mass is rounded down and clamped; what is then missing or too much (of the order of
+        # float64's rounding for a density of the real box) goes to the symbols with most room.
         density = finite_array("a density's masses", density)
         if density.shape != (len(self.lower),):
             raise ValueError("a density needs one number for each symbol of its base")
@@ -107,12 +96,11 @@ _CHUNK = 1 << 18
 
 
 class RejectionLaw(Law):
-    """The law ``Q ∝ Q0 e**F`` for F within ``±epsilon/4``.
+    """The law ``Q ∝ Q0 e**F`` for F within ``±epsilon/4``."""
 
-    A point of Q0 is accepted with probability ``e**(F - epsilon/4)``, rounded to 32 bits and
-    clamped to ``[A, 1]``, A just above ``e**(-epsilon/2)``. Relative to Q0 the density of a draw is
-    then between A and ``(1 - (1 - A)**(tries + 1)) / A`` whatever F is, fallback included.
-    """
+    # A point of Q0 is accepted with probability ``e**(F - epsilon/4)``, rounded to 32 bits and
+    # clamped to ``[A, 1]``, A just above ``e**(-epsilon/2)``. Relative to Q0 the density of a draw
+    # is then between A and ``(1 - (1 - A)**(tries + 1)) / A`` whatever F is, fallback included.
 
     __slots__ = ("_base", "_log_ratio", "_lowest", "_quarter", "bounded_range", "box", "tries")
 

@@ -61,11 +61,6 @@ class Tree:
     prior : float
         Records of data, and as many of the model, that each leaf is believed to hold before it
         holds any, 1e-6 to 1e9. Default 5.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     depth: int = 8
@@ -193,11 +188,6 @@ class Network:
         Width of each layer. Default (25, 25, 25).
     seed : int
         Of training. It protects nobody, and need not.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
     """
 
     samples: int = 10_000
@@ -221,10 +211,7 @@ class Network:
     ) -> Callable[[Floats], Floats]:
         """Train a network; parameters as of `WeakLearner.fit`.
 
-        Raises
-        ------
-        ImportError
-            If scikit-learn is not installed.
+        Raises `ImportError` if scikit-learn is not installed.
         """
         del records
         neural = require("sklearn.neural_network", extra="integral")

@@ -41,11 +41,6 @@ class Mollifier:
         Width of the box in nats, in [1e-9, 40]: what one draw costs.
     floor : float
         a, between ``e**-epsilon`` and 1 and not within rounding of either.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     epsilon: float
@@ -85,11 +80,6 @@ class Mollifier:
     def ceiling(self) -> float:
         """Largest density relative to the base, ``a e**epsilon``."""
         return self.floor * math.exp(self.epsilon)
-
-    @property
-    def best_drop(self) -> float:
-        """Largest ``KL(P || Q0) - KL(P || Q)`` of any P and member Q, in nats."""
-        return math.log(self.floor) + self.epsilon
 
     def contains(self, density: Floats, base: FiniteBase) -> bool:
         """Whether a density [n] is in the box, up to float64 rounding. `IntegerBox` is exact."""

@@ -39,14 +39,12 @@ Laplace does with a probability of about 1e-4."""
 
 
 def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
-    """Estimate the distribution that a noised histogram was counted from: empirical Bayes.
-
-    Each cell's expected count is believed to come from one unknown law, which the noised counts
-    themselves show (EM on a grid); the noise is known exactly. The posterior mean of the expected
-    count minimises the expected KL from the truth, and is never 0. It replaces 'clip at 0, mix with
-    a floor, normalise', even with the floor that is best in hindsight:
-    ``simulations/studies/integral_references.py``.
-    """
+    """Estimate the distribution that a noised histogram was counted from: empirical Bayes."""
+    # Each cell's expected count is believed to come from one unknown law, which the noised counts
+    # themselves show (EM on a grid); the noise is known exactly. The posterior mean of the expected
+    # count minimises the expected KL from the truth, and is never 0. It replaces 'clip at 0, mix
+    # with a floor, normalise', even with the floor that is best in hindsight:
+    # ``simulations/studies/integral_references.py``.
     # Shapes: values [cells].
     deviation = math.sqrt(noise.variance)
     sharp = values > _SHARP * max(deviation, 1.0)

@@ -1,19 +1,121 @@
-"""The one way out: k draws for a cost that is fixed beforehand, and not one more."""
+"""The one way out: k draws for a cost that is fixed beforehand, and not one more.
+
+One draw costs the width of its box, k draws at most k times that. Three certified bounds; the least
+counts:
+
+- pure: ``k * epsilon``;
+- the exact (epsilon, delta) of the worst pair of densities in a box, k times: its privacy loss is
+  -w, 0 or +w, so k draws have a trinomial law (`trinomial`);
+- zero-concentrated: ``k r**2 / 8`` where the log ratio of two possible laws has range r (Cesar and
+  Rogers 2021): 2w at most, and under MBDE no more than epsilon.
+
+Proof note: ``docs/proofs/integral.md``.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from threading import Lock
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.integral.accounting import epsilon_of_draws
+from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.kernel.arguments import Unfit, real, whole
+from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.vector import OneProcess, Private
+from flwr_kld.search import edge
+
+_MOST_DRAWS = 2**63 - 1
+"""NumPy counts no further."""
+_MOST_CONVOLVED = 10_000
+"""Draws up to which the trinomial law is computed; beyond, the other two bounds serve."""
+_ROUNDING = 1e-9
+"""Relative; float64 loses at most 4e-12 in sums and products of non-negative numbers here."""
+_UNDERFLOW = 1e-290
+_WIDER = 1 + Fraction(1, 1 << 50)
+"""Widens the box: its floor was rounded to float64."""
+_PRECISION = 1e-9
+_ORDERS = 1 + np.logspace(-4, 6, 20_001)
+
+
+def trinomial(box: Mollifier) -> Floats:
+    """Law of the worst pair's privacy loss: P(-w), P(0), P(w), shape [3]."""
+    # Lifted sets S and S' of base mass s are disjoint where s <= 1/2; otherwise they overlap as
+    # little as they can.
+    a, ratio = Fraction(box.floor), exp_below(box.epsilon) * _WIDER
+    s = (1 - a) / (a * (ratio - 1))
+    apart, middle = min(s, 1 - s), abs(1 - 2 * s)
+    law = [apart * a, middle * a * (1 if 2 * s <= 1 else ratio), apart * a * ratio]
+    return np.array([float(p) for p in law])
+
+
+def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
+    """Least delta, rounded up, such that k draws are (epsilon, delta)-integrally private."""
+    draws = whole("draws", draws, least=1, most=_MOST_CONVOLVED)
+    epsilon = real("epsilon", epsilon, least=0, unit="nats")
+    if epsilon >= _pure(box, draws):
+        return 0.0
+    law = _k_fold(box, draws)[draws + 1 :]  # losses w, 2w, … kw; the others are not above epsilon
+    loss = np.arange(1, draws + 1) * (box.epsilon * (1 + _ROUNDING) + float(_WIDER - 1))
+    beyond = loss - epsilon
+    gain = law @ -np.expm1(-np.maximum(beyond, 0.0))
+    return min(1.0, float(gain) * (1 + _ROUNDING) + _UNDERFLOW)
+
+
+def _pure(box: Mollifier, draws: int) -> float:
+    """``k * epsilon``, rounded up."""
+    exact = draws * Fraction(box.epsilon)
+    total = float(exact)  # rounded once; a k above 2^53 would be rounded before the product
+    return total if Fraction(total) >= exact else math.nextafter(total, math.inf)
+
+
+@lru_cache(maxsize=16)
+def _k_fold(box: Mollifier, draws: int) -> Floats:
+    """Law of the sum of k losses in units of w, shape [2k + 1]: direct sums, so no cancellation."""
+    power, law = trinomial(box), np.ones(1)
+    while draws:
+        if draws & 1:
+            law = np.convolve(law, power)
+        draws >>= 1
+        if draws:
+            power = np.convolve(power, power)
+    return law
+
+
+def epsilon_of_draws(
+    box: Mollifier, draws: int, delta: float, *, bounded_range: float | None = None
+) -> float:
+    """Least known epsilon, rounded up, of k draws that are (epsilon, delta)-integrally private."""
+    draws = whole("draws", draws, least=1, most=_MOST_DRAWS)
+    delta = real("delta", delta, least=0, below=1)
+    spread = 2 * box.epsilon
+    if bounded_range is not None:
+        spread = min(spread, real("bounded_range", bounded_range, above=0, unit="nats"))
+    pure = _pure(box, draws)
+    if delta == 0:
+        return pure
+    known = min(pure, epsilon_of_zcdp(draws * spread**2 / 8, delta))
+    if draws > _MOST_CONVOLVED or delta_of_draws(box, draws, known) > delta:
+        return known
+    return edge(
+        lambda epsilon: delta_of_draws(box, draws, epsilon) <= delta, known, 0.0, within=_PRECISION
+    )
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """Epsilon at `delta` of a rho-zero-concentrated release, in nats."""
+    # ``min over alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1)`` (Canonne,
+    # Kamath and Steinke 2020, Proposition 12); each alpha gives a bound, so a grid does no harm.
+    bounds = rho * _ORDERS + np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
+    return max(0.0, float(bounds.min()) * (1 + _ROUNDING) + _UNDERFLOW)
 
 
 class BudgetSpent(RuntimeError):
@@ -37,12 +139,11 @@ class Law(Private, ABC):
 
 @dataclass(frozen=True)
 class IntegralEvent:
-    """What a sampler's draws cost, all together; what a ledger books.
+    """What a sampler's draws cost, all together; what a ledger books."""
 
-    Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
-    indistinguishable. So the event is also (epsilon, delta)-private for one record, for one client
-    and for any group of them, and adds to their budgets as it is.
-    """
+    # Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
+    # indistinguishable. So the event is also (epsilon, delta)-private for one record, for one
+    # client and for any group of them, and adds to their budgets as it is.
 
     mechanism: str  # ``"box"`` or ``"rejection"``
     epsilon: float  # Total of all draws
@@ -67,11 +168,6 @@ class Sampler(OneProcess):
         In [0, 1); 0 is pure epsilon. Default 0.
     bits : BitSource, optional
         Random bits; the operating system's by default. A seed is for simulations.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     __slots__ = ("_bits", "_law", "_left", "_lock", "event")
@@ -105,14 +201,9 @@ class Sampler(OneProcess):
     def draw(self, size: int = 1) -> NDArray[Any]:
         """Draw `size` points; they are public.
 
-        Raises
-        ------
-        BudgetSpent
-            If fewer than `size` are left: then none is drawn.
-        ValueError
-            If `size` is below 1.
-        RuntimeError
-            In a fork of the process that made the sampler: both would draw from one budget.
+        Raises `BudgetSpent` if fewer than `size` are left, and draws none; `ValueError` if `size`
+        is below 1; `RuntimeError` in a fork of the process that made the sampler, as both would
+        draw from one budget.
         """
         size = whole("size", size, least=1)
         self._stay_here()

@@ -20,8 +20,7 @@ from pydantic import Field, Json, Strict
 
 from flwr_kld.calibration.central import central_release
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
-from flwr_kld.codec.json_text import json_text
-from flwr_kld.codec.model import Flat, Model, must
+from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.kernel.count import NUMBERS, Scores, sums_move
@@ -170,10 +169,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     @classmethod
     def from_config(cls, config: object) -> Terms:
-        """Read a ConfigRecord; the error is a `QueryRefused`.
-
-        Nodes of one process are sent the same terms, which are public: they are read once.
-        """
+        """Read a ConfigRecord, once a process; the error is a `QueryRefused`."""
         values = dict(config) if isinstance(config, Mapping) else {}
         try:
             return _read(tuple((name, *_frozen(value)) for name, value in values.items()))
@@ -250,13 +246,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         return self.noise.release(self.guarantee, self.columns, scored=self.adds_scores)
 
     def central(self) -> Release:
-        """Return the verified release of the noise that an aggregator adds.
-
-        Raises
-        ------
-        QueryRefused
-            If none does, or no noise serves.
-        """
+        """Return the verified release of an aggregator's noise; `QueryRefused` if there is none."""
         if not isinstance(self.noise, AggregatorNoise):
             raise QueryRefused("these terms name no aggregator")
         clip = self.clip if self.guarantee.unit is Unit.CLIENT else None

@@ -173,7 +173,7 @@ class Alerts:
     """Whom to tell of what, and when."""
 
     rules: Rules  # From when on
-    addressees: tuple[Addressee, ...]  # Whom
+    recipients: tuple[Recipient, ...]  # Whom
     quiet: Quiet | None  # When not
 
     @classmethod
@@ -187,10 +187,10 @@ class Alerts:
             file = _File.from_file(raw)
             for module in file.modules:
                 import_module(module)
-            addressees = tuple(map(_addressee, file.to))
+            recipients = tuple(map(_recipient, file.to))
         except (ValueError, ModuleNotFoundError) as error:
             raise ValueError(f"{path}: {error}") from None
-        names = [one.name for one in addressees]
+        names = [one.name for one in recipients]
         if len(set(names)) < len(names):
             raise ValueError(f"{path}: two recipients share a name: give each its own")
         if file.link is not None and not file.link.startswith(("https://", "http://")):
@@ -198,7 +198,7 @@ class Alerts:
         late = timedelta(minutes=file.late_minutes)
         return cls(
             Rules(file.silent_slots, late, file.dropouts, file.link),
-            addressees,
+            recipients,
             _quiet(file.quiet) if file.quiet else None,
         )
 
@@ -211,7 +211,7 @@ def _quiet(hours: _Hours) -> Quiet:
     return Quiet(hours.begin, hours.end, zone, frozenset(hours.urgent))
 
 
-def _addressee(said: Mapping[str, Any]) -> Addressee:
+def _recipient(said: Mapping[str, Any]) -> Recipient:
     common = {field.name for field in fields(_To)}
     to = _To.from_file({name: value for name, value in said.items() if name in common})
     own = {name: value for name, value in said.items() if name not in common}
@@ -219,7 +219,7 @@ def _addressee(said: Mapping[str, Any]) -> Addressee:
         receiver = receiver_from(to.kind, own)
     except ValueError as error:
         raise ValueError(f"{to.name}: {error}") from None
-    return Addressee(to.name, receiver, frozenset(to.about))
+    return Recipient(to.name, receiver, frozenset(to.about))
 
 
 logger = logging.getLogger("flwr_kld")
@@ -246,7 +246,7 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class Addressee:
+class Recipient:
     """A receiver, and what it wants to know."""
 
     name: str  # By which the ledger remembers what it was told
@@ -258,23 +258,21 @@ def tell(
     ledger: Ledger,
     population: str,
     notices: Iterable[Notice],
-    addressees: Iterable[Addressee],
+    recipients: Iterable[Recipient],
     *,
     quiet: Quiet | None,
     now: datetime,
 ) -> list[Delivery]:
-    """Deliver what an addressee does not know yet; the ledger remembers who knows what.
-
-    What could not be delivered is tried again the next time.
-    """
+    """Deliver what a recipient does not know yet; the ledger remembers who knows what."""
+    # What could not be delivered is tried again the next time.
     kept = ledger.state(_state(population)) or Remembered(_state(population), {})
     knows: dict[str, list[str]] = dict(kept.value)
-    addressees, deliveries = tuple(addressees), []
+    recipients, deliveries = tuple(recipients), []
     for notice in notices:
         if quiet is not None and quiet.silences(notice.about, now):
             continue
         told = set(knows.get(notice.about, ()))
-        for one in addressees:
+        for one in recipients:
             if notice.about not in one.about or (one.name in told) != notice.over:
                 continue
             delivery = _deliver(one, notice)
@@ -288,17 +286,11 @@ def tell(
     return deliveries
 
 
-def told(ledger: Ledger, population: str) -> Mapping[str, list[str]]:
-    """Return who was told of what that has not ended for them."""
-    kept = ledger.state(_state(population))
-    return {} if kept is None else dict(kept.value)
-
-
 def _state(population: str) -> str:
     return f"{population}/told"
 
 
-def _deliver(one: Addressee, notice: Notice) -> Delivery:
+def _deliver(one: Recipient, notice: Notice) -> Delivery:
     try:
         delivery = replace(one.receiver.take(notice), alert=one.name)
     except Exception as error:  # whatever it is, the others are told

@@ -115,12 +115,11 @@ def is_loopback(address: str) -> bool:
 
 
 class Door:
-    """What every request passes before the application sees it.
+    """What every request passes before the application sees it."""
 
-    Without a token, requests must be for this very machine's names: a page of another site can make
-    its own name point here (DNS rebinding), yet browsers still send that name as the host. With a
-    token, names do not matter: a browser sends it only to the site that it was typed for.
-    """
+    # Without a token, requests must be for this very machine's names: a page of another site can
+    # make its own name point here (DNS rebinding), yet browsers still send that name as the host.
+    # With a token, names do not matter: a browser sends it only to the site that it was typed for.
 
     def __init__(
         self,

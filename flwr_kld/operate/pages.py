@@ -24,8 +24,8 @@ from starlette.routing import Route
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Entry
-from flwr_kld.accounting.errors import LedgerError
 from flwr_kld.accounting.view import LedgerView
+from flwr_kld.errors import LedgerError
 from flwr_kld.report import CheckSeries, RoundSeries
 from flwr_kld.report.entries import (
     NUMBERED,

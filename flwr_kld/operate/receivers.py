@@ -86,13 +86,7 @@ _KINDS: dict[str, type[Receiver]] = {}
 
 
 class Receiver(ABC):
-    """Takes notices. One of your own says its `kind`, by which an alerts file names it.
-
-    Raises
-    ------
-    ValueError
-        When a class is defined whose `kind` another class has.
-    """
+    """Takes notices. One of your own says its `kind`, by which an alerts file names it."""
 
     kind: ClassVar[str]
 
@@ -141,13 +135,12 @@ _LONGEST = 86400.0
 
 @dataclass(frozen=True)
 class Webhook(Receiver):
-    """POST the notice as JSON; any answer of the 2xx class means delivered.
+    """POST the notice as JSON; any answer of the 2xx class means delivered."""
 
-    No answer and answers such as 503 are followed by another attempt, after `pause` seconds and
-    then twice as long each time, and all of it ends after `deadline` seconds. Requests carry the
-    notice's key as ``Idempotency-Key``, which tells attempts of one notice from another. Redirects
-    are not followed: they could lead the notice away from HTTPS.
-    """
+    # No answer and answers such as 503 are followed by another attempt, after `pause` seconds and
+    # then twice as long each time, and all of it ends after `deadline` seconds. Requests carry the
+    # notice's key as ``Idempotency-Key``, which tells attempts of one notice from another.
+    # Redirects are not followed: they could lead the notice away from HTTPS.
 
     kind: ClassVar[str] = "webhook"
 
@@ -234,11 +227,10 @@ class Webhook(Receiver):
 
 
 class _Sending(Thread):
-    """The attempts of one alert, in a thread that is left behind when its time is over.
+    """The attempts of one alert, in a thread that is left behind when its time is over."""
 
-    Nothing else bounds a request: the sockets' time-outs begin anew with each byte, and looking up
-    a host has none.
-    """
+    # Nothing else bounds a request: the sockets' time-outs begin anew with each byte, and looking
+    # up a host has none.
 
     def __init__(self, hook: Webhook, body: bytes, headers: dict[str, str]) -> None:
         super().__init__(daemon=True)
@@ -285,10 +277,7 @@ _NO_MARKUP = str.maketrans("<>[]@`*", "‹›［］＠'∗")
 
 @dataclass(frozen=True)
 class AppriseService(Receiver):
-    """One of the chats, pagers and mailboxes that Apprise knows, named by its URL.
-
-    Texts are sent as plain ones, without the characters that services take for markup.
-    """
+    """One of the chats, pagers and mailboxes that Apprise knows, named by its URL."""
 
     kind: ClassVar[str] = "apprise"
 
@@ -363,11 +352,10 @@ def _apprise() -> Any:
 
 @dataclass(frozen=True)
 class Command(Receiver):
-    """A program and its arguments, run without a shell, with the notice as JSON on standard input.
+    """A program, run without a shell, with the notice as JSON on standard input."""
 
-    Exit status 0 means delivered. Standard output is dropped, so that it cannot mix with a report
-    printed there; standard error is left as it is.
-    """
+    # Exit status 0 means delivered. Standard output is dropped, so that it cannot mix with a report
+    # printed there; standard error is left as it is.
 
     kind: ClassVar[str] = "command"
 

@@ -51,11 +51,11 @@ class Every:
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron expression of five fields: minute, hour, day of month, month, day of week.
+    """A cron expression of five fields: minute, hour, day of month, month, day of week."""
 
-    As in Debian's cron, a slot at a fixed time of day comes once on every day that has it: when
-    clocks go forward over it, at the first moment after the gap; when they go back, the first time.
-    """
+    # As in Debian's cron, a slot at a fixed time of day comes once on every day that has it: when
+    # clocks go forward over it, at the first moment after the gap; when they go back, the first
+    # time.
 
     expression: str  # For example ``"0 3 * * *"``, every night at three
     zone: str = "UTC"  # Time zone of the expression, an IANA name. Default UTC.
@@ -134,11 +134,10 @@ def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
 
 
 class Stop:
-    """A request to stop that wakes whoever waits.
+    """A request to stop that wakes whoever waits."""
 
-    It takes the place of `threading.Event`, whose lock a signal handler could find taken by the
-    very thread that it interrupts; ``SimpleQueue.put`` may be called from a handler.
-    """
+    # It takes the place of `threading.Event`, whose lock a signal handler could find taken by the
+    # very thread that it interrupts; ``SimpleQueue.put`` may be called from a handler.
 
     def __init__(self) -> None:
         self.asked = False
@@ -160,10 +159,8 @@ class Stop:
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """Turn the first SIGTERM or SIGINT into a `Stop`; a second one ends the process as usual.
-
-    Only in the main thread, as Python's signals are.
-    """
+    """Turn the first SIGTERM or SIGINT into a `Stop`; a second one ends the process as usual."""
+    # Only in the main thread, as Python's signals are.
     stop = Stop()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -211,13 +208,11 @@ def run_schedule(
     stop: Stop,
     clock: Callable[[], datetime] = _now,
 ) -> None:
-    """Run `job` at every slot until `stop` is asked for; a running job is never interrupted.
-
-    Slots that pass while the job runs are left out: runs do not overlap. Slots that pass while the
-    machine sleeps are made up for by one run, for the latest of them. A job that raises is logged,
-    and the loop goes on. After a clock was set back, slots may come again: jobs must be idempotent
-    by ``slot.key``.
-    """
+    """Run `job` at every slot until `stop` is asked for; a running job is never interrupted."""
+    # Slots that pass while the job runs are left out: runs do not overlap. Slots that pass while
+    # the machine sleeps are made up for by one run, for the latest of them. A job that raises is
+    # logged, and the loop goes on. After a clock was set back, slots may come again: jobs must be
+    # idempotent by ``slot.key``.
     ran: datetime | None = None
     while (ran := _due(schedule, ran, stop, clock)) is not None:
         slot = Slot(ran)

@@ -5,10 +5,13 @@ Functions for ``KLDrift(estimator=...)``, as anybody's own; `posterior_counts` e
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.result import (
@@ -18,21 +21,53 @@ from flwr_kld.inference.estimators.result import (
     noise_deviation,
 )
 from flwr_kld.inference.estimators.score import check_theta, score
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.query.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
+from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
     from flwr_kld.inference.estimators.registry import Estimator
     from flwr_kld.query.noisy import NoisyCounts
 
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """T symbols drawn iid from Π, with multiplicities (PRIEST-KLD, Algorithms 1-3, line 1)."""
+
+    draws: int = 1000
+
+    def __post_init__(self) -> None:
+        keep(self, draws=whole("draws", self.draws, least=1, most=LONGEST))
+
+    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
+        """Draw the symbols of one check, of a table in each column."""
+        if reference.is_table:
+            columns = reference.columns.values()
+            return joined(reference, [self.draw(column, generator) for column in columns])
+        symbols, times = np.unique(reference.draw(self.draws, generator), return_counts=True)
+        cell_of = np.full(reference.domain.size, len(symbols), dtype=np.int32)
+        cell_of[symbols] = np.arange(len(symbols))
+        others = int(len(symbols) < np.count_nonzero(reference.probabilities))
+        cells = outside_cells(reference, cell_of, len(symbols) + others)
+        weight = np.zeros(cells)
+        weight[: len(symbols)] = times / self.draws
+        return QueryPlan(
+            reference,
+            cell_of,
+            weight,
+            inclusion=np.ones(cells),
+            stratum=np.full(cells, HEAD),
+            draws=self.draws,
+        )
+
+
 _QUANTILES = 33
 
 
 def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
-    """Estimate D_θ by ``Σ w φ(max(y, 0) / (N Π))``.
-
-    Nothing is assumed about the counts, so it is biased wherever they are no larger than the
-    noise, upwards if P = Π.
-    """
+    """Estimate D_θ by ``Σ w φ(max(y, 0) / (N Π))``, biased where counts hardly exceed the noise."""
+    # Nothing is assumed about the counts, so it is biased wherever they are no larger than the
+    # noise, upwards if P = Π.
     theta = check_theta(theta)
     plan, y = counts.plan, counts.values
     scored = plan.weight > 0
@@ -66,12 +101,10 @@ def skew_plugin(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
 def paper(
     counts: NoisyCounts, *, theta: float = 0.0, lam: float = 0.0, tau: float = 1e-6
 ) -> Estimate:
-    """Estimate plain KL(Π || P) by ``Σ w [λ (r - 1) - ln r]`` (PRIEST-KLD, Algorithms 1-3).
-
-    ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
-    negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
-    be asked of it, so its estimand is always θ = 0.
-    """
+    """Estimate plain KL(Π || P) by ``Σ w [λ (r - 1) - ln r]`` (PRIEST-KLD, Algorithms 1-3)."""
+    # ``r = max(y / N, τ) / Π``. The paper's Algorithm 2 prints ``(A + B) / T``, which targets the
+    # negative divergence. The clip at τ biases the number heavily where counts are small; no θ can
+    # be asked of it, so its estimand is always θ = 0.
     theta = check_theta(theta)
     lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)
     plan, records = counts.plan, counts.records
@@ -94,3 +127,15 @@ BASELINES: MappingProxyType[str, Estimator] = MappingProxyType(
     {"skew_plugin": skew_plugin, "paper": paper}
 )
 """By the names that tables give them."""
+
+
+def variance_bound(pi: NDArray[np.float64], p: NDArray[np.float64], lam: float) -> float:
+    """T times the right side of PRIEST-KLD's Theorem 4.4, without σ²; infinite as β is."""
+    with np.errstate(divide="ignore"):
+        ratio = p / pi
+        alpha, beta = ratio.max(), (1 / ratio).max()
+        forward, backward = -pi @ np.log(ratio), p[p > 0] @ np.log(ratio[p > 0])
+    if np.isinf(beta):
+        return math.inf
+    spread = max(alpha - 1, beta**2 - 1) + forward**2
+    return float(lam**2 * (alpha - 1) + spread - 2 * lam * (forward + backward))

@@ -19,8 +19,45 @@ from flwr_kld.kernel.arguments import choice, keep, real
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
-from flwr_kld.papers import sensitivity
 from flwr_kld.query.plan import QueryPlan
+
+Vector = NDArray[np.float64]
+
+
+# The scalar is (PRIEST-KLD, Algorithm 1, lines 8-10, smoothed so that it is bounded)
+#
+#     F(h) = Σ_x w(x) [λ (P_a(x) / Π(x) - 1) - ln(P_a(x) / Π(x))],   P_a = (h + a) / (M + A),
+#
+# with public weights w >= 0, smoothing a > 0, ``A = Σ a`` and normaliser M. Its exact sensitivity
+# replaces the paper's Δ < 0.7 (Theorem 4.9), whose premise cannot be checked privately.
+
+
+def replace_one(records: float, w: Vector, slope: Vector, a: Vector, *, others: bool) -> float:
+    """Largest change of F when one of `records` records changes its symbol; M = records, public."""
+    largest = w * (np.log1p(1 / a) - slope)
+    smallest = w * (np.log1p(1 / (records - 1 + a)) - slope)
+    if others:
+        largest, smallest = np.append(largest, 0.0), np.append(smallest, 0.0)
+    if len(largest) == 1:
+        return 0.0  # a single symbol: nothing to change to
+    top, bottom = np.argsort(-largest)[:2], np.argsort(smallest)[:2]
+    return float(max(largest[u] - smallest[v] for u in top for v in bottom if u != v))
+
+
+def add_remove(w: Vector, slope: Vector, a: Vector, *, most: float = np.inf) -> float:
+    """Largest change of F when one of at most `most` records is added or removed, in nats."""
+    first = np.abs(np.log1p(1 / a) - slope)
+    last = np.abs(np.log1p(1 / (most - 1 + a)) - slope)
+    return float(np.max(w * np.maximum(first, last)))
+
+
+def client_level(clip: int, w: Vector, slope: Vector, a: Vector) -> float:
+    """Largest change of F when a client of at most `clip` records joins or leaves, in nats."""
+    k = np.arange(clip)
+    increments = (w * (np.log1p(1 / (k[:, None] + a)) - slope)).ravel()
+    best = np.partition(increments, -clip)[-clip:] if len(increments) > clip else increments
+    return float(max(np.maximum(best, 0).sum(), clip * np.max(w * slope)))
+
 
 _GRID_STEPS = 32
 """Grid steps that a sensitivity spans at least: rounding then costs at most 1/16 more noise."""
@@ -30,27 +67,14 @@ _LARGEST_COUNT = 2.0**63
 
 @dataclass(frozen=True)
 class Scalar:
-    """Options of the scalar release.
+    """Options of the scalar release."""
 
-    Parameters
-    ----------
-    smoothing : {"prior", "additive"}
-        ``a(x) = amount * M * Π(x)`` (targets D_θ with ``θ = amount / (1 + amount)``), or
-        ``a(x) = amount`` records for every symbol.
-    amount : float
-        > 0. Default 0.01, hence θ = 0.0099.
-    lam : float
-        λ >= 0 of Algorithm 1. Default 0: λ > 0 lowers the number by λ times the fraction of P
-        outside the support of Π.
-    records : float, optional
-        Public normaliser M. Needed under add-remove adjacency, where the true number of records
-        is protected; under replace-one it is that public number, and must be left out.
-    """
-
+    # a(x) = amount * M * Π(x), which targets D_θ with θ = amount / (1 + amount), or
+    # a(x) = amount records for every symbol
     smoothing: Literal["prior", "additive"] = "prior"
-    amount: float = 0.01
-    lam: float = 0.0
-    records: float | None = None
+    amount: float = 0.01  # > 0
+    lam: float = 0.0  # λ >= 0 of Algorithm 1; lowers the number by λ P(outside Π)
+    records: float | None = None  # Public normaliser M, under add-remove adjacency only
 
     def __post_init__(self) -> None:
         keep(
@@ -65,50 +89,20 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class NoisyScalar:
-    """Public: the scalar after the noise.
+    """Public: the scalar after the noise."""
 
-    Parameters
-    ----------
-    value : float
-        The noised number, in nats.
-    standard_deviation : float
-        Of the noise, in nats.
-    theta : float or None
-        θ of the D_θ that it targets; None under additive smoothing, which targets no D_θ.
-    records : float
-        The public normaliser M.
-    sensitivity : float
-        Exact, in nats.
-    event : Release
-        What the release cost, in grid steps.
-    plan : QueryPlan
-        What was asked.
-    private : bool
-        False if the noise came from a seed.
-    """
-
-    value: float
+    value: float  # In nats, as are the next one and the sensitivity
     standard_deviation: float
-    theta: float | None
-    records: float
+    theta: float | None  # Of the D_θ that it targets; None under additive smoothing
+    records: float  # The public normaliser M
     sensitivity: float
-    event: Release
-    plan: QueryPlan
-    private: bool
+    event: Release  # What the release cost, in grid steps
+    plan: QueryPlan  # What was asked
+    private: bool  # False if the noise came from a seed
 
 
 class ScalarFunction:
-    """F(h) for a plan, its sensitivity, and its fixed-point grid.
-
-    Parameters
-    ----------
-    plan : QueryPlan
-        Cells with weight 0 are not scored.
-    options : Scalar
-        Smoothing and λ.
-    records : float
-        Public normaliser M.
-    """
+    """F(h) for a plan, whose cells of weight 0 are not scored: its sensitivity and its grid."""
 
     def __init__(self, plan: QueryPlan, options: Scalar, records: float) -> None:
         self._scored = np.flatnonzero(plan.weight > 0)
@@ -138,24 +132,13 @@ class ScalarFunction:
         """Exact sensitivity in nats; `clip` is the most records of a client, at client level."""
         slope = self._lam / (self._norm * self._pi)
         if clip is not None:
-            return sensitivity.client_level(clip, self._w, slope, self._a)
+            return client_level(clip, self._w, slope, self._a)
         if adjacency is Adjacency.REPLACE_ONE:
-            return sensitivity.replace_one(
-                self._records, self._w, slope, self._a, others=self._others
-            )
-        return sensitivity.add_remove(self._w, slope, self._a)
+            return replace_one(self._records, self._w, slope, self._a, others=self._others)
+        return add_remove(self._w, slope, self._a)
 
     def grid(self, adjacency: Adjacency, clip: int | None) -> tuple[float, int]:
-        """Grid step in nats, and how many steps F on the grid moves at most.
-
-        The step is a power of two with at least 32 to the sensitivity Δ; rounding to the nearest
-        step adds at most one step to the move, float64 arithmetic at most a sliver.
-
-        Raises
-        ------
-        ValueError
-            If F does not depend on the counts, or without a bound.
-        """
+        """Grid step in nats, and how many steps F on the grid moves at most."""
         with np.errstate(all="ignore"):
             sensitive, error = self.sensitivity(adjacency, clip), self._float_error()
         if not sensitive > 0:
@@ -175,11 +158,10 @@ class ScalarFunction:
         return round(self(counts) / step)
 
     def _float_error(self) -> float:
-        """Bound on the float64 error of F and of its sensitivity, in nats (fsum adds none).
-
-        It holds for counts up to `_LARGEST_COUNT` in the logarithm and up to M in the linear part.
-        The terms are bounded one by one, because a sum may be small where its terms are not.
-        """
+        """Bound on the float64 error of F and of its sensitivity, in nats (fsum adds none)."""
+        # It holds for counts up to `_LARGEST_COUNT` in the logarithm and up to M in the linear
+        # part. The terms are bounded one by one, because a sum may be small where its terms are
+        # not.
         empty, usual, full = (
             (h + self._a) / (self._norm * self._pi) for h in (0.0, self._records, _LARGEST_COUNT)
         )
@@ -189,38 +171,15 @@ class ScalarFunction:
 
 @dataclass(frozen=True)
 class ScalarRelease:
-    """A guarantee, and the scalar that is released under it.
-
-    Parameters
-    ----------
-    options : Scalar
-        Smoothing and λ.
-    guarantee : Guarantee
-        What is promised.
-    noise : {"laplace", "gaussian"}
-        Law of the noise.
-    clip : int or None
-        Most records of one client for client-level privacy; None for record level.
-    """
+    """A guarantee, and the scalar that is released under it."""
 
     options: Scalar
     guarantee: Guarantee
-    clip: int | None
+    clip: int | None  # Most records of one client, where whole clients are hidden
     noise: Literal["laplace", "gaussian"]
 
     def release(self, counts: NDArray[np.int64], plan: QueryPlan, bits: BitSource) -> NoisyScalar:
-        """Round F to a fixed-point grid and add integer noise calibrated to its move on that grid.
-
-        Parameters
-        ----------
-        counts : NDArray[np.int64]
-            A cohort's, shape [cells], in records.
-
-        Raises
-        ------
-        ValueError
-            If the options do not fit the guarantee.
-        """
+        """Round F to a fixed-point grid and add integer noise that hides its move on it."""
         records = self.options.records
         if self.guarantee.adjacency is Adjacency.REPLACE_ONE:
             records = float(counts.sum())

@@ -13,7 +13,7 @@ import numpy as np
 
 from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance

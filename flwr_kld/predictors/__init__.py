@@ -7,7 +7,7 @@ Examples
 --------
 >>> from flwr_kld import Labels, Reference
 >>> from flwr_kld.predictors import BayesMixture, Hypotheses
->>> from flwr_kld.predictors.intake import Intake
+>>> from flwr_kld.predictors.bayes_mixture import Intake
 >>> from flwr_kld.predictors.local_report import LocalReport
 >>> from flwr_kld.kernel.law import SystemBits
 >>> colours = Labels(["red", "green"])

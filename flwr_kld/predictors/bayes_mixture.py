@@ -13,28 +13,50 @@ Proof note: ``docs/proofs/predictors.md``.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field
+from scipy.special import logsumexp
 
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
-from flwr_kld.kernel.arguments import choice, instance, real
+from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.asked import KINDS, Asked, default_kind
 from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.fixed_share import fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.local_report import LocalReport, LocalReports, batches
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.readouts import KeptRound, Leader, Refutation, likeliest
-from flwr_kld.predictors.risk_bound import shared_risk_bound
 from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, RowCounts, Tally
+
+# Fixed share: hypotheses can become true later, so none is ever given up (Herbster, Warmuth 1998).
+# After each round every weight gives a fraction to the prior. In log-odds the step is non-expansive
+# (Birkhoff 1957), so what one report can move is still bounded by its own epsilon.
+
+
+def fixed_share(log_weights: Floats, log_prior: Floats, rate: float, rounds: int) -> Floats:
+    """Log-weights some rounds later, with no reports in between."""
+    # Shapes: log_weights [K], log_prior [K].
+    if rate == 0 or rounds == 0:
+        return log_weights
+    kept = rounds * math.log1p(-rate)
+    given = math.log(-math.expm1(kept))
+    return np.asarray(np.logaddexp(log_weights + kept, log_prior + given))
+
+
+def normalised(log_weights: Floats) -> Floats:
+    """Shift log-weights so that the weights sum to 1."""
+    return np.asarray(log_weights - logsumexp(log_weights))
+
 
 State = dict[str, Any]
 """JSON-able."""
@@ -86,11 +108,6 @@ class BayesMixture:
         a change of the truth is followed within rounds. 0 assumes that the truth never changes.
     prior : Sequence[float], optional
         Shape [K], positive, summing to 1; by default uniform.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     def __init__(
@@ -157,12 +174,8 @@ class BayesMixture:
     def update(self, reports: LocalReports) -> None:
         """Count a batch of any size, of any round that is not settled.
 
-        Raises
-        ------
-        InvalidReply
-            If a report is impossible; then none of the batch is taken.
-        ValueError
-            If the round is settled.
+        Raises `InvalidReply` if a report is impossible; then none of the batch is taken;
+        `ValueError` if the round is settled.
         """
         if self._settled and reports.round <= self._settled[0]:
             raise ValueError(f"round {reports.round} is settled: these reports come too late")
@@ -299,11 +312,8 @@ class BayesMixture:
     def merge(self, other: Self) -> None:
         """Add another state's counts: the result is the state of all reports together.
 
-        Raises
-        ------
-        ValueError
-            If the two are set up differently, have settled different rounds, or asked different
-            queries in the same round.
+        Raises `ValueError` if the two are set up differently, have settled different rounds, or
+        asked different queries in the same round.
         """
         if self._set_up() != other._set_up() or not self._asked.agrees_with(other._asked):
             raise ValueError("only predictors of the same set-up can be merged")
@@ -330,10 +340,7 @@ class BayesMixture:
     def restore(self, state: State) -> None:
         """Continue from a state that a predictor of the same set-up returned.
 
-        Raises
-        ------
-        ValueError
-            If the state is not readable or belongs to another set-up.
+        Raises `ValueError` if the state is not readable or belongs to another set-up.
         """
         read = _State.from_file(state)
         if any(getattr(read, key) != value for key, value in self._set_up().items()):
@@ -364,3 +371,102 @@ class BayesMixture:
 
     def _packed_settled(self) -> list[Any] | None:
         return None if self._settled is None else [self._settled[0], self._settled[1].tolist()]
+
+
+_SETTLED = 1e-12
+"""Relative change of all odds at which later rounds lose what this one does."""
+
+
+# If hypothesis j is true, reports are drawn by its design and the mixture predicts before each of
+# them (uniform prior, no share), then for every T
+#
+#     E Σ_{t=1}^T KL(f_j || p_t)  <=  Σ_{i≠j} min(½ KL(f_j || f_i), 1) / (1 - BC_ij),
+#
+# with BC_ij the Bhattacharyya coefficient of one report. With fixed share the loss goes on, and is
+# bounded for the rounds so far.
+
+
+def kl_risk_bound(design: Design, *, batch: int = 1) -> Floats:
+    """Bound the cumulative KL-risk for each true hypothesis, however long; without share."""
+    price, decay = _prices(design, batch), design.affinities**batch
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(price == 0, 0.0, batch * price / (1 - decay))
+    return np.asarray(terms.sum(axis=1))
+
+
+def shared_risk_bound(
+    design: Design, *, batch: int, rounds: int, share: float, prior: Floats
+) -> Floats:
+    """Bound the KL-risk of some rounds for each true hypothesis, with fixed share."""
+    price, decay = _prices(design, batch), design.affinities**batch
+    np.fill_diagonal(decay, 0)  # no rival of itself
+    leak = np.sqrt(share * prior / (1 - share))
+    with np.errstate(divide="ignore"):
+        least = -np.log(share * prior)[:, None]  # a share leaves j that much, in nats
+    ceilings = np.minimum(-np.log(prior)[:, None] - np.arange(rounds) * np.log1p(-share), least)
+    odds, total = np.sqrt(prior / prior[:, None]), np.zeros(len(prior))  # E √odds of i against j
+    for over, ceiling in enumerate(ceilings.T, start=1):
+        lost = (price * odds).sum(axis=1)
+        total += batch * np.minimum(lost, ceiling)
+        told = decay * odds
+        leaked = leak * (1 + told.sum(axis=1, keepdims=True))
+        before, odds = odds, np.minimum(told + leaked, np.exp(least / 2))
+        if (np.abs(odds - before) <= _SETTLED * odds).all():
+            later = np.minimum(lost[:, None], ceilings[:, over:]).sum(axis=1)
+            return np.asarray(total + batch * later)
+    return total
+
+
+def _prices(design: Design, batch: int) -> Floats:
+    """Bound what a label loses to each rival per √odds, shape [K, K]; 0 for equal laws."""
+    whole("batch", batch, least=1, unit="reports")
+    return np.asarray(np.minimum(design.laws.divergences / 2, 1))
+
+
+class Rejection(StrEnum):
+    """Why a report was not taken."""
+
+    IMPOSSIBLE = "impossible report"
+    WRONG_QUERY = "wrong query"
+    REPEATED = "repeated report"
+
+
+class Intake:
+    """Collects the reports of one round that can be, were asked for, and came once."""
+
+    # A report that passes may still be a lie, and no check can tell: it is worth at most what any
+    # honest one is, a move of epsilon in the log-odds of two hypotheses (two for one replaced).
+
+    def __init__(self, predictor: BayesMixture, round: int) -> None:
+        self._predictor = predictor
+        self._round = whole("round", round)
+        self._taken: dict[str, LocalReport] = {}
+        self.rejected: Counter[Rejection] = Counter()
+
+    def take(self, client: str, report: LocalReport, context: str = "") -> Rejection | None:
+        """Take a client's report, or say why not."""
+        reason = self._objection(client, report, context)
+        if reason:
+            self.rejected[reason] += 1
+        else:
+            self._taken[client] = report
+        return reason
+
+    def _objection(self, client: str, report: LocalReport, context: str) -> Rejection | None:
+        if client in self._taken:
+            return Rejection.REPEATED
+        asked = self._predictor.query_of(self._round, client, context)
+        if (report.context, report.query) != (context, asked):
+            return Rejection.WRONG_QUERY
+        try:
+            self._predictor.check(report)
+        except InvalidReply:
+            return Rejection.IMPOSSIBLE
+        return None
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def batches(self) -> list[LocalReports]:
+        """Return what was taken, by context; order and senders are forgotten."""
+        return batches(self._round, self._taken.values())

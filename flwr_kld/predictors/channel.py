@@ -28,16 +28,7 @@ _SLACK = Fraction(1, 1 << 60)
 
 
 class Channel(ABC):
-    """Classes in, symbols out: ``P(symbol z | class c) = weight(c, z) / 2**128``.
-
-    Parameters
-    ----------
-    classes, symbols : int
-        C and S.
-    epsilon : float
-        In nats; every symbol is at most ``e**epsilon`` times as likely from one class as from
-        another.
-    """
+    """Classes in, symbols out: ``P(symbol z | class c) = weight(c, z) / 2**128``."""
 
     kind: ClassVar[str]
 
@@ -61,10 +52,8 @@ class Channel(ABC):
 
     @abstractmethod
     def push(self, mass: Floats) -> Floats:
-        """Law of the symbol when the class follows `mass`: [..., C] → [..., S].
-
-        Rounded to float64; for likelihoods, not for privacy.
-        """
+        """Law of the symbol when the class follows `mass`: [..., C] → [..., S]."""
+        # Rounded to float64; for likelihoods, not for privacy.
 
 
 def check_private(ratio: Fraction, epsilon: float) -> None:
@@ -74,21 +63,7 @@ def check_private(ratio: Fraction, epsilon: float) -> None:
 
 
 class MatrixChannel(Channel):
-    """A channel given by its matrix.
-
-    Parameters
-    ----------
-    rows : Sequence[Sequence[int]]
-        [C][S] positive integers; each row sums to 2**128.
-    epsilon : float
-        In nats.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is malformed, or one symbol is more than ``e**epsilon`` times as likely from
-        one class as from another.
-    """
+    """A channel given by its matrix of positive integers, [C][S]; each row sums to 2**128."""
 
     kind = "matrix"
 
@@ -121,17 +96,7 @@ class MatrixChannel(Channel):
 
 
 class RandomisedResponse(Channel):
-    """k-ary randomised response: the truth with one probability, each other class with another.
-
-    Symbols are the classes; two integers stand for the whole matrix, however many classes there
-    are. Warner 1965; Kairouz, Oh, Viswanath 2016 (optimal at large epsilon, and for two classes at
-    any).
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes, or epsilon is out of range.
-    """
+    """k-ary randomised response: the truth with one probability, each other class with another."""
 
     kind = "randomised-response"
 
@@ -164,24 +129,11 @@ class RandomisedResponse(Channel):
 
 
 class SubsetSelection(MatrixChannel):
-    """Report d classes, the true one more likely among them than it should be.
+    """Report d classes, the true one more likely among them than it should be."""
 
-    Symbol s is the s-th subset of size d in lexicographic order. Ye and Barg 2018: order-optimal
-    for estimation at small and middle epsilon, where randomised response over many classes says
-    almost nothing.
-
-    Parameters
-    ----------
-    classes : int
-        C, from 2 to `MOST_CLASSES`.
-    epsilon : float
-        In nats; d is the integer next to ``C / (e**epsilon + 1)``, at least 1.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    # Symbol s is the s-th subset of size d in lexicographic order. Ye and Barg 2018: order-optimal
+    # for estimation at small and middle epsilon, where randomised response over many classes says
+    # almost nothing.
 
     kind = "subset-selection"
 

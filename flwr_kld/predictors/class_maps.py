@@ -45,11 +45,9 @@ def likeliest(laws: Laws) -> ClassMap:
 
 
 def cells(laws: Laws, bits: int, number: int) -> ClassMap:
-    """Cut the labels into ``2**bits`` cells by Scheffé's sets between random public groups.
-
-    Each bit splits the hypotheses into two groups and asks which one makes the label likelier, that
-    is for the sign of ``Σ_j ±f_j``.
-    """
+    """Cut the labels into ``2**bits`` cells by Scheffé's sets between random public groups."""
+    # Each bit splits the hypotheses into two groups and asks which one makes the label likelier,
+    # that is for the sign of ``Σ_j ±f_j``.
     taken = range(number * bits, (number + 1) * bits)
     signs = [_splits(laws, d // _BLOCK)[d % _BLOCK] for d in taken]
     return np.asarray((1 << np.arange(bits)) @ np.array(signs)).astype(np.uint16)
@@ -107,9 +105,7 @@ def _splits(laws: Laws, block: int) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=2)
 def _grid(laws: Laws, bits: int) -> NDArray[np.float64]:
-    """``f_j - f̄`` on a grid of integers, shape [K, M].
-
-    Sums with coefficients of this many bits stay below 2**53: they are exact in whatever order.
-    """
+    """``f_j - f̄`` on a grid of integers, shape [K, M]."""
+    # Sums with coefficients of this many bits stay below 2**53: they are exact in whatever order.
     room = 52 - bits - laws.hypotheses.bit_length()
     return np.asarray(np.rint(np.ldexp(laws.probabilities - laws.mean, room)))

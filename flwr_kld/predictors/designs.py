@@ -130,10 +130,7 @@ _INDISTINGUISHABLE = 1e-12
 
 @lru_cache(maxsize=8)
 def optimal_design(laws: Laws, epsilon: float) -> Design:
-    """Choose queries and weights for one table of laws; seconds for K = 100 and M = 65,536.
-
-    Pairs that no query of the pool tells apart are left out of the game.
-    """
+    """Choose queries and weights for one table of laws; seconds for K = 100 and M = 65,536."""
     names = query_pool(laws, epsilon)
     information = pair_information(Design.of(laws, epsilon, names))
     for seed in range(_GROWTHS if laws.hypotheses > 2 else 0):
@@ -162,11 +159,10 @@ def _play(information: Floats, steps: int) -> tuple[Floats, Floats]:
 
 
 def best_replies(laws: Laws, worth: Floats, seed: int) -> list[str]:
-    """Names of sets of labels that tell apart the pairs that are worth most.
-
-    Each climbs on ``Σ_ij worth_ij (f_i(S) - f_j(S))²``, which information is proportional to where
-    it is small: the set of largest linear part at the present one is better, unless it is the same.
-    """
+    """Names of sets of labels that tell apart the pairs that are worth most."""
+    # Each climbs on ``Σ_ij worth_ij (f_i(S) - f_j(S))²``, which information is proportional to
+    # where it is small: the set of largest linear part at the present one is better, unless it is
+    # the same.
     # Shapes: worth [pairs].
     k = laws.hypotheses
     between = np.zeros((k, k))
@@ -266,11 +262,9 @@ def subset(laws: Laws, epsilon: float) -> Design:
 
 
 def hadamard(laws: Laws, epsilon: float) -> Design:
-    """Randomised response on a random entry of the label's row in a Hadamard matrix.
-
-    Acharya, Sun, Zhang 2019 with public coins. There are about as many queries as labels, so they
-    are built when they are asked for; masses of all of them come from one fast transform.
-    """
+    """Randomised response on a random entry of the label's row in a Hadamard matrix."""
+    # Acharya, Sun, Zhang 2019 with public coins. There are about as many queries as labels, so they
+    # are built when they are asked for; masses of all of them come from one fast transform.
     rows = _Rows(laws, epsilon)
     transformed = _walsh(laws.probabilities, len(rows) + 1)[:, 1:]
     minus = (1 - transformed) / 2  # mass of the labels whose entry is -1

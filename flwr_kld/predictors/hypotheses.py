@@ -69,10 +69,7 @@ class Hypotheses:
     def domain(self) -> Domain:
         """What labels mean.
 
-        Raises
-        ------
-        ValueError
-            If all candidates are functions and none was asked for a law yet.
+        Raises `ValueError` if all candidates are functions and none was asked for a law yet.
         """
         if self._domain is None:
             raise ValueError("no law is known yet: ask for the laws of a context first")
@@ -81,10 +78,8 @@ class Hypotheses:
     def at(self, context: str = "") -> Laws:
         """Return the laws in one context, [K, M].
 
-        Raises
-        ------
-        ValueError
-            If a table has no entry for the context, or a function returns no fitting `Reference`.
+        Raises `ValueError` if a table has no entry for the context, or a function returns no
+        fitting `Reference`.
         """
         key = "" if self._constant else context
         if key not in self._kept:

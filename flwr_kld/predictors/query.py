@@ -87,11 +87,9 @@ class Query:
 
 
 def named_query(laws: Laws, name: str, epsilon: float) -> Query:
-    """Build a query from its name: a map, its numbers, and ``subset`` where that is the channel.
-
-    ``"ovr/3"`` is randomised response on whether hypothesis 3 makes the label likelier than on
-    average; ``"hash/14/0/subset"`` is subset selection on the first hash to 14 classes.
-    """
+    """Build a query from its name: a map, its numbers, and ``subset`` where that is the channel."""
+    # ``"ovr/3"`` is randomised response on whether hypothesis 3 makes the label likelier than on
+    # average; ``"hash/14/0/subset"`` is subset selection on the first hash to 14 classes.
     kind, *rest = name.split("/")
     subset = rest[-1:] == ["subset"]
     try:

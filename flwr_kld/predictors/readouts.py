@@ -43,10 +43,6 @@ class Leader:
         """Reports that may be replaced by any others without changing the leader."""
         return max(math.ceil(self.log_odds / self.swing) - 1, 0)
 
-    def certified_odds(self, lies: int) -> float:
-        """Smallest log-odds that the honest reports can have had if `lies` were replaced, nats."""
-        return self.log_odds - self.swing * lies
-
 
 _MOST_STEPS = 1000
 _GAP = 0.01
@@ -55,13 +51,11 @@ _LEAST = 1e-3
 
 
 def mixture_weights(counts: NDArray[np.int64], law: Floats) -> Floats:
-    """Maximise ``Σ n ln Σ_j v_j Q_j`` over the simplex by EM, extrapolated.
-
-    Plain EM crawls where the reports hardly tell hypotheses apart; squared extrapolation (Varadhan,
-    Roland 2008), kept only where it is better, takes tens of steps. It stops within a hundredth of
-    a nat of the maximum, or after 1,000 steps: the objective is concave, and ``N ln max_j g_j``
-    bounds what is left, with g the mean ratios of the step.
-    """
+    """Maximise ``Σ n ln Σ_j v_j Q_j`` over the simplex by EM, extrapolated."""
+    # Plain EM crawls where the reports hardly tell hypotheses apart; squared extrapolation
+    # (Varadhan, Roland 2008), kept only where it is better, takes tens of steps. It stops within a
+    # hundredth of a nat of the maximum, or after 1,000 steps: the objective is concave, and ``N ln
+    # max_j g_j`` bounds what is left, with g the mean ratios of the step.
     # Shapes: counts [rows], law [rows, K].
     weights = np.full(law.shape[1], 1 / law.shape[1])
     total = counts.sum()
@@ -115,10 +109,7 @@ class Refutation:
         return bool(foretold - max(posterior, alone.max()) > -math.log(BETA))
 
     def likelihoods(self, rounds: Sequence[KeptRound]) -> tuple[float, float, Floats]:
-        """Log-likelihoods of the reports: foretold by mixtures, posterior, of each hypothesis [K].
-
-        The mixture is fitted anew whenever the number of rounds has doubled.
-        """
+        """Log-likelihoods of the reports: foretold by mixtures, posterior, of each hypothesis."""
         fits: dict[tuple[int, int, int], Floats] = {}
         fit = np.exp(rounds[0].log_weights)
         foretold = posterior = 0.0

@@ -25,11 +25,7 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Selected:
-    """The selected hypothesis, and how far from the clients' law it is at most.
-
-    With probability `confidence` over the reports, whenever one looks,
-    ``TV(law, selected) <= factor * min_j TV(law, f_j) + slack``.
-    """
+    """The selected hypothesis, and how far from the clients' law it is at most."""
 
     name: str  # Name of the selected candidate
     index: int  # Its place among the hypotheses
@@ -81,12 +77,10 @@ def radius(variance: Floats, beta: float) -> Floats:
 
 
 def select(laws: Laws, log_weights: Floats, apart: Floats, factor: float) -> tuple[int, float]:
-    """Return the hypothesis of least slack, the likeliest of equals, and its slack.
-
-    If hypothesis i is the best, the optimum is at least ``apart_i``, and the distance of j at most
-    the optimum plus ``TV(f_i, f_j)``, so at most
-    ``factor * optimum + TV(f_i, f_j) - (factor - 1) * apart_i``.
-    """
+    """Return the hypothesis of least slack, the likeliest of equals, and its slack."""
+    # If hypothesis i is the best, the optimum is at least ``apart_i``, and the distance of j at
+    # most the optimum plus ``TV(f_i, f_j)``, so at most ``factor * optimum + TV(f_i, f_j) - (factor
+    # - 1) * apart_i``.
     excess = laws.distances - (factor - 1) * apart
     slack = np.maximum(excess, 0.0).max(axis=1)
     best = int(np.lexsort((-log_weights, slack))[0])

@@ -19,32 +19,13 @@ from flwr_kld.query.plan import QueryPlan
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """Public: a cohort's counts after the noise, with the law of that noise.
+    """Public: a cohort's counts after the noise, with the law of that noise."""
 
-    Parameters
-    ----------
-    values : NDArray[np.int64]
-        Shape [cells], in records; may be negative.
-    records : float
-        Number of records, exact or estimated, at least 1.
-    event : Release
-        What the release cost, and its noise table.
-    plan : QueryPlan
-        What was asked.
-    private : bool
-        False if the noise came from a seed.
-
-    Raises
-    ------
-    ValueError
-        If there is not one value a cell.
-    """
-
-    values: NDArray[np.int64]
-    records: float
-    event: Release
-    plan: QueryPlan
-    private: bool
+    values: NDArray[np.int64]  # Shape [cells], in records; may be negative
+    records: float  # Number of records, exact or estimated, at least 1
+    event: Release  # What the release cost, and its noise table
+    plan: QueryPlan  # What was asked
+    private: bool  # False if the noise came from a seed
 
     def __post_init__(self) -> None:
         if self.values.shape != (self.plan.cells,):
@@ -66,28 +47,13 @@ class NoisyCounts:
 
 @dataclass(frozen=True, eq=False)
 class ClientSums:
-    """Public: sums over a cohort's clients after the noise, with the law of that noise.
+    """Public: sums over a cohort's clients after the noise, with the law of that noise."""
 
-    Parameters
-    ----------
-    steps : NDArray[np.int64]
-        Shape [5], in the order of `NUMBERS`, in steps of `units`; may be negative. Of a table, five
-        for each column: numbers are read off each of `columns`.
-    clients : int
-        Number of clients in the sums.
-    event : Release
-        What the release cost, and its noise table: of each number, in steps.
-    plan : QueryPlan
-        What was asked, with its `scores`.
-    private : bool
-        False if the noise came from a seed.
-    """
-
-    steps: NDArray[np.int64]
-    clients: int
-    event: Release
-    plan: QueryPlan
-    private: bool
+    steps: NDArray[np.int64]  # Shape [5 * columns], in the order of `NUMBERS`, in steps of `units`
+    clients: int  # Number of clients in the sums
+    event: Release  # What the release cost, and the noise table of each number, in steps
+    plan: QueryPlan  # What was asked, with its `scores`
+    private: bool  # False if the noise came from a seed
 
     @cached_property
     def columns(self) -> dict[str, ClientSums]:
@@ -98,13 +64,7 @@ class ClientSums:
 
     @cached_property
     def scores(self) -> Scores:
-        """What clients of one column added up.
-
-        Raises
-        ------
-        ValueError
-            If these are counts, or sums of several columns.
-        """
+        """What clients of one column added up; refused if of counts or several columns."""
         if self.plan.scores is None or len(self.plan.scores) != 1:
             raise ValueError("these are not the sums of one column")
         return self.plan.scores[0]

@@ -43,11 +43,6 @@ class Partition:
     ----------
     cells : int
         Budget, without the cells outside the reference; at least 16.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range.
     """
 
     cells: int = 1000
@@ -108,11 +103,9 @@ def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
 
 
 def _shuffled(inclusion: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Order symbols by rank, but at random within windows of the light ones; shape [n].
-
-    Symbols at equal distances would otherwise be asked together: one value of a table's last column
-    and no other.
-    """
+    """Order symbols by rank, but at random within windows of the light ones; shape [n]."""
+    # Symbols at equal distances would otherwise be asked together: one value of a table's last
+    # column and no other.
     head = int(np.count_nonzero(inclusion == 1))  # sorted downwards: the first ones
     window = np.floor(np.cumsum(inclusion[head:]) / _WINDOW)
     tail = np.argsort(window + generator.random(len(window)))

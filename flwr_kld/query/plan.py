@@ -37,13 +37,12 @@ HEAD = -1
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan:
-    """A public partition of the domain into C cells, with the weights that estimators need.
+    """A public partition of the domain into C cells, with the weights that estimators need."""
 
-    Of a table, each column is partitioned, and its cells follow those of the column before.
-
-    Weights are unbiased: ``E Σ_c weight[c] f(r_c) = Σ_x Π(x) f(r_x)`` over the plan's own draws,
-    where ``r = P / Π``.
-    """
+    # Of a table, each column is partitioned, and its cells follow those of the column before.
+    #
+    # Weights are unbiased: ``E Σ_c weight[c] f(r_c) = Σ_x Π(x) f(r_x)`` over the plan's own draws,
+    # where ``r = P / Π``.
 
     reference: Reference  # Π
     cell_of: NDArray[np.int32]  # Shape [domain.size], in 0..C-1: the cell that counts each symbol
@@ -169,10 +168,8 @@ def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
 def cells_of_columns(
     cell_of: NDArray[np.int32], sizes: tuple[int, ...], cells: int
 ) -> tuple[int, ...]:
-    """Return how many cells each column of a table has, which follow those of the column before.
-
-    If two columns shared a cell, a record would count twice in it: more than the noise hides.
-    """
+    """Return how many cells each column of a table has, which follow those of the column before."""
+    # If two columns shared a cell, a record would count twice in it: more than the noise hides.
     if len(sizes) == 1:
         return (cells,)
     starts = np.cumsum([0, *sizes])[:-1]
@@ -184,11 +181,9 @@ def cells_of_columns(
 
 
 def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int) -> int:
-    """Give the symbols that Π says are impossible cells of their own, after those of the others.
-
-    One cell for each way to be unlisted (`Domain.unlisted`), and one for symbols that are listed
-    but have no mass. So what a record outside the reference *is* can be told, with few cells.
-    """
+    """Give the symbols that Π says are impossible cells of their own, after those of the others."""
+    # One cell for each way to be unlisted (`Domain.unlisted`), and one for symbols that are listed
+    # but have no mass. So what a record outside the reference *is* can be told, with few cells.
     impossible = reference.probabilities == 0
     ways, cell = np.unique(reference.domain.unlisted_way()[impossible], return_inverse=True)
     cell_of[impossible] = inside + cell
@@ -220,10 +215,8 @@ def cells_from_wire(
     selection: Selection,
     score_wire: bytes = NO_SCORES,
 ) -> NDArray[np.int32]:
-    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint.
-
-    `cells` are the cells of each column, of as many as `sizes`.
-    """
+    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
+    # `cells` are the cells of each column, of as many as `sizes`.
     domain_size, total = sum(sizes), sum(cells)
     if total > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")

@@ -46,28 +46,15 @@ def scores_to_wire(scores: tuple[Scores, ...] | None) -> bytes:
 
 
 def most_records_of(wire: bytes) -> int:
-    """Read how many records a client counts at most; nothing is inflated.
-
-    Raises
-    ------
-    ValueError
-        If these are not the bytes of scores.
-    """
+    """Read how many records a client counts at most; nothing is inflated."""
     return _read_head(wire)[1]
 
 
 @lru_cache(maxsize=4)
 def scores_from_wire(wire: bytes, columns: int, cells: int) -> tuple[Scores, ...] | None:
-    """Read the scores of so many columns, with so many cells in all.
-
-    The caller knows that a domain has as many: bytes are inflated to what these numbers need, and
-    not further.
-
-    Raises
-    ------
-    ValueError
-        If they are not that, or not in their one form.
-    """
+    """Read the scores of so many columns, with so many cells in all, in their one form."""
+    # The caller knows that a domain has as many: bytes are inflated to what these numbers need, and
+    # not further.
     if wire == NO_SCORES:
         return None
     rule, most_records, deflated = _read_head(wire)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside, left_of
 from flwr_kld.trust.sight import Sight

@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld._extras import require
-from flwr_kld.codec.json_text import json_text
+from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from flwr_kld import errors
 from flwr_kld.codec.model import Model, Unreadable, must
+from flwr_kld.errors import KeyReused, Malformed, WrongSession
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
-from flwr_kld.sums import errors, keys
-from flwr_kld.sums.errors import KeyReused, Malformed, WrongSession
+from flwr_kld.sums import keys
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.keys import KEY, PUBLIC
 from flwr_kld.sums.locks import lock
@@ -86,10 +87,7 @@ class _Memory(Model, what="the client's memory"):
 
 
 class ClientState(Private):
-    """A client's secrets in one session, a value that nothing changes. Private: shows nothing.
-
-    Numbers and bytes only, so that a Flower context can hold it.
-    """
+    """A client's secrets in one session, of numbers and bytes only. Private: shows nothing."""
 
     __slots__ = (
         "alive",
@@ -195,10 +193,8 @@ class ClientState(Private):
             raise WrongSession("the second sum is not over the survivors of the first")
 
     def for_second(self, beside: NDArray[np.bool_], shares: NDArray[np.void]) -> ClientState:
-        """Return what the second sum needs, over these neighbours, whose shares for it are given.
-
-        Whoever opened the first sum's boxes with these keys now would find its secrets.
-        """
+        """Return what the second sum needs, over these neighbours, with their shares for it."""
+        # Whoever opened the first sum's boxes with these keys now would find its secrets.
         channels = np.frombuffer(self.channels, CHANNEL).copy()
         channels["inward"] = bytes(KEY)
         changes = {
@@ -233,12 +229,11 @@ class ClientState(Private):
 
 
 class SumClient(OneProcess):
-    """One client in one session. A second session needs a second object, with fresh keys.
+    """One client in one session. A second session needs a second object, with fresh keys."""
 
-    Any refusal is final: the secrets are dropped and later messages are refused too. Messages of
-    another session or phase, and repeated ones, are refused without ending the session. In a fork
-    of its process the object raises ``RuntimeError``.
-    """
+    # Any refusal is final: the secrets are dropped and later messages are refused too. Messages of
+    # another session or phase, and repeated ones, are refused without ending the session. In a fork
+    # of its process the object raises ``RuntimeError``.
 
     __slots__ = ("_identity", "_policy", "_position", "_random", "_roster", "_seat", "_state")
 
@@ -382,11 +377,9 @@ class SumClient(OneProcess):
         self._state.require_next(session)
 
     def confirm(self, survivors: Survivors) -> Reveal:
-        """Phase 3: confirm the list of survivors, and lock what opens the sum over it.
-
-        Only if every surviving neighbour's mask is in the client's vector; and it opens only with
-        enough neighbours' confirmations of the same list.
-        """
+        """Phase 3: confirm the list of survivors, and lock what opens the sum over it."""
+        # Only if every surviving neighbour's mask is in the client's vector; and it opens only with
+        # enough neighbours' confirmations of the same list.
         if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
             raise errors.BothShares("this client has answered a different list of survivors")
         with self._answering(Phase.REVEAL, survivors.session) as seat:

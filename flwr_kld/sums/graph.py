@@ -17,8 +17,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from flwr_kld.errors import ThresholdTooLow, TooFewNeighbours
 from flwr_kld.kernel.arguments import choice, keep, real, whole
-from flwr_kld.sums.errors import ThresholdTooLow, TooFewNeighbours
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,16 @@ class Shape:
 
     @staticmethod
     def fewest_shares(neighbours: int, cohort: int) -> int:
-        """Fewest shares that open a secret: a majority, or 3t > 2k + 3 on a circle.
-
-        On a circle a server may tell clients of different regions different lists. Between two that
-        reveal for different lists at least 2t - k - 2 places reveal nothing; whoever stands there
-        then has fewer than t holders that do, so that no sum opens across.
-        """
+        """Fewest shares that open a secret: a majority, or 3t > 2k + 3 on a circle."""
+        # On a circle a server may tell clients of different regions different lists. Between two
+        # that reveal for different lists at least 2t - k - 2 places reveal nothing; whoever stands
+        # there then has fewer than t holders that do, so that no sum opens across.
         k = neighbours
         return (k + 1) // 2 + 1 if k == cohort - 1 else (2 * k + 3) // 3 + 1
 
     @property
     def confirmations(self) -> int:
-        """Neighbours that must confirm a client's list of survivors before its reveal opens.
-
-        With itself t holders; on a circle these are more than stand on one side.
-        """
+        """Neighbours that must confirm a client's list of survivors before its reveal opens."""
         return self.threshold - 1
 
 
@@ -108,10 +103,9 @@ MOST_BITS = 256
 
 
 class Collusion(StrEnum):
-    """What corrupted clients may do together with the server.
+    """What corrupted clients may do together with the server."""
 
-    A server that lies *without* corrupted clients is withstood either way, with certainty.
-    """
+    # A server that lies *without* corrupted clients is withstood either way, with certainty.
 
     CURIOUS = "curious"
     """They pass on all they know to a server that follows the protocol, as they do."""
@@ -159,13 +153,11 @@ def tail(population: int, marked: int, drawn: int, least: int) -> Fraction:
 
 
 def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
-    """Bound, over all clients, the probability that the order serves a coalition.
-
-    `CURIOUS`: some client has t corrupted neighbours. `LYING`: in addition, some client's
-    neighbourhood could confirm two lists (2t ≤ m + X), t of it lie on one side of a cut through
-    the circle, or two regions of it that were told two lists open one sum (3t ≤ 2k + 3 + 2X, over
-    both their neighbourhoods).
-    """
+    """Bound, over all clients, the probability that the order serves a coalition."""
+    # `CURIOUS`: some client has t corrupted neighbours. `LYING`: in addition, some client's
+    # neighbourhood could confirm two lists (2t ≤ m + X), t of it lie on one side of a cut through
+    # the circle, or two regions of it that were told two lists open one sum (3t ≤ 2k + 3 + 2X, over
+    # both their neighbourhoods).
     k, t = shape.neighbours, shape.threshold
     corrupted = math.floor(tolerance.corrupted * cohort)
     if k == cohort - 1:  # everybody is a neighbour: nothing is left to chance
@@ -181,11 +173,7 @@ def leak_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fractio
 
 
 def abort_probability(cohort: int, shape: Shape, tolerance: Tolerance) -> Fraction:
-    """Bound the probability that δ dropouts leave a client fewer than t neighbours.
-
-    With t of them the secrets of a dropout open; and so does a survivor's reveal, which needs no
-    more (`Shape.confirmations`).
-    """
+    """Bound the probability that δ dropouts leave a client fewer than t neighbours."""
     dropped = math.floor(tolerance.dropout * cohort)
     least = shape.neighbours - shape.threshold + 1
     return cohort * tail(cohort - 1, dropped, shape.neighbours, least)
@@ -203,10 +191,7 @@ def require_secure(cohort: int, shape: Shape, tolerance: Tolerance) -> None:
 
 
 def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
-    """Return the smallest sound t of m = k + 1 holders that leaks with at most 2^−σ.
-
-    m + 1, which never opens, where no t does.
-    """
+    """Return the smallest sound t of k + 1 holders that leaks with at most 2^−σ, or k + 2."""
     fewest = Shape.fewest_shares(k, cohort)
 
     def sound(t: int) -> bool:
@@ -217,10 +202,7 @@ def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
 
 
 def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
-    """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do.
-
-    At least `FEWEST_NEIGHBOURS`, where the cohort has that many.
-    """
+    """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do."""
     return _fewest(whole("cohort", cohort, least=2, unit="clients"), tolerance)
 
 

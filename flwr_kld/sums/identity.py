@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, TypeAdapter
 
+from flwr_kld.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 from flwr_kld.kernel.vector import Private
-from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited, RosterMismatch
 
 SIGNATURE = 64
 _KEY = 32
@@ -108,10 +108,7 @@ class Roster:
     def extended(self, other: Roster) -> Roster:
         """Return this list with another's new clients, for trust on first use.
 
-        Raises
-        ------
-        RosterMismatch
-            If the other list changes the key of a client that is pinned here.
+        Raises `RosterMismatch` if the other list changes the key of a client that is pinned here.
         """
         mine = dict(zip(self.names, self.keys, strict=True))
         theirs = dict(zip(other.names, other.keys, strict=True))
@@ -132,10 +129,7 @@ class Roster:
     def from_json(cls, text: str) -> Roster:
         """Read `to_json`.
 
-        Raises
-        ------
-        Malformed
-            If it is not a list of names and keys.
+        Raises `Malformed` if it is not a list of names and keys.
         """
         try:
             raw = _KEYS.validate_json(text, strict=True)

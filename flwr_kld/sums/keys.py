@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from flwr_kld.errors import Tampered
 from flwr_kld.kernel.vector import Private
-from flwr_kld.sums.errors import Tampered
 from flwr_kld.sums.shamir import RandomBytes
 
 PUBLIC = 32
@@ -108,10 +108,8 @@ def reveal_key(secret: bytes, survivors: bytes, owner: int) -> bytes:
 
 
 def confirmation(key: bytes, survivors: bytes, sender: int) -> bytes:
-    """Return what only a client and its neighbour, the sender, know until the sender shows it.
-
-    By showing it the sender says which list of survivors it was told: for any other list it is
-    another. The client hides the sender's share of its reveal key under it, once.
-    """
+    """Return what only a client and its neighbour, the sender, know until the sender shows it."""
+    # By showing it the sender says which list of survivors it was told: for any other list it is
+    # another. The client hides the sender's share of its reveal key under it, once.
     text = b"flwr-kld secure-sum 2 survivors\0" + _ONE(sender) + survivors
     return hmac.digest(key, text, "sha256")[:CONFIRMATION]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.errors import Tampered
 from flwr_kld.sums import keys
-from flwr_kld.sums.errors import Tampered
 from flwr_kld.sums.shamir import RandomBytes, combine, split
 
 _SECRET = 16
@@ -44,10 +44,7 @@ def unlock(
     held: NDArray[np.bool_],
     needed: int,
 ) -> Iterator[tuple[int, bytes]]:
-    """Open the reveals of many clients, each with the confirmations that came.
-
-    A neighbour whose confirmation, or lock, is wrong is left out where there are more than needed.
-    """
+    """Open the reveals of many clients, each with the confirmations that came."""
     secrets = combine(shares, held, needed)
     for row, (owner, box, secret) in enumerate(zip(owners, boxes, secrets, strict=True)):
         plain = _opened(secret, box, survivors, owner)

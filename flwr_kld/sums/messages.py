@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from flwr_kld.sums.errors import Malformed
+from flwr_kld.errors import Malformed
 from flwr_kld.sums.identity import SIGNATURE
 from flwr_kld.sums.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
 from flwr_kld.sums.shamir import SHARE
@@ -215,12 +215,11 @@ class Survivors(_Message):
 
 @dataclass(frozen=True)
 class Reveal(_Signed):
-    """Phase 3, client: what opens the sum over this list, locked until its neighbours confirm it.
+    """Phase 3, client: what opens the sum over this list, locked until neighbours confirm it."""
 
-    Sealed are a share of its own seed, then, for each neighbour whose shares it holds, in slot
-    order, that of its seed if it is on the list, else that of its mask key. With each surviving
-    neighbour's lock comes the client's own confirmation, which opens that neighbour's.
-    """
+    # Sealed are a share of its own seed, then, for each neighbour whose shares it holds, in slot
+    # order, that of its seed if it is on the list, else that of its mask key. With each surviving
+    # neighbour's lock comes the client's own confirmation, which opens that neighbour's.
 
     kind: ClassVar[int] = 7
     phase: ClassVar[Phase] = Phase.REVEAL

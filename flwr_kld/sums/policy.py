@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flwr_kld.kernel.arguments import keep, real, whole
-from flwr_kld.sums.errors import (
+from flwr_kld.errors import (
     CohortTooSmall,
     RosterMismatch,
     ThresholdTooLow,
     TooFewNeighbours,
     WrongSession,
 )
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.sums.graph import FEWEST_NEIGHBOURS, Collusion, Tolerance, require_secure
 from flwr_kld.sums.identity import Roster
 from flwr_kld.sums.session import Session

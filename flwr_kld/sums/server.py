@@ -7,10 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.channels import apply_masks, word
-from flwr_kld.kernel.vector import Private, RingSum
-from flwr_kld.sums import keys
-from flwr_kld.sums.errors import (
+from flwr_kld.errors import (
     EquivocatingSurvivors,
     Malformed,
     OutOfOrder,
@@ -21,6 +18,9 @@ from flwr_kld.sums.errors import (
     UnknownSender,
     WrongSession,
 )
+from flwr_kld.kernel.channels import apply_masks, word
+from flwr_kld.kernel.vector import Private, RingSum
+from flwr_kld.sums import keys
 from flwr_kld.sums.graph import neighbour_table
 from flwr_kld.sums.identity import Roster
 from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD
@@ -206,10 +206,9 @@ class SumResult(Private):
 
 
 class SumServer(Private):
-    """One session. `receive` what clients answer, then `advance`, four times; then `result`.
+    """One session: `receive` what clients answer, then `advance`, four times; then `result`."""
 
-    A message that is refused leaves the session as it was: its sender counts as dropped out.
-    """
+    # A message that is refused leaves the session as it was: its sender counts as dropped out.
 
     __slots__ = ("_phase", "_result", "_roster", "_state", "asked_first", "session")
 
@@ -225,10 +224,7 @@ class SumServer(Private):
         """Cohort indices of the clients that the session is sent to."""
 
     def following(self, *, check: str, terms: str, length: int) -> SumServer:
-        """Return the server of a second sum over the survivors of this one, with the same keys.
-
-        Its `session` goes to those in `asked_first`, who answer with their vectors.
-        """
+        """Return the server of a second sum over the survivors of this one, with the same keys."""
         if self._result is None or self.session.sums == 1:
             raise OutOfOrder("no second sum may follow this one")
         alive = pack_bits(self._state.alive)
@@ -243,15 +239,6 @@ class SumServer(Private):
     def phase(self) -> Phase:
         """The phase whose answers are awaited."""
         return self._phase
-
-    @property
-    def awaited(self) -> tuple[int, ...]:
-        """Cohort indices that may still answer in this phase; nobody when the session is over."""
-        if self._phase >= Phase.AGAIN:
-            return ()
-        members = range(self.session.size)
-        answered = self._state.answered[self._phase]
-        return tuple(i for i in members if self._is_there(i) and not answered[i])
 
     def name(self, index: int) -> str:
         """Name of the client with this cohort index."""
@@ -281,10 +268,7 @@ class SumServer(Private):
         answered[phase, index] = True
 
     def advance(self) -> dict[int, ServerMessage]:
-        """Close the phase; return the next request for each client that is still there.
-
-        After the last phase nothing is left to ask: the sum is opened and `result` holds it.
-        """
+        """Close the phase; return the next request for each client that is still there."""
         if self._phase >= Phase.AGAIN:
             raise OutOfOrder("this session is over")
         closed = self._phase

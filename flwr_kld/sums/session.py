@@ -10,10 +10,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld import errors
+from flwr_kld.errors import Malformed, ThresholdTooLow
 from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.kernel.channels import check_bits
-from flwr_kld.sums import errors, keys
-from flwr_kld.sums.errors import Malformed, ThresholdTooLow
+from flwr_kld.sums import keys
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape, neighbours_of, ring_order
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.messages import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.kernel.channels import KEY
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import BitSource
@@ -23,7 +23,6 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import PartialSum, Private, SumVector
 from flwr_kld.messages.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.terms import Terms
-from flwr_kld.sums.errors import BadSignature, Malformed, NotInvited
 from flwr_kld.sums.identity import SIGNATURE, Identity, Roster
 from flwr_kld.sums.wire import Reader, text
 
@@ -197,10 +196,7 @@ class Addition(Private):
         return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
 
     def _mask(self) -> bytes:
-        """Return the key of a mask that one aggregator adds and the other takes off.
-
-        Only the two can make it, for one check and one list of clients.
-        """
+        """Return the key of a mask that one aggregator adds and the other takes off."""
         about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
         return self._key.shared(self._other, about)
 

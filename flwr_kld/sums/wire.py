@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.sums.errors import Malformed
+from flwr_kld.errors import Malformed
 
 MAGIC = b"kss1"
 """Name and version of the protocol; another version is refused."""

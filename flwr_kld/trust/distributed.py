@@ -39,11 +39,6 @@ class Distributed(Trust):
         Protect whole clients, whose vectors are clipped so, instead of single records.
     columns : int
         As in `Trusted`.
-
-    Raises
-    ------
-    ValueError
-        If no shares serve these numbers, before anything is asked or spent.
     """
 
     epsilon: float

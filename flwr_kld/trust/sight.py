@@ -9,13 +9,7 @@ from flwr_kld.kernel.arguments import text
 
 @dataclass(frozen=True)
 class View:
-    """What one party sees of a check.
-
-    Parameters
-    ----------
-    who, sees : str
-        Words for a reader.
-    """
+    """What one party sees of a check, in words for a reader."""
 
     who: str
     sees: str
@@ -27,18 +21,10 @@ class View:
 
 @dataclass(frozen=True)
 class Sight:
-    """What every party of a trust model sees of a check.
+    """What every party of a trust model sees of a check."""
 
-    Parameters
-    ----------
-    exact : str
-        Who saw exact counts, as a sentence.
-    views : tuple[View, ...]
-        Each party's, and what some see together.
-    """
-
-    exact: str
-    views: tuple[View, ...]
+    exact: str  # Who saw exact counts, as a sentence
+    views: tuple[View, ...]  # Each party's, and what some see together
 
     def __post_init__(self) -> None:
         text("exact", self.exact)

@@ -54,10 +54,8 @@ def traffic_of(terms: Terms) -> Traffic:
 
 
 def secure_traffic(terms: Terms, clients: int, known: int, twice: bool) -> Traffic:
-    """Return what a secure sum of `clients` takes, of those whose keys are `known`.
-
-    Where they are asked `twice`, keys are set up for both sums along with the first.
-    """
+    """Return what a secure sum of `clients` takes, of those whose keys are `known`."""
+    # Where they are asked `twice`, keys are set up for both sums along with the first.
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
     down, up = payload_of_sum(
         roster,

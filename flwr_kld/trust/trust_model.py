@@ -57,10 +57,7 @@ class Trust(ABC):
     def over(self, columns: int) -> Self:
         """Return this model for records that have a symbol in each of so many columns.
 
-        Raises
-        ------
-        ValueError
-            If it knows of one only.
+        Raises `ValueError` if it knows of one only.
         """
         if columns == self.columns:
             return self
@@ -221,10 +218,8 @@ def require_trust(trust: object) -> None:
 
 
 def require_kept(trust: Trust) -> None:
-    """Refuse a trust model whose promise does not cover what its own release keeps.
-
-    A release may lose less than is promised, or hide more, and never the other way round.
-    """
+    """Refuse a trust model whose promise does not cover what its own release keeps."""
+    # A release may lose less than is promised, or hide more, and never the other way round.
     kept = trust.event(trust.min_clients).guarantee
     if not trust.guarantee.covers(kept):
         raise ValueError(
@@ -233,11 +228,9 @@ def require_kept(trust: Trust) -> None:
 
 
 def require_known_sizes(trust: Trust) -> None:
-    """Refuse a limit on clients' records where their number is hidden.
-
-    A client at the limit would either leave out another record for one that comes, which moves two
-    counts where the noise hides one, or be left out, which everybody sees.
-    """
+    """Refuse a limit on clients' records where their number is hidden."""
+    # A client at the limit would either leave out another record for one that comes, which moves
+    # two counts where the noise hides one, or be left out, which everybody sees.
     if trust.guarantee.unit is Unit.CLIENT:
         raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")
     if trust.guarantee.adjacency is not Adjacency.REPLACE_ONE:

@@ -90,11 +90,6 @@ class Trusted(CentralNoise):
         clients took part is public.
     columns : int
         Symbols that a record has: 1, or of a table as many as columns; a strategy says it (`over`).
-
-    Raises
-    ------
-    ValueError
-        If the arguments contradict each other, before anything is asked or spent.
     """
 
     name = "trusted"
@@ -116,11 +111,6 @@ class TrustedAggregator(CentralNoise):
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
     delta, noise, adjacency, clip, columns
         As in `Trusted`.
-
-    Raises
-    ------
-    ValueError
-        If the arguments contradict each other, before anything is asked or spent.
     """
 
     aggregator: bytes = field(kw_only=True)
@@ -155,11 +145,6 @@ class TwoAggregators(CentralNoise):
         bytes a client, and the second masked counts.
     delta, noise, adjacency, clip, columns
         As in `Trusted`.
-
-    Raises
-    ------
-    ValueError
-        If the arguments contradict each other, before anything is asked or spent.
     """
 
     aggregators: tuple[bytes, bytes] = field(kw_only=True)

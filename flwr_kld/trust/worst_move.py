@@ -13,13 +13,11 @@ from flwr_kld.messages.terms import NoiseShares, Terms
 
 
 def worst_move(terms: Terms) -> Moves:
-    """Return the worst move of exactly what a client counts by these terms, in counts.
-
-    A record that changes its value leaves one cell and enters another. One that comes or goes moves
-    one cell, unless a uniform sample of the records is counted (``terms.clip``): then another
-    record takes its place, and two cells move. In a table each column moves so. A whole client's
-    vector is bounded by its clip, or by nothing.
-    """
+    """Return the worst move of exactly what a client counts by these terms, in counts."""
+    # A record that changes its value leaves one cell and enters another. One that comes or goes
+    # moves one cell, unless a uniform sample of the records is counted (``terms.clip``): then
+    # another record takes its place, and two cells move. In a table each column moves so. A whole
+    # client's vector is bounded by its clip, or by nothing.
     if terms.adds_scores:
         return sums_move(terms.columns)  # in steps, which clients compute from what is claimed
     adjacency = terms.guarantee.adjacency
@@ -36,11 +34,10 @@ def worst_move(terms: Terms) -> Moves:
 
 
 def hidden_move(terms: Terms) -> Moves:
-    """Return the move that the noise hides at the claimed epsilon, in counts.
-
-    Where a server or an aggregator adds the noise, that is what `Trusted` calibrates for: the
-    adjacency's move of a record, or a client of at most ``terms.clip`` records that comes or goes.
-    """
+    """Return the move that the noise hides at the claimed epsilon, in counts."""
+    # Where a server or an aggregator adds the noise, that is what `Trusted` calibrates for: the
+    # adjacency's move of a record, or a client of at most ``terms.clip`` records that comes or
+    # goes.
     share = terms.share()
     if share is not None:
         return share.moves
@@ -51,7 +48,7 @@ def hidden_move(terms: Terms) -> Moves:
     return terms.guarantee.adjacency.table_shifts(terms.columns)
 
 
-def hold_to_move(terms: Terms) -> None:
+def require_move(terms: Terms) -> None:
     """Refuse terms whose worst move is not the one that their noise hides."""
     if (
         isinstance(terms.noise, NoiseShares)

@@ -1,7 +1,5 @@
 """A check beside what a Flower user would write today, in the same run; neither is private.
 
-    python simulations/bench/against_flower.py
-
 - *histograms in the clear*: every client sends its counts of all symbols, the server adds them up
   and compares them with the reference;
 - *column means*: every client sends a mean, as Flower's own example of federated analytics does.
@@ -81,16 +79,3 @@ def _app(values: NDArray[np.float64], domain: Binned) -> ClientApp:
 
     answer_drift_queries(app, own, domain)
     return app
-
-
-def main() -> None:
-    """Print how long each takes."""
-    for row in rows():
-        print(
-            f"{row.what}: {1e3 * row.seconds:.0f} ms of CPU; {row.peer}: "
-            f"{1e3 * (row.peer_seconds or 0):.0f} ms, {row.ratio:.2f} × ours"
-        )
-
-
-if __name__ == "__main__":
-    main()

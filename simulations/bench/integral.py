@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Sampler, mbde, mollify, project
-from flwr_kld.integral.gaussian_cells import GaussianCells
+from flwr_kld.integral.base import GaussianCells
 from flwr_kld.integral.sampler import Law
 from flwr_kld.simulations.studies.integral_domains import mixture, patterns, ring
 

@@ -1,11 +1,7 @@
-"""How long the planner takes for one forecast, by cells, clients and columns.
-
-python simulations/bench/planning.py
-"""
+"""How long the planner takes for one forecast, by cells, clients and columns."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -50,17 +46,3 @@ def forecasting(reference: Reference, clients: int) -> Callable[[], object]:
     trust = _TRUST.over(reference.domain.per_record)
     setting = Setting(clients=clients, records=100, trust=trust)
     return lambda: forecast(reference, setting)
-
-
-def main() -> None:
-    """Print milliseconds."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="the smallest size of each axis")
-    parser.add_argument("--repeats", type=int, default=5, help="forecasts of each; medians count")
-    arguments = parser.parse_args()
-    for row in rows(arguments.repeats, quick=arguments.quick):
-        print(f"{row.what:>20} {row.size:>10,}: {1e3 * row.seconds:.0f} ms of CPU")
-
-
-if __name__ == "__main__":
-    main()

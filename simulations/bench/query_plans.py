@@ -15,7 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld.domain.block_patterns import BlockPatterns
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import Plan
 from flwr_kld.reference import Reference

@@ -4,7 +4,7 @@
     python simulations/bench/run.py --quick              # a minute, small sizes, no peers installed
     python simulations/bench/run.py --only sampler
 
-Writes ``bench.json`` and ``bench.png``. A bench is a function that yields rows; each has a process
+Writes ``bench.json``. A bench is a function that yields rows; each has a process
 of its own.
 """
 
@@ -26,8 +26,6 @@ from measuring import Row, exponents
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-
-from flwr_kld._extras import require
 
 BENCHES = (
     "against_flower", "secure_sum", "two_aggregators", "sampler", "encode", "estimators", "ledger",
@@ -90,7 +88,7 @@ def _number(value: float | None) -> str:
 
 
 def save(rows: list[Row], out: Path) -> None:
-    """Write the rows and their exponents as JSON, and the plot."""
+    """Write the rows and their exponents as JSON."""
     out.mkdir(parents=True, exist_ok=True)
     grown = growing(rows)
     told = {
@@ -99,26 +97,6 @@ def save(rows: list[Row], out: Path) -> None:
         "exponents": {name: exponents(group) for name, group in grown.items()},
     }
     (out / "bench.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    draw(rows, grown, out / "bench.png")
-
-
-def draw(rows: list[Row], grown: dict[str, list[Row]], file: Path) -> None:
-    """Plot how many times as long peers take, and how time grows."""
-    figure = require("matplotlib.figure", extra="plots").Figure((16, 5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    compared = [(f"{r.what}, {r.peer}", r.ratio) for r in reversed(rows) if r.ratio is not None]
-    left.barh([name for name, _ in compared], [ratio for _, ratio in compared])
-    left.axvline(1, color="black", linewidth=0.8)
-    left.set(xscale="log", xlabel="time of the peer ÷ ours", title="Beside peers")
-    for i, (name, group) in enumerate(grown.items()):
-        label, marker = f"{name}: n^{exponents(group)[0]:.2f}", "os"[i // 10 % 2]  # ten colours
-        right.plot([r.size for r in group], [r.seconds for r in group], marker=marker, label=label)
-    right.set(xscale="log", yscale="log", xlabel="size", ylabel="CPU  [s]", title="Growth")
-    if grown:
-        right.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=130)
 
 
 def main() -> None:
@@ -136,7 +114,7 @@ def main() -> None:
         fitted, last = exponents(group)
         console.print(f"{name} grows like n^{fitted:.2f}, in the last step n^{last:.2f}")
     save(rows, arguments.out)
-    console.print(f"Saved bench.json and bench.png in {arguments.out}")
+    console.print(f"Saved bench.json in {arguments.out}")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,21 @@
 """How a check's CPU and memory grow: with clients, cells, columns and records, in this process.
 
-    python simulations/bench/scaling.py           # five sizes at most of each; minutes
-    python simulations/bench/scaling.py --quick   # small ones
-
 ClientApp and ServerApp code as on a deployment, over Flower's messages; a node hosts a thousand
 clients. Records are made before the clock starts; every size has a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import resource
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
-from measuring import Row, Timed, cpu, exponents, measured
+from measuring import Row, Timed, cpu, measured
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import host_drift_queries
@@ -90,36 +85,3 @@ def a_check(clients: int, records: int, cells: int, columns: int) -> Timed:
         population=HostedClients(),
     )
     return cpu(lambda: monitor.check(grid))
-
-
-def growth(found: list[Row]) -> Iterator[str]:
-    """Yield each axis's exponents in words."""
-    for axis, group in groupby(found, key=lambda row: row.what):
-        points = list(group)
-        fitted, last = exponents(points)
-        sizes = f"{points[0].size:,} to {points[-1].size:,}"
-        yield f"{axis}, {sizes}: n^{fitted:.2f}, in the last step n^{last:.2f}"
-
-
-def main() -> None:
-    """Print every size and the exponents."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="the first two sizes of each axis")
-    parser.add_argument("--axis", choices=AXES, help="only this one")
-    parser.add_argument("--most", type=int, default=10**9, help="leave larger sizes out")
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
-    found = []
-    for axis, sizes in AXES.items():
-        if arguments.axis not in (None, axis):
-            continue
-        for size in sizes[:2] if arguments.quick else sizes:
-            if size <= arguments.most:
-                row = in_a_process(axis, size, arguments.repeats)
-                found.append(row)
-                print(f"{axis:>8} {size:>8,} {row.seconds:>8.3f} s CPU {row.megabytes:>7,.0f} MB")
-    print(*growth(found), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

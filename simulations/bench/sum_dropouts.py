@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 from sum_in_process import NEVER, Federation, is_sum
 
-from flwr_kld.sums.errors import TooFewSurvivors
+from flwr_kld.errors import TooFewSurvivors
 from flwr_kld.sums.graph import Shape, Tolerance
 from flwr_kld.sums.messages import Phase
 from flwr_kld.sums.policy import ClientPolicy

@@ -1,8 +1,5 @@
 """Cost of sums of two aggregators in one process, beside the bare operations and SecAgg+.
 
-python simulations/bench/two_aggregators.py                 # n = 100, 1,000 cells; SecAgg+ k = 24
-python simulations/bench/two_aggregators.py --neighbours 0  # without SecAgg+, which takes minutes
-
 CPU counts everybody: clients, the server's cutting and adding, and both aggregators, with
 signatures and the reading and writing of every message. Floor: the X25519 and Ed25519 operations
 that nobody can do without (two sealings of two operations each, two openings, a signature, which
@@ -11,18 +8,15 @@ both aggregators verify), timed in the same run, in turns with the sums.
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import time
 from collections.abc import Iterator
-from statistics import median
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from measuring import Row, measured
 from numpy.typing import NDArray
-from rich.console import Console
 from secaggplus import secaggplus_ms
 
 from flwr_kld.kernel import Guarantee
@@ -115,54 +109,13 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
                 "bare X25519, Ed25519": floor_ms,
                 "Flower's SecAgg+": lambda w=whole, n=nobody: secaggplus_ms(w, 24, 13, n),
             }
+            extra = some.run(counts, secrets.token_hex(8))[1] - 4 * cells
             for peer, ms in peers.items():
                 yield measured(
-                    whom, "100 clients",
+                    whom, f"100 clients, {extra} bytes each over 4 a cell",
                     lambda f=some, c=counts: seconds(f, c),
                     repeats=repeats, peer=peer, theirs=lambda ms=ms: ms() / 10,
                 )  # fmt: skip
         yield measured(
             whom, "clients", lambda f=some, c=counts: seconds(f, c), repeats=repeats, size=size
         )
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--cells", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--neighbours", type=int, default=24, help="of SecAgg+; 0: leave it out")
-    given = parser.parse_args()
-    console = Console()
-    federation = Federation(given.clients, given.cells)
-    rows = _RANDOM.integers(0, 1000, (given.clients, federation.terms("0").length), dtype=np.uint32)
-    federation.run(rows, "warm")
-    ours, floors, ratios, sent = [], [], [], 0
-    for i in range(given.repeats):
-        before = floor_ms()
-        times, sent = federation.run(rows, f"check-{i}")
-        floors.append((before + floor_ms()) / 2)
-        ours.append(times)
-        ratios.append(sum(times) / floors[-1])
-    client, server, aggregators = (median(part) for part in zip(*ours, strict=True))
-    total = median(map(sum, ours))
-    console.print(
-        f"n={given.clients}, {given.cells} cells: {total:.3f} ms a client (client {client:.3f}, "
-        f"server {server:.3f}, both aggregators {aggregators:.3f}); floor {median(floors):.3f} ms; "
-        f"{median(ratios):.2f} × the floor, at best {min(ratios):.2f}"
-    )
-    extra = sent - 4 * given.cells
-    console.print(f"a client sends {sent:,} bytes in one message: {extra} over 4 bytes a cell")
-    if given.neighbours:
-        whole, nobody = rows[:, : given.cells], np.zeros(given.clients, dtype=bool)
-        theirs = secaggplus_ms(whole, given.neighbours, given.neighbours // 2 + 1, nobody)
-        times, _ = federation.run(rows, "after")
-        after = (total + sum(times)) / 2
-        console.print(
-            f"SecAgg+, k={given.neighbours}: {theirs:.0f} ms a client, {theirs / after:.0f} × ours"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 Writer i depends on the seed and on i alone: not on how many others are made, in what order, or in
 which process.
 
->>> from flwr_kld.simulations.handwriting.digits import load_digits
+>>> from flwr_kld.simulations.handwriting.source import load_digits
 >>> from flwr_kld.simulations.handwriting.resample import WriterResampler
 >>> from flwr_kld.simulations.handwriting.style import StylePopulation
 >>> source = load_digits()

@@ -3,11 +3,32 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
+from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
-from flwr_kld.clients.handwriting.femnist import load_femnist
-from flwr_kld.clients.handwriting.leaf import load_leaf
-from flwr_kld.clients.handwriting.npz import load_npz
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.clients.handwriting.sources import (
+    Partitioner,
+    load_femnist,
+    load_leaf,
+    load_npz,
+    partitioned,
+)
+from flwr_kld.simulations.handwriting.resample import WriterResampler
+
+
+def load_digits(clients: Partitioner | int = 10) -> Handwriting:
+    """Load the digits and cut them into clients.
+
+    The images are 8x8 with values 0 to 16. They come without writers.
+    """
+    bunch = require("sklearn.datasets", extra="simulation").load_digits()
+    even = clients if isinstance(clients, int) else 1
+    sizes = [len(part) for part in np.array_split(bunch.target, even)]
+    writer = np.repeat(np.arange(even), sizes)
+    digits = Handwriting(bunch.images.astype(np.uint8), bunch.target, writer, pixels="digits")
+    return digits if isinstance(clients, int) else partitioned(digits, clients)
+
 
 _FEMNIST_WRITERS = 500
 
@@ -21,3 +42,17 @@ def load_source(source: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwr
     if Path(source).is_dir():
         return load_leaf(source, labels=labels)
     return load_npz(source).with_labels(labels)
+
+
+def load_writers(source: str | Path, writers: int, records: int) -> Handwriting:
+    """Load a source; where it names no writers, so many virtual ones redraw it."""
+    data = load_source(source)
+    if len(data.writers) > 1:
+        return data
+    resampler = WriterResampler(data, seed=1)
+    parts = [resampler.writer(i, records) for i in range(writers)]
+    images, labels = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
+    )
+    writer = np.repeat(np.arange(writers), records)
+    return Handwriting(images, labels, writer, data.pixels, data.pages)

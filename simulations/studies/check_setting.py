@@ -16,7 +16,7 @@ from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups

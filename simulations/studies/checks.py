@@ -19,9 +19,8 @@ from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.studies.client_sums import released
 from flwr_kld.simulations.studies.federations import Federation
-from flwr_kld.simulations.studies.records import Records
+from flwr_kld.simulations.studies.records import Records, released
 from flwr_kld.trust import Trust
 
 

@@ -7,7 +7,7 @@
 the other half decides; ε = 0.3; and all 45 pairs of ten columns as interactions. Each check runs
 through the product's own messages; noise is not seeded. Estimates of the cohort are held against
 the exact D_θ of the very flights that were counted, those of the population against all flights of
-the month. Writes ``flights.csv``, ``flights.json`` and ``flights.png``.
+the month. Writes ``flights.csv`` and ``flights.json``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
-from flwr_kld._extras import require
 from flwr_kld.simulations.flights import MONTHS, NAMES, NUMBERS, Flights, monthly_checks
-from flwr_kld.simulations.studies import runner
-from flwr_kld.simulations.studies.runner import Row
+from flwr_kld.simulations.studies.runner import Row, in_processes, options, save, show
 from flwr_kld.strategies import Alarm, HostedClients, KLDrift, Trusted
 
 DELTA, THRESHOLD, FAR = 1e-6, 0.05, 3
@@ -124,38 +120,15 @@ def decisions(rows: Sequence[Row]) -> list[Row]:
     return told
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw each column's year, and estimates over truth."""
-    figure = require("matplotlib.figure", extra="plots").Figure((11, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    first = [r for r in rows if r["setting"] == "all estimate, ε = 1"]
-    for k, column in enumerate((*NUMBERS, *NAMES)):
-        own = [r for r in first if r["column"] == column]
-        once = [r for r in own if r["run"] == 1]
-        months, style = [r["month"] for r in once], "-" if k < len(NUMBERS) else "--"
-        left.plot(months, [r["population_truth"] for r in once], style, color=f"C{k}", label=column)
-        left.plot([r["month"] for r in own], [r["estimate"] for r in own], ".", color=f"C{k}")
-        right.plot([r["truth"] for r in own], [r["estimate"] for r in own], ".", color=f"C{k}")
-    left.axhline(THRESHOLD, color="#444444", linewidth=1)
-    left.set(xlabel="month", ylabel="D of the month [nats]", title="lines: exact; dots: estimates")
-    left.legend(frameon=False, fontsize="small")
-    most = max(r["truth"] for r in first)
-    right.plot([0, most], [0, most], color="#8a8a8a", linewidth=1)
-    right.set(xlabel="D of the flights counted [nats]", ylabel="estimate, ε = 1 [nats]")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-
-
 def _root(values: NDArray[np.float64]) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
 def main() -> None:
     """Run the study."""
-    given = runner.options(__doc__, runs=3, what="years in each setting", out="flights")
+    given = options(__doc__, out="flights", runs=(3, "years in each setting"))
     items = [(name, run) for name in SETTINGS for run in range(1, given.runs + 1)]
-    rows = [r for found in runner.in_processes(year, items, given.workers, "years") for r in found]
+    rows = [r for found in in_processes(year, items, given.workers, "years") for r in found]
     kinds = (("estimate", "truth"), ("population_estimate", "population_truth"))
     near = [
         accuracy(name, [row for row in rows if row["setting"] == name], *kind)
@@ -163,12 +136,9 @@ def main() -> None:
         for kind in kinds
     ]
     said = decisions(rows)
-    console = Console()
-    runner.show("errors in nats", near, console)
-    runner.show(f"decisions, {THRESHOLD} nats tolerated in each column", said, console)
-    runner.save(rows, given.out, "flights", {"accuracy": near, "decisions": said})
-    plot(rows, given.out / "flights.png")
-    console.print(f"written to {given.out}")
+    show("errors in nats", near)
+    show(f"decisions, {THRESHOLD} nats tolerated in each column", said)
+    save(rows, given.out, "flights", {"accuracy": near, "decisions": said})
 
 
 if __name__ == "__main__":

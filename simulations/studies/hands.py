@@ -9,8 +9,8 @@ import numpy as np
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import StylePopulation
 from flwr_kld.simulations.studies.records import Integers, Records
 

@@ -15,8 +15,6 @@ Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Fi
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,10 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.integral import Mollifier, Network, Tree, project
@@ -43,6 +38,7 @@ from flwr_kld.simulations.studies.integral_domains import (
     random_gaussians,
     ring,
 )
+from flwr_kld.simulations.studies.runner import console, parser_of, save, show
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 SHARES = (None, 0.1, 0.02)
@@ -136,22 +132,21 @@ def find(rows: list[Row], domain: str, method: str, epsilon: float) -> list[Row]
     return [r for r in rows if (r.domain, r.method, r.epsilon) == (domain, method, wanted)]
 
 
-def show(rows: list[Row], epsilons: tuple[float, ...], console: Console) -> None:
+def report(rows: list[Row], epsilons: tuple[float, ...]) -> None:
     """Print the KL drop by domain, method and epsilon, and how near ours comes to the optimum."""
     shown = [e for e in epsilons if e in _SHOWN]
     for domain in dict.fromkeys(r.domain.split()[0] for r in rows):
         here = [r for r in rows if r.domain.startswith(domain)]
         start = np.mean([r.kl for r in here if r.method == "Q0"])
-        title = f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats"
-        table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0))
-        for heading in ("method", *(f"ε {e:g}" for e in shown), "seconds"):
-            table.add_column(heading, justify="right")
+        table = []
         for method in dict.fromkeys(r.method for r in here if r.epsilon):
             mine = [r for r in here if r.method == method]
-            drops = [np.mean([r.drop for r in mine if r.epsilon == e]) for e in shown]
-            seconds = np.median([r.seconds for r in mine])
-            table.add_row(method, *(f"{d:.4f}" for d in drops), f"{seconds:.2f}")
-        console.print(table)
+            drops = {
+                f"ε {e:g}": float(np.mean([r.drop for r in mine if r.epsilon == e])) for e in shown
+            }
+            seconds = float(np.median([r.seconds for r in mine]))
+            table.append({"method": method, **drops, "seconds": seconds})
+        show(f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats", table)
     nearest = []
     for r in rows:
         if r.method == "ours":
@@ -164,14 +159,6 @@ def show(rows: list[Row], epsilons: tuple[float, ...], console: Console) -> None
         f"ours, symmetric: at least {share:.1%} of the optimum's drop in all {len(nearest)} "
         f"settings (least on {domain} at ε = {epsilon:g})"
     )
-
-
-def save(rows: list[Row], out: Path) -> None:
-    """Write every row to ``integral.csv``."""
-    with (out / "integral.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Row.__dataclass_fields__)
-        writer.writerows([*vars(row).values()] for row in rows)
 
 
 def colour_of(method: str) -> str:
@@ -272,15 +259,12 @@ def _tidy(axes: Any) -> None:
 
 def main() -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("out/integral"), help="folder to write")
+    parser = parser_of(__doc__, out="integral")
     parser.add_argument("--quick", action="store_true", help="two epsilons, few random domains")
     parser.add_argument("--network", action="store_true", help="also the paper's network, slow")
     arguments = parser.parse_args()
     epsilons = (1.0, 5.0) if arguments.quick else EPSILONS
     numbers, repeats = ((1, 5), 2) if arguments.quick else (range(1, 11), REPEATS)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    console = Console()
     learners: dict[str, WeakLearner] = {"tree": Tree()}
     slow: dict[str, WeakLearner] = {"network": Network()} if arguments.network else {}
     named_domains = [(make, 0, learners | slow) for make in (ring, mixture, patterns)]
@@ -292,7 +276,7 @@ def main() -> None:
     rows: list[Row] = []
     pictures: dict[tuple[str, float], Floats] = {}
     jobs = [*named_domains, *random_domains]
-    for make, repeat, with_learners in track(jobs, description="domains", console=console):
+    for make, repeat, with_learners in track(jobs, description="domains"):
         domain = make(repeat)
         kept: dict[tuple[str, float], Floats] = {}
 
@@ -302,12 +286,11 @@ def main() -> None:
         rows += measure(domain, repeat, epsilons, with_learners, keep)
         if domain.name == "ring":
             pictures, pictured = kept, domain
-    show(rows, epsilons, console)
-    save(rows, arguments.out)
+    report(rows, epsilons)
+    save([vars(row) for row in rows], arguments.out, "integral")
     plot_curves(rows, epsilons, arguments.out)
     plot_ring(pictures, pictured, arguments.out)
     plot_random(rows, epsilons, arguments.out)
-    console.print(f"Saved integral.csv and three figures in {arguments.out}")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from scipy.stats import norm
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.integral import FiniteBase
-from flwr_kld.integral.gaussian_cells import GaussianCells
-from flwr_kld.simulations.handwriting.digits import load_digits
+from flwr_kld.integral.base import GaussianCells
 from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_digits
 
 Floats = NDArray[np.float64]
 

@@ -5,24 +5,17 @@ KL from the truth, in nats, on real 4x4 patterns and on Zipf's law over 65,536 s
 discrete-Laplace histogram (pure ε for one record, replace-one) after two kinds of post-processing:
 ``floor``, clip at 0, mix with the uniform law, normalise, with the floor that is best in hindsight
 for each setting; and ``ours``, `denoised_fractions`. Beside them, what `recommend` promises for 1
-and 100 draws. Writes ``integral_references.csv``.
+and 100 draws. Writes ``integral_references.csv`` and ``.json``.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.divergence import skewed_divergence
@@ -31,26 +24,12 @@ from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.simulations.studies.integral_domains import Floats, patterns
+from flwr_kld.simulations.studies.runner import Row, parser_of, save, show
 
 RECORDS, EPSILONS = (1000, 10_000, 100_000, 1_000_000), (0.1, 0.5, 1.0)
 FLOORS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 UNSEEN = 0.001
 """Uniform mass mixed into the patterns, which are themselves a sample."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One setting; divergences in nats."""
-
-    population: str
-    records: int
-    epsilon: float
-    nothing: float
-    floor: float
-    ours: float
-    one_draw: float
-    hundred_draws: float
-    way: str
 
 
 def clipped(values: NDArray[np.int64], floor: float) -> Floats:
@@ -75,42 +54,29 @@ def study(populations: dict[str, Floats], records: tuple[int, ...], repeats: int
             )
             for k in (1, 100)
         )  # fmt: skip
-        yield Row(
-            name, number, epsilon, one.base_kl, float(np.mean(floors, axis=0).min()),
-            float(np.mean(ours)), one.exemplar_kl, hundred.exemplar_kl, one.way,
-        )  # fmt: skip
+        yield {
+            "truth": name, "records": number, "epsilon": epsilon, "base": one.base_kl,
+            "floor": float(np.mean(floors, axis=0).min()), "ours": float(np.mean(ours)),
+            "one_draw": one.exemplar_kl, "hundred_draws": hundred.exemplar_kl, "way": one.way,
+        }  # fmt: skip
 
 
 def main() -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("out/integral"), help="folder to write")
+    parser = parser_of(__doc__, out="integral")
     parser.add_argument("--quick", action="store_true", help="fewer records and repeats")
-    arguments = parser.parse_args()
-    records, repeats = (RECORDS[1:3], 1) if arguments.quick else (RECORDS, 3)
+    chosen = parser.parse_args()
+    records, repeats = (RECORDS[1:3], 1) if chosen.quick else (RECORDS, 3)
     digits = patterns(0)
     zipf = 1 / np.arange(1, digits.base.size + 1)
     populations = {
         "digits": (1 - UNSEEN) * digits.truth + UNSEEN * digits.base.mass,
         "Zipf": zipf / zipf.sum(),
     }
-    console = Console()
     total = len(populations) * len(records) * len(EPSILONS)
-    steps = study(populations, records, repeats)
-    rows = list(track(steps, "settings", total=total, console=console))
-    table = Table(title="KL from the truth, nats", box=SIMPLE, padding=(0, 1, 0, 0))
-    for heading in ("truth", "records", "ε", "base", "floor", "ours", "1 draw", "100", "way"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        numbers = (row.nothing, row.floor, row.ours, row.one_draw, row.hundred_draws)
-        shown = [f"{n:.3f}" for n in numbers]
-        table.add_row(row.population, f"{row.records:,}", f"{row.epsilon:g}", *shown, row.way)
-    console.print(table)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    with (arguments.out / "integral_references.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Row.__dataclass_fields__)
-        writer.writerows([*vars(row).values()] for row in rows)
+    rows = list(track(study(populations, records, repeats), "settings", total=total))
+    show("KL from the truth, nats", rows)
+    save(rows, chosen.out, "integral_references")
 
 
 if __name__ == "__main__":

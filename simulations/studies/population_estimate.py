@@ -1,27 +1,23 @@
-"""The population's divergence from one cohort's noised counts: its errors, and what it states.
+"""A divergence from one cohort's noised counts, by every estimator: errors, and what is stated.
 
-Run ``python -m simulations.studies.population_estimate [--writers writers.npz] [--runs 10]
-[--splits 1] [--workers 2] [--out DIR]``. Real digits: half of the writers give the reference of
-one digit; the others are a population who write the same or another one, and a check asks a random
-cohort of them, each with all records. The population's truth is the law of all of these writers,
-the cohort's that of its own records. Without ``--writers``, virtual writers redraw scikit-learn's
-digits. Known laws: 1,000 symbols of a power law at ε = 1, nothing drifted, all symbols did, or 30 %
-nearly vanished. Writes ``population_estimate.csv``, ``.json`` and ``.png``.
+Run ``python simulations/studies/population_estimate.py [--writers writers.npz] [--everyone]
+[--runs 10] [--splits 1] [--workers 2] [--out DIR]``. Real digits: half of the writers give the
+reference of one digit; the others are a population who write the same or another one, and a check
+asks a random cohort of them, or everyone, each with all records. The population's truth is the law
+of all of these writers, the cohort's that of its own records. Without ``--writers``, virtual
+writers redraw scikit-learn's digits. Known laws: 1,000 symbols of a power law at ε = 1, nothing
+drifted, all symbols did, or 30 % nearly vanished. Writes ``population_estimate.csv`` and ``.json``.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
-from flwr_kld._extras import require
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.domain.base import Domain
@@ -35,17 +31,20 @@ from flwr_kld.papers.estimators import BASELINES
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.hands import Hands
 from flwr_kld.simulations.studies.records import Integers
-from flwr_kld.simulations.studies.runner import Row, generator, in_processes, save, show
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    generator,
+    in_processes,
+    parser_of,
+    save,
+    show,
+)
 
 THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
-LEAST, MOST = 0.8, 1.25
-"""Bounds that the deviation of z-scores should keep."""
 BARS = {
     ("null", 20_000): 0.005, ("null", 5_000): 0.005, ("spread", 20_000): 0.012,
     ("spread", 5_000): 0.012, ("vanished", 20_000): 0.02, ("vanished", 5_000): 0.06,
@@ -72,6 +71,10 @@ class World:
         counts = [np.bincount(symbols[past.labels == d], minlength=domain.size) for d in range(10)]
         return cls(domain, np.stack(counts), [Hands.of(now.with_labels([d])) for d in range(10)])
 
+    def everyone(self, digit: int) -> Integers:
+        """Count all records of all of these writers, shape [size]."""
+        return np.bincount(self.now[digit].symbols, minlength=self.domain.size)
+
     def cohort(self, digit: int, rng: np.random.Generator) -> Integers:
         """Count all records of random writers, half as many as there are, shape [size]."""
         hands = self.now[digit]
@@ -81,22 +84,14 @@ class World:
 
     def law(self, digit: int) -> Floats:
         """P of all of these writers, shape [size]."""
-        counts = np.bincount(self.now[digit].symbols, minlength=self.domain.size)
+        counts = self.everyone(digit)
         return np.asarray(counts / counts.sum(), dtype=np.float64)
 
 
 @cache
-def world(source: str | None, split: int) -> World:
+def world(source: str, split: int) -> World:
     """Load a world."""
-    if source is not None:
-        return World.of(load_source(source), split)
-    resampler = WriterResampler(load_digits(1), seed=1)
-    parts = [resampler.writer(i, _VIRTUAL_RECORDS) for i in range(_VIRTUAL_WRITERS)]
-    images, labels = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
-    )
-    writer = np.repeat(np.arange(_VIRTUAL_WRITERS), _VIRTUAL_RECORDS)
-    return World.of(Handwriting(images, labels, writer, parts[0].pixels, parts[0].pages), split)
+    return World.of(load_writers(source, _VIRTUAL_WRITERS, _VIRTUAL_RECORDS), split)
 
 
 def readings(
@@ -128,16 +123,17 @@ def readings(
     return rows
 
 
-def of_digits(item: tuple[str | None, int, int, int]) -> list[Row]:
+def of_digits(item: tuple[str, bool, int, int, int]) -> list[Row]:
     """Read cohorts who write one digit against the reference of another, at every ε."""
-    source, split, past, now = item
+    source, everyone, split, past, now = item
     found = world(source, split)
     reference = Reference.from_counts(found.domain, found.past[past])
     rng = generator("digits", split, past, now)
     rows = []
     for epsilon in EPSILONS:
         seed = int(rng.integers(2**32))
-        rows += readings(reference, found.law(now), found.cohort(now, rng), epsilon, seed)
+        cohort = found.everyone(now) if everyone else found.cohort(now, rng)
+        rows += readings(reference, found.law(now), cohort, epsilon, seed)
     drift = "same digit" if past == now else "another digit"
     return [{"drift": drift, "past": past, "now": now, **row} for row in rows]
 
@@ -199,40 +195,20 @@ def behind(rows: Sequence[Row], default: str, *by: str) -> list[Row]:
     return found
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw estimates over truth, and the deviation of z-scores over ε."""
-    figure = require("matplotlib.figure", extra="plots").Figure((10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    own = [r for r in rows if r["estimator"] == "posterior_ratios" and r["epsilon"] == 1.0]
-    truth, value, stated = (np.array([r[n] for r in own]) for n in ("truth", "estimate", "stated"))
-    left.errorbar(truth, value, stated, fmt=".", color="C0", elinewidth=0.6)
-    left.plot([0, truth.max()], [0, truth.max()], color="#8a8a8a", linewidth=1)
-    left.set(xlabel="D of the population [nats]", ylabel="estimate ± stated, ε = 1 [nats]")
-    pooled = summary(rows, "epsilon")
-    for name in ("posterior_ratios", "posterior_counts"):
-        line = [r for r in pooled if r["estimator"] == name]
-        right.semilogx([r["epsilon"] for r in line], [r["z_sd"] for r in line], "o-", label=name)
-    right.axhspan(LEAST, MOST, color="#e8e8e8")
-    right.set(xlabel="ε", ylabel="deviation of z-scores", ylim=(0, None))
-    right.legend(frameon=False)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-
-
 def main() -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--writers", help="digits of real writers: .npz file, LEAF folder, femnist")
-    parser.add_argument("--splits", type=int, default=1, help="random halves of the writers")
-    parser.add_argument("--runs", type=int, default=10, help="cohorts of each known law")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--out", type=Path, default=Path("out/population_estimate"), help="folder")
+    parser = parser_of(
+        __doc__,
+        out="population_estimate",
+        splits=(1, "random halves of the writers"),
+        runs=(10, "cohorts of each known law"),
+    )
+    parser.add_argument("--writers", default="digits", help="of an .npz file, LEAF folder, femnist")
+    parser.add_argument("--everyone", action="store_true", help="ask all of the other writers")
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    console = Console()
+    splits = range(1, given.splits + 1)
     digits = [
-        (given.writers, *item) for item in product(range(1, given.splits + 1), range(10), range(10))
+        (given.writers, given.everyone, *item) for item in product(splits, range(10), range(10))
     ]
     written = [r for rows in in_processes(of_digits, digits, given.workers, "digits") for r in rows]
     laws = [(*bar, run) for bar, run in product(BARS, range(given.runs))]
@@ -244,14 +220,13 @@ def main() -> None:
         if row["target"] == "population"
     ]
     default = behind(pooled, "posterior_counts", "epsilon")
-    show("digits: RMSE, bias and stated deviation [nats], deviation of z", by_drift, console)
-    show("all digits", pooled, console)
-    show("posterior_counts against the nearest", default, console)
-    show("known laws, ε = 1", of_laws, console)
+    show("digits: RMSE, bias and stated deviation [nats], deviation of z", by_drift)
+    show("all digits", pooled)
+    show("posterior_counts against the nearest", default)
+    if of_laws:
+        show("known laws, ε = 1", of_laws)
     tables = {"digits": by_drift, "pooled": pooled, "default": default, "laws": of_laws}
     save(written, given.out, "population_estimate", tables)
-    plot(written, given.out / "population_estimate.png")
-    console.print(f"written to {given.out}")
 
 
 if __name__ == "__main__":

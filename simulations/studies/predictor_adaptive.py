@@ -8,7 +8,7 @@ read-out (``mixture``) once the class is refuted, stand beside those of the weig
 query that is asked is held against epsilon in exact arithmetic. Risks are fractions of the uniform
 mixture's: means over instances with standard errors, and geometric means.
 
-Writes ``predictor_adaptive.csv``, ``.json`` and ``.png``.
+Writes ``predictor_adaptive.csv`` and ``.json``.
 """
 
 from __future__ import annotations
@@ -18,26 +18,31 @@ import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from flwr_kld._extras import require
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.query import Query
-from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import hard_class
 from flwr_kld.simulations.studies.predictor_learners import FAMILIES, Floats, hypotheses_of
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, seed_of
-from flwr_kld.simulations.studies.runner import Row, save, show
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    computed,
+    console,
+    grouped,
+    resumable_parser,
+    save,
+    show,
+    significant,
+)
 
 BATCH, HORIZON, LABELS = 100, 10_000, 1_000
 EPSILONS = (0.5, 1.0, 4.0)
-HARD_PAIRS, HARD_HORIZON = 127, 100_000
+HARD_PAIRS = 127
 STATIC_RUNS, HARD_RUNS = 4, 8
 """At most: a static design takes long to find, and Theorem 3's class has 1,000 rounds."""
 SURE = 1 - 1e-9
@@ -167,72 +172,41 @@ def tasks_of(runs: int, horizon: int, labels: int) -> list[Configuration]:
     return tasks
 
 
-def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
     """Mean of each setting over its instances."""
-    found: dict[tuple[Any, ...], list[Arrays]] = {}
-    for task in tasks:
-        result = kept.load(task)
-        if result is not None:
-            key = tuple(task[name] for name in ("part", "family", "K", "epsilon", "design"))
-            found.setdefault(key, []).append(result)
+    names = ("part", "family", "K", "epsilon", "design")
     rows: list[Row] = []
-    for (part, family, k, epsilon, design), own in found.items():
-        risks = np.array([float(result["risk"]) for result in own])
-        shares = risks / [float(result["uniform"]) for result in own]
+    for key, own in grouped(found, *names).items():
+        values = {name: np.array([float(result[name]) for result in own]) for name in own[0]}
+        shares = values["risk"] / values["uniform"]
         error = shares.std(ddof=1) / math.sqrt(len(own)) if len(own) > 1 else math.nan
-
-        def mean(name: str, own: list[Arrays] = own) -> float:
-            return float(f"{np.mean([float(result[name]) for result in own]):.4g}")
-
+        means = ("risk", "weighed", "predict", "weights", "mixture")
         rows.append({
-            "part": part, "family": family, "K": k, "epsilon": epsilon, "design": design,
-            "instances": len(own), "share": float(f"{shares.mean():.4g}"),
-            "error": float(f"{error:.2g}"),
-            "geometric": float(f"{np.exp(np.log(shares).mean()):.4g}"),
-            "risk": float(f"{risks.mean():.4g}"), "weighed": mean("weighed"),
-            "predict": mean("predict"), "weights": mean("weights"), "mixture": mean("mixture"),
-            "queries": int(sum(int(r["queries"]) for r in own)),
+            **dict(zip(names, key, strict=True)),
+            "instances": len(own), "share": significant(shares.mean()),
+            "error": significant(error, 2),
+            "geometric": significant(np.exp(np.log(shares).mean())),
+            **{name: significant(values[name].mean()) for name in means},
+            "queries": int(values["queries"].sum()),
         })  # fmt: skip
     return rows
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw each setting's fraction of the uniform mixture's risk."""
-    figure = require("matplotlib.figure", extra="plots").Figure((9, 4), layout="constrained")
-    panels = figure.subplots(1, len(FAMILIES), sharey=True)
-    for axes, family in zip(panels, FAMILIES, strict=True):
-        for design in ("adaptive", "design"):
-            own = [r for r in rows if (r["part"], r["family"], r["K"], r["design"]) ==
-                   (INSIDE, family, 100, design)]  # fmt: skip
-            axes.errorbar(
-                [row["epsilon"] for row in own], [row["share"] for row in own],
-                [row["error"] for row in own], marker="o", capsize=3, label=design,
-            )  # fmt: skip
-        axes.set(xscale="log", yscale="log", title=f"{family}, K = 100", xlabel="ε")
-        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-        axes.set_xticks([], minor=True)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("KL-risk / uniform mixture's")
-    panels[0].legend(frameon=False)
-    figure.savefig(path, dpi=130)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="out/predictor_adaptive")
-    parser.add_argument("--runs", type=int, default=16, help="instances of each setting")
-    parser.add_argument("--horizon", type=int, default=HORIZON, help="reports")
-    parser.add_argument("--labels", type=int, default=LABELS, help="M")
-    chosen, console = parser.parse_args(arguments), Console()
-    tasks = tasks_of(chosen.runs, chosen.horizon, chosen.labels)
-    kept = computed(measure, None, tasks, chosen, console)
-    rows = rows_of(tasks, kept)
-    show("KL-risk over the uniform mixture's, rounds of 100", rows, console)
-    seconds = sum(float(result["cpu"]) for task in tasks if (result := kept.load(task)))
+    chosen = resumable_parser(
+        __doc__,
+        out="predictor_adaptive",
+        runs=(16, "instances of each setting"),
+        horizon=(HORIZON, "reports"),
+        labels=(LABELS, "M"),
+    ).parse_args(arguments)
+    found = computed(measure, None, tasks_of(chosen.runs, chosen.horizon, chosen.labels), chosen)
+    rows = rows_of(found)
+    show("KL-risk over the uniform mixture's, rounds of 100", rows)
+    seconds = sum(float(result["cpu"]) for _, result in found)
     console.print(f"Every query asked is epsilon-private. {seconds:.0f} CPU seconds.")
     save(rows, chosen.out, "predictor_adaptive")
-    plot(rows, chosen.out / "predictor_adaptive.png")
 
 
 if __name__ == "__main__":

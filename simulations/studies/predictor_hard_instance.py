@@ -15,23 +15,16 @@ Writes ``predictor_hard_instance.csv`` and ``predictor_selection.csv``.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
 from itertools import pairwise, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.linalg import hadamard
 
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.risk_bound import kl_risk_bound
-from flwr_kld.simulations.studies.commands import computed, parser_of
+from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.predictor_learners import (
     AdaHedge,
     Floats,
@@ -42,6 +35,15 @@ from flwr_kld.simulations.studies.predictor_learners import (
     run,
 )
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    computed,
+    grouped,
+    resumable_parser,
+    save,
+    show,
+    significant,
+)
 
 EPSILON, HORIZON, PAIRS = 1.0, 100_000, (31, 127)
 LEARNERS = (
@@ -124,30 +126,6 @@ def learner_of(
     return Mixture(BayesMixture(hypotheses, epsilon, design=method, share=0.0), true, rng)
 
 
-@dataclass(frozen=True)
-class Risk:
-    """One run on the hard class."""
-
-    hypotheses: int
-    method: str
-    repeat: int
-    risk: float
-    mean_tv: float
-
-
-@dataclass(frozen=True)
-class Selection:
-    """One run of hypothesis selection: distances of two estimates from the truth."""
-
-    distance: float
-    method: str
-    horizon: int
-    repeat: int
-    average: float
-    last: float
-    correct: bool
-
-
 def measure(shared: None, task: Configuration) -> Arrays:
     """Run one learner: on the hard class, or to select one law."""
     return (risk_of if task["part"] == RISK else selection_of)(task)
@@ -190,59 +168,33 @@ def selection_of(task: Configuration) -> Arrays:
     }
 
 
-def show_risks(risks: list[Risk], console: Console) -> None:
-    """Print mean risks beside the bounds."""
-    sizes = sorted({risk.hypotheses for risk in risks})
-    table = Table(title=f"Theorem 3's class, T = {HORIZON:,}, ε = {EPSILON:g}: KL-risk in nats")
-    table.add_column("")
-    for size in sizes:
-        table.add_column(f"|F| = {size}", justify="right")
-    rows: dict[str, list[str]] = {
-        "lower bound, as printed": [f"{HORIZON * gap_of(s // 2) / 132:.1f}" for s in sizes],
-        "lower bound, constants kept": [f"{lower_bound(s // 2):.1f}" for s in sizes],
-    }
-    for method in LEARNERS:
-        own = [[r.risk for r in risks if (r.hypotheses, r.method) == (s, method)] for s in sizes]
-        rows[method] = [
-            f"{np.mean(v):,.0f} ± {np.std(v) / math.sqrt(len(v)):,.0f}" if v else "" for v in own
-        ]
-    hypotheses = [hypotheses_of(hard_class(s // 2)) for s in sizes]
-    bounds = [
-        kl_risk_bound(BayesMixture(h, EPSILON, design="default").design()) for h in hypotheses
-    ]
-    rows["our bound for the static default"] = [f"{bound.mean():,.0f}" for bound in bounds]
-    means = [h.at() for h in hypotheses]
-    uniform = [
-        HORIZON * np.mean([p[p > 0] @ np.log(p[p > 0] / m.mean[p > 0]) for p in m.probabilities])
-        for m in means
-    ]
-    rows["uniform mixture"] = [f"{value:,.0f}" for value in uniform]
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
-    console.print(table)
+def bounds() -> list[Row]:
+    """Bound the risk on the hard class from below, as printed and better, and our own above."""
+    rows = []
+    for pairs in PAIRS:
+        hypotheses = hypotheses_of(hard_class(pairs))
+        laws = hypotheses.at()
+        ours = kl_risk_bound(BayesMixture(hypotheses, EPSILON, design="default").design())
+        uniform = [p[p > 0] @ np.log(p[p > 0] / laws.mean[p > 0]) for p in laws.probabilities]
+        rows.append({
+            "hypotheses": 2 * pairs, "lower_as_printed": HORIZON * gap_of(pairs) / 132,
+            "lower_constants_kept": lower_bound(pairs), "upper_static_default": float(ours.mean()),
+            "uniform_mixture": HORIZON * float(np.mean(uniform)),
+        })  # fmt: skip
+    return rows
 
 
-def show_selections(selections: list[Selection], console: Console) -> None:
-    """Print mean distances by horizon."""
-    table = Table(title=f"selecting one of {SELECTED} laws at distance α, ε = {EPSILON:g}: mean TV")
-    for name in ("α", "learner", "T", "average", "last", "correct"):
-        table.add_column(name, justify="right")
-    for key in dict.fromkeys((s.distance, s.method, s.horizon) for s in selections):
-        own = [s for s in selections if (s.distance, s.method, s.horizon) == key]
-        table.add_row(
-            f"{key[0]:g}", key[1], f"{key[2]:,}", f"{np.mean([s.average for s in own]):.4f}",
-            f"{np.mean([s.last for s in own]):.4f}", f"{np.mean([s.correct for s in own]):.0%}",
-        )  # fmt: skip
-    console.print(table)
-
-
-def save(rows: list[Any], path: Path) -> None:
-    """Write dataclasses as CSV."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([field.name for field in fields(rows[0])])
-        writer.writerows(astuple(row) for row in rows)
+def averaged(found: Sequence[tuple[Configuration, Arrays]], *names: str) -> list[Row]:
+    """Mean of each setting over its repeats, and its standard error."""
+    rows = []
+    for key, own in grouped(found, *names).items():
+        row: Row = dict(zip(names, key, strict=True))
+        for name in own[0]:
+            values = np.array([float(result[name]) for result in own])
+            row |= {name: significant(values.mean(), 6)}
+            row |= {f"{name}_error": significant(values.std() / math.sqrt(len(own)), 3)}
+        rows.append({**row, "repeats": len(own)})
+    return rows
 
 
 def tasks_of(*, quick: bool) -> list[Configuration]:
@@ -264,30 +216,19 @@ def tasks_of(*, quick: bool) -> list[Configuration]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run both parts."""
-    parser = parser_of(__doc__, out="out/predictor_hard_instance")
+    parser = resumable_parser(__doc__, out="predictor_hard_instance")
     parser.add_argument("--quick", action="store_true", help="|F| = 62 and two repeats")
-    chosen, console = parser.parse_args(arguments), Console()
-    tasks = tasks_of(quick=chosen.quick)
-    kept = computed(measure, None, tasks, chosen, console)
-    found = [(task, result) for task in tasks if (result := kept.load(task))]
-    risks = [
-        Risk(2 * t["pairs"], t["method"], t["repeat"], float(r["risk"]), float(r["mean_tv"]))
-        for t, r in found
-        if t["part"] == RISK
-    ]
-    show_risks(risks, console)
-    save(risks, chosen.out / "predictor_hard_instance.csv")
-    selections = [
-        Selection(
-            t["distance"], t["method"], t["horizon"], t["repeat"],
-            float(r["average"]), float(r["last"]), bool(r["correct"]),
-        )
-        for t, r in found
-        if t["part"] == SELECTION
-    ]  # fmt: skip
-    show_selections(selections, console)
-    save(selections, chosen.out / "predictor_selection.csv")
-    console.print(f"Saved both tables in {chosen.out}")
+    chosen = parser.parse_args(arguments)
+    found = computed(measure, None, tasks_of(quick=chosen.quick), chosen)
+    risks = averaged([one for one in found if one[0]["part"] == RISK], "pairs", "method")
+    chosen_laws = averaged(
+        [one for one in found if one[0]["part"] == SELECTION], "distance", "method", "horizon"
+    )
+    show("bounds on KL-risk in nats", bounds())
+    show(f"Theorem 3's class, T = {HORIZON:,}, ε = {EPSILON:g}: KL-risk in nats", risks)
+    show(f"selecting one of {SELECTED} laws, ε = {EPSILON:g}: mean TV", chosen_laws)
+    save(risks, chosen.out, "predictor_hard_instance", {"bounds": bounds()})
+    save(chosen_laws, chosen.out, "predictor_selection")
 
 
 if __name__ == "__main__":

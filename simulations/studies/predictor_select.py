@@ -10,30 +10,34 @@ from which on `select` names that hypothesis, and a setting the 90 % quantile of
 Beside it stands the order of Gopi et al. 2020, ``K / (α² min(ε, 1)²)``, whose constants and
 logarithms are not printed in what cites it, and what one design for all rounds is proved to need.
 
-Writes ``predictor_select.csv``, ``.json`` and ``.png``.
+Writes ``predictor_select.csv`` and ``.json``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from flwr_kld._extras import require
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, select
 from flwr_kld.predictors.tally import RowCounts
-from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
 from flwr_kld.simulations.studies.predictor_learners import Floats, hypotheses_of
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, seed_of
-from flwr_kld.simulations.studies.runner import Row, save, show
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    computed,
+    console,
+    grouped,
+    resumable_parser,
+    save,
+    show,
+    significant,
+)
 
 HYPOTHESES = (2, 4, 8, 16, 32, 64, 128)
 SETTINGS = ((0.5, 0.2), (1.0, 0.2), (2.0, 0.2), (1.0, 0.1), (1.0, 0.4))
@@ -148,23 +152,18 @@ def proved(hypotheses: int, epsilon: float, alpha: float) -> float:
     return math.ceil(math.log((hypotheses - 1) / (1 - CHANCE)) / -math.log(nearest))
 
 
-def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
     """Quantile of each setting over its runs."""
     names = ("truth", "K", "epsilon", "alpha")
-    found: dict[tuple[Any, ...], list[Arrays]] = {}
-    for task in tasks:
-        result = kept.load(task)
-        if result is not None:
-            found.setdefault(tuple(task[name] for name in names), []).append(result)
     rows: list[Row] = []
-    for setting, own in sorted(found.items()):
+    for setting, own in sorted(grouped(found, *names).items()):
         reports = np.concatenate([result["reports"] for result in own])
         quantile = float(np.exp(np.quantile(np.log(reports), CHANCE)))
         least = order(*setting[1:])
         rows.append({
             **dict(zip(names, setting, strict=True)),
             "median": int(np.median(reports)), "reports": round(quantile),
-            "over_order": float(f"{quantile / least:.3g}"),
+            "over_order": significant(quantile / least, 3),
             "order": round(least), "proved": proved(*setting[1:]),
             "guarantee_held": int(sum(result["held"].sum() for result in own)),
             "runs": len(reports),
@@ -185,47 +184,26 @@ def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
             continue
         slopes = np.linalg.lstsq(over, np.log([row["reports"] for row in own]), rcond=None)[0]
         found[truth] = {
-            name: float(f"{slope:.3g}")
+            name: significant(slope, 3)
             for name, slope in zip(("K", "1/alpha", "1/epsilon"), slopes[1:], strict=True)
         }
     return found
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw reports over K, for each truth."""
-    figure = require("matplotlib.figure", extra="plots").Figure((11, 4.5), layout="constrained")
-    panels = figure.subplots(1, len(AWAY), sharey=True)
-    for axes, truth in zip(panels, AWAY, strict=True):
-        for n, (epsilon, alpha) in enumerate(SETTINGS):
-            own = [r for r in rows if (r["truth"], r["epsilon"], r["alpha"]) ==
-                   (truth, epsilon, alpha)]  # fmt: skip
-            at, label = [row["K"] for row in own], f"ε = {epsilon:g}, α = {alpha:g}"
-            axes.plot(at, [row["reports"] for row in own], "o-", color=f"C{n}", label=label)
-            axes.plot(at, [row["order"] for row in own], ":", color=f"C{n}")
-        axes.set(xscale="log", yscale="log", xlabel="K", title=f"truth {truth} the class")
-        axes.set_xticks(HYPOTHESES, [str(k) for k in HYPOTHESES])
-        axes.set_xticks([], minor=True)
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("reports until right with probability .9")
-    panels[0].legend(frameon=False, fontsize=8, title="dotted: K / (α² min(ε, 1)²)")
-    figure.savefig(path, dpi=130)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="out/predictor_select")
-    parser.add_argument("--runs", type=int, default=40, help="of each setting, in blocks of 8")
-    parser.add_argument("--most", type=int, default=max(HYPOTHESES), help="largest K")
-    chosen, console = parser.parse_args(arguments), Console()
+    chosen = resumable_parser(
+        __doc__,
+        out="predictor_select",
+        runs=(40, "of each setting, in blocks of 8"),
+        most=(max(HYPOTHESES), "largest K"),
+    ).parse_args(arguments)
     tasks = tasks_of(chosen.runs, [k for k in HYPOTHESES if k <= chosen.most])
-    kept = computed(measure, None, tasks, chosen, console)
-    rows = rows_of(tasks, kept)
-    show("reports until the selection is right with probability .9", rows, console)
+    rows = rows_of(computed(measure, None, tasks, chosen))
+    show("reports until the selection is right with probability .9", rows)
     found = exponents(rows)
     console.print(f"exponents: {found}")
     save(rows, chosen.out, "predictor_select", {"exponents": found})
-    plot(rows, chosen.out / "predictor_select.png")
 
 
 if __name__ == "__main__":

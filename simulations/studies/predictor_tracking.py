@@ -8,39 +8,33 @@ are histograms of what reference writers wrote; the clients are other writers, s
 exactly true. In each round 200 clients privatise one pattern each, by the very code that a
 deployment runs; after round 60 the scenario changes.
 
-Writes ``predictor_tracking.csv`` (every run) and ``predictor_tracking.png`` (weights of one run).
+Writes ``predictor_tracking.csv`` (every run) and ``.json`` (delays).
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
-from flwr_kld._extras import require
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.hypotheses import drift_scenarios
-from flwr_kld.predictors.intake import Intake
 from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.studies.commands import computed, parser_of
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
+from flwr_kld.simulations.studies.runner import Row, computed, console, resumable_parser, save, show
 
 ROUNDS, SWITCH, COHORT = 120, 60, 200
 AMOUNTS = (0.7, 0.5, 0.3)
 EPSILONS, SHARES = (0.5, 1.0, 2.0), (0.01, 0.0)
-TARGETS = {1.0: 4, 0.5: 8}
-"""Largest median delay in rounds with fixed share at the largest amount, by epsilon."""
+QUICK = (1.0, 0.5)
+"""Epsilons of a quick run."""
 USUAL = "as usual"
 WRITERS, _RECORDS = 2_000, 50
 _SEED, _VERSION = 11, 1
@@ -66,20 +60,6 @@ def scenarios(symbols: Symbols, digits: Symbols, amount: float) -> Hypotheses:
     usual = law(symbols)
     towards = {f"towards {d}": law(symbols[digits == d]) for d in range(10)}
     return Hypotheses({USUAL: usual, **drift_scenarios(usual, towards, amount)})
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One run."""
-
-    amount: float
-    epsilon: float
-    share: float
-    digit: int
-    run: int
-    delay: int  # Rounds after the switch until the new scenario leads; `ROUNDS` if it never does
-    before: bool  # Whether the true scenario leads when the old one ends, and at the end
-    after: bool
 
 
 class Clients:
@@ -127,44 +107,6 @@ def outcome(weights: NDArray[np.float64], digit: int) -> tuple[int, bool, bool]:
     return delay, bool(leaders[SWITCH - 1] == 0), bool(leaders[-1] == digit + 1)
 
 
-def show(outcomes: list[Outcome], console: Console) -> None:
-    """Print delays and correct leaders."""
-    table = Table(title=f"{COHORT} clients a round, switch after round {SWITCH}")
-    headings = ("amount", "ε", "share", "runs", "median delay", "9 of 10 within")
-    for name in (*headings, "before", "after", "target"):
-        table.add_column(name, justify="right")
-    for key in sorted({(o.amount, o.epsilon, o.share) for o in outcomes}, reverse=True):
-        own = [o for o in outcomes if (o.amount, o.epsilon, o.share) == key]
-        amount, epsilon, share = key
-        delays = [o.delay for o in own]
-        is_target = share and epsilon in TARGETS and amount == max(AMOUNTS)
-        wanted = f"≤ {TARGETS[epsilon]}" if is_target else ""
-        table.add_row(
-            f"{amount:g}", f"{epsilon:g}", f"{share:g}", str(len(own)), f"{np.median(delays):g}",
-            f"{np.quantile(delays, 0.9):g}", f"{np.mean([o.before for o in own]):.1%}",
-            f"{np.mean([o.after for o in own]):.1%}", wanted,
-        )  # fmt: skip
-    console.print(table)
-
-
-def save(
-    outcomes: list[Outcome], weights: NDArray[np.float64], names: tuple[str, ...], out: Path
-) -> None:
-    """Write ``predictor_tracking.csv``, and one run's weights to ``predictor_tracking.png``."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "predictor_tracking.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([field.name for field in fields(Outcome)])
-        writer.writerows(astuple(o) for o in outcomes)
-    figure = require("matplotlib.figure", extra="plots").Figure((8, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.stackplot(np.arange(1, ROUNDS + 1), weights.T, labels=names, linewidth=0)
-    axes.axvline(SWITCH + 0.5, color="black", linestyle="--", linewidth=1)
-    axes.set(xlabel="round", ylabel="weight", ylim=(0, 1), xlim=(1, ROUNDS))
-    figure.legend(loc="outside right", frameon=False)
-    figure.savefig(out / "predictor_tracking.png", dpi=130)
-
-
 def measure(shared: tuple[Clients, dict[float, Hypotheses]], task: Configuration) -> Arrays:
     """Follow one run."""
     clients, candidates = shared
@@ -180,34 +122,49 @@ def tasks_of(*, quick: bool) -> list[Configuration]:
          "epsilon": epsilon, "share": share, "digit": digit, "run": run}
         for amount, epsilon, share in product(AMOUNTS, EPSILONS, SHARES)
         if (share or amount == max(AMOUNTS))
-        and (not quick or (share and amount == max(AMOUNTS) and epsilon in TARGETS))
+        and (not quick or (share and amount == max(AMOUNTS) and epsilon in QUICK))
         for run, digit in product(range(2 if quick else 6), range(10))
     ]  # fmt: skip
 
 
+def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
+    """Say of every run how soon the predictor followed, and whether it was right at both ends."""
+    rows: list[Row] = []
+    for task, result in found:
+        delay, before, after = outcome(result["weights"], task["digit"])
+        setting = {name: task[name] for name in ("amount", "epsilon", "share", "digit", "run")}
+        rows.append({**setting, "delay": delay, "before": before, "after": after})
+    return rows
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """Delays and correct leaders of each setting."""
+    table: list[Row] = []
+    for key in sorted({(r["amount"], r["epsilon"], r["share"]) for r in rows}, reverse=True):
+        own = [r for r in rows if (r["amount"], r["epsilon"], r["share"]) == key]
+        delays = [r["delay"] for r in own]
+        table.append({
+            "amount": key[0], "epsilon": key[1], "share": key[2], "runs": len(own),
+            "median_delay": float(np.median(delays)),
+            "9_of_10_within": float(np.quantile(delays, 0.9)),
+            "before": float(np.mean([r["before"] for r in own])),
+            "after": float(np.mean([r["after"] for r in own])),
+        })  # fmt: skip
+    return table
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="out/predictor_tracking")
+    parser = resumable_parser(__doc__, out="predictor_tracking")
     parser.add_argument("--quick", action="store_true", help="20 runs a setting, targets only")
-    chosen, console = parser.parse_args(arguments), Console()
+    chosen = parser.parse_args(arguments)
     with console.status("writing"):
         clients, reference = Clients(WRITERS), written(1_000_000, WRITERS)
     candidates = {amount: scenarios(*reference, amount) for amount in AMOUNTS}
-    tasks = tasks_of(quick=chosen.quick)
-    kept = computed(measure, (clients, candidates), tasks, chosen, console)
-    found = [(task, kept.load(task)) for task in tasks]
-    outcomes, shown = [], np.empty((0, 0))
-    for task, result in found:
-        if result is not None:
-            amount, epsilon, digit, run = (task[n] for n in ("amount", "epsilon", "digit", "run"))
-            weights = result["weights"]
-            reached = outcome(weights, digit)
-            outcomes.append(Outcome(amount, epsilon, task["share"], digit, run, *reached))
-            if (amount, epsilon, digit, run) == (0.5, 0.5, 3, 0) or not shown.size:
-                shown = weights
-    show(outcomes, console)
-    save(outcomes, shown, candidates[AMOUNTS[0]].names, chosen.out)
-    console.print(f"Saved predictor_tracking.csv and predictor_tracking.png in {chosen.out}")
+    rows = rows_of(computed(measure, (clients, candidates), tasks_of(quick=chosen.quick), chosen))
+    delays = summary(rows)
+    show(f"{COHORT} clients a round, switch after round {SWITCH}", delays)
+    save(rows, chosen.out, "predictor_tracking", {"delays": delays})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Run ``python simulations/studies/predictor_tv_risk.py [--repeats 8] [--workers 2
 goes on where it was stopped. K laws on rows of a Hadamard matrix, any two α apart in total
 variation; the worst of several α around √(K/T)/ε stands for the class that is hardest at T. Theorem
 6 is a bound of order √(√(K/T)/ε), by Pinsker's inequality from Theorem 5; the paper leaves open
-whether √(K/T)/ε can be reached. Writes ``predictor_tv_risk.csv``, ``.json`` and ``.png``.
+whether √(K/T)/ε can be reached. Writes ``predictor_tv_risk.csv`` and ``.json``.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from flwr_kld._extras import require
-from flwr_kld.papers.theorems import tv_risk
-from flwr_kld.simulations.studies.commands import computed, parser_of
+from flwr_kld.papers.learners import tv_risk
 from flwr_kld.simulations.studies.predictor_hard_instance import learner_of, perturbed
 from flwr_kld.simulations.studies.predictor_learners import run
-from flwr_kld.simulations.studies.resumable import (
-    Arrays,
-    Configuration,
-    Kept,
-    seed_of,
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    computed,
+    console,
+    grouped,
+    resumable_parser,
+    save,
+    show,
+    significant,
 )
-from flwr_kld.simulations.studies.runner import Row, save, show
 
 HYPOTHESES, EPSILONS = (7, 31, 127), (0.5, 1.0)
 HORIZONS = (1_000, 10_000, 100_000, 1_000_000)
@@ -69,34 +69,27 @@ def measure(shared: None, task: Configuration) -> Arrays:
     return {"mean_tv": np.array(run(learner, table[true], horizon).mean_tv(horizon))}
 
 
-def rows_of(tasks: Sequence[Configuration], kept: Kept) -> list[Row]:
+def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
     """Take the worst α of every K, T, ε and learner.
 
     ``over_rate`` is the risk over √(K/T)/ε, ``over_root`` over its square root; at an ``edge``
     the worst α is the largest tried, and a larger one may be worse.
     """
+    setting = ("learner", "hypotheses", "horizon", "epsilon")
     risks: dict[tuple[Any, ...], dict[float, list[float]]] = {}
-    for task in tasks:
-        setting = tuple(task[name] for name in ("hypotheses", "horizon", "epsilon", "learner"))
-        found = kept.load(task)
-        if found is not None:
-            at = risks.setdefault(setting, {}).setdefault(task["distance"], [])
-            at.append(float(found["mean_tv"]))
+    for (*key, distance), own in grouped(found, *setting, "distance").items():
+        risks.setdefault(tuple(key), {})[distance] = [float(one["mean_tv"]) for one in own]
     rows: list[Row] = []
-    for (k, horizon, epsilon, learner), by_distance in risks.items():
+    for (learner, k, horizon, epsilon), by_distance in risks.items():
         distance, worst = max(by_distance.items(), key=lambda item: float(np.mean(item[1])))
         risk, wanted = float(np.mean(worst)), conjectured(k, horizon, epsilon)
-        rows.append(
-            {
-                "learner": learner, "K": k, "T": horizon, "epsilon": epsilon,
-                "alpha": distance, "edge": distance == max(by_distance),
-                "tv_risk": float(f"{risk:.6g}"),
-                "over_rate": float(f"{risk / wanted:.4g}"),
-                "over_root": float(f"{risk / math.sqrt(wanted):.4g}"),
-                "theorem_6": float(f"{tv_risk(k, epsilon, horizon):.4g}"),
-                "repeats": len(worst),
-            }
-        )  # fmt: skip
+        rows.append({
+            "learner": learner, "K": k, "T": horizon, "epsilon": epsilon,
+            "alpha": distance, "edge": distance == max(by_distance),
+            "tv_risk": significant(risk, 6), "over_rate": significant(risk / wanted),
+            "over_root": significant(risk / math.sqrt(wanted)),
+            "theorem_6": significant(tv_risk(k, epsilon, horizon)), "repeats": len(worst),
+        })  # fmt: skip
     return rows
 
 
@@ -106,7 +99,7 @@ def exponents(rows: Sequence[Row]) -> dict[str, float]:
     Settings whose worst α is the largest tried say nothing of the rate.
     """
     return {
-        learner: float(f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.3g}")
+        learner: significant(np.polyfit(np.log(x), np.log(y), 1)[0], 3)
         for learner in LEARNERS
         for x, y in [
             (
@@ -119,45 +112,20 @@ def exponents(rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the worst TV-risk over √(K/T)/ε, beside both orders."""
-    figure = require("matplotlib.figure", extra="plots").Figure((7.5, 5), layout="constrained")
-    axes = figure.subplots()
-    for learner, colour in zip(LEARNERS, ("#1f77b4", "#c23b22"), strict=True):
-        for k, marker in zip(HYPOTHESES, "os^", strict=False):
-            own = [row for row in rows if (row["learner"], row["K"]) == (learner, k)]
-            axes.plot(
-                [conjectured(k, row["T"], row["epsilon"]) for row in own],
-                [row["tv_risk"] for row in own], marker, color=colour, label=f"{learner}, K = {k}",
-            )  # fmt: skip
-    rates = [conjectured(row["K"], row["T"], row["epsilon"]) for row in rows]
-    x = np.geomspace(min(rates), max(rates), 50)
-    axes.plot(x, x, "-", color="#777777", label="√(K/T)/ε, conjectured")
-    axes.plot(x, np.sqrt(x), "--", color="#777777", label="√(√(K/T)/ε), Theorem 6's order")
-    axes.set(
-        xscale="log", yscale="log", xlabel="√(K/T)/ε", ylabel="averaged TV-risk, worst class",
-        title="Averaged TV-risk against its bound and the conjecture",
-    )  # fmt: skip
-    axes.legend(frameon=False, fontsize=8)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="out/predictor_tv_risk")
-    parser.add_argument("--repeats", type=int, default=8, help="runs of each class")
-    parser.add_argument("--longest", type=int, default=max(HORIZONS), help="largest T")
-    chosen, console = parser.parse_args(arguments), Console()
+    chosen = resumable_parser(
+        __doc__,
+        out="predictor_tv_risk",
+        repeats=(8, "runs of each class"),
+        longest=(max(HORIZONS), "largest T"),
+    ).parse_args(arguments)
     tasks = tasks_of(chosen.repeats, [t for t in HORIZONS if t <= chosen.longest])
-    kept = computed(measure, None, tasks, chosen, console)
-    rows = rows_of(tasks, kept)
-    show("averaged TV-risk, worst distance", rows, console)
+    rows = rows_of(computed(measure, None, tasks, chosen))
+    show("averaged TV-risk, worst distance", rows)
     found = exponents(rows)
     console.print(f"exponent over √(K/T)/ε: {found}")
     save(rows, chosen.out, "predictor_tv_risk", {"exponents": found})
-    plot(rows, chosen.out / "predictor_tv_risk.png")
 
 
 if __name__ == "__main__":

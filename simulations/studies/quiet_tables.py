@@ -8,7 +8,7 @@ the other each column's reference has more of the rarest symbol, so that D_θ is
 tolerated. In at most 5 % of the years may any column alarm, by evidence over checks or by a single
 one. Twenty years share their first halves, hence their witnesses: each has a cohort and noise of
 its own in the half that decides.
-Writes ``quiet_tables.csv``, ``quiet_tables.json`` and ``quiet_tables.png``.
+Writes ``quiet_tables.csv`` and ``quiet_tables.json``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from rich.console import Console
 from scipy.optimize import brentq
 
 from flwr_kld.check.decider import Alarm
@@ -31,8 +30,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.simulations.flights import MONTHS, Flights
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.drifts import THETA
-from flwr_kld.simulations.studies.false_alarms import at_most, plot
-from flwr_kld.simulations.studies.null_worlds import THRESHOLD
+from flwr_kld.simulations.studies.false_alarms import THRESHOLD, at_most
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
 from flwr_kld.trust.trusted import Trusted
@@ -142,14 +140,12 @@ def row(world: str, found: Sequence[tuple[tuple[str, int, int], Counter[tuple[in
 
 def main() -> None:
     """Run the study."""
-    chosen = options(__doc__, runs=200, what="years of each world", out="quiet_tables")
-    console, work = Console(), jobs(chosen.runs)
+    chosen = options(__doc__, out="quiet_tables", runs=(200, "years of each world"))
+    work = jobs(chosen.runs)
     found = list(zip(work, in_processes(live, work, chosen.workers, "living years"), strict=True))
     rows = [row(world, found) for world in WORLDS]
-    show(f"false alarms of a table in {len(MONTHS)} monthly checks", rows, console)
+    show(f"false alarms of a table in {len(MONTHS)} monthly checks", rows)
     save(rows, chosen.out, "quiet_tables", {"promised": ALARM.rate})
-    plot(rows, chosen.out / "quiet_tables.png")
-    console.print(f"written to {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Records of a cohort in simulation: whose they are, and which of them a check counts."""
+"""Records of a cohort in simulation: whose they are, which are counted, and what clients answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.kernel.release import Release
+from flwr_kld.query.noisy import ClientSums
+from flwr_kld.query.plan import QueryPlan
+
 Integers = NDArray[np.int64]
-Scores = NDArray[np.int64] | NDArray[np.float64]
+Table = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,7 @@ class Records:
         """Count every record in its cell, shape [cells]."""
         return np.bincount(self.cells, minlength=cells)
 
-    def sums(self, score: Scores) -> NDArray[np.float64]:
+    def sums(self, score: Table) -> NDArray[np.float64]:
         """Add up a score of each cell over each client's records, shape [clients]."""
         summed = np.bincount(self.client, score[self.cells], self.clients)
         return np.asarray(summed, dtype=np.float64)
@@ -67,3 +75,42 @@ class Records:
     def _kept(self, which: NDArray[np.bool_]) -> Records:
         sizes = np.bincount(self.client[which], minlength=self.clients)
         return Records(self.cells[which], sizes)
+
+
+def numbers(scores: Scores, records: Records) -> Floats:
+    """Each client's numbers, shape [clients, 5], as `score_columns.numbers_of` has them."""
+    divergence, outside = scores.tables
+    if scores.by == "client":
+        s, o = (records.sums(table) for table in (divergence, outside))
+        s = np.minimum(s, scores.ceiling)
+        columns = [s, s**2, records.sizes, o, o**2]
+    else:
+        tables = (divergence, divergence**2, 1 + 0 * outside, outside, outside**2)
+        columns = [records.sums(each) for each in tables]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def answers(
+    scores: Scores, records: Records, guarantee: Guarantee, rng: np.random.Generator
+) -> Integers:
+    """Sum all clients' answers in whole steps, shape [5], without noise."""
+    counted = records.at_most(scores.most_records, rng)
+    exact = numbers(scores, counted) / scores.units(guarantee)
+    steps = np.floor(exact + rng.random(exact.shape)).astype(np.int64)
+    return np.asarray(steps.sum(axis=0))
+
+
+def released(
+    plan: QueryPlan,
+    records: Records,
+    event: Release,
+    rng: np.random.Generator,
+    bits: BitSource,
+) -> ClientSums:
+    """Noise the sums of a cohort's answers to a plan with scores, as a release does."""
+    if plan.scores is None:
+        raise ValueError("a plan of counts has no sums over clients")
+    (scores,) = plan.scores
+    exact = answers(scores, records, event.guarantee, rng)
+    steps = exact + sample(event.table, len(exact), bits)
+    return ClientSums(steps, records.clients, event, plan, bits.private)

@@ -1,12 +1,14 @@
-"""What all studies of verdicts have in common: options, processes, tables and files."""
+"""What all studies have in common: a command line, work in processes or tasks, tables and files."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import json
+import os
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,20 +21,38 @@ from rich.progress import track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, Work, complete
+
 Row = dict[str, Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_WIDE = 160
+"""Characters of a line of a file or a pipe, of which nobody says how wide it is."""
+console = Console(width=None if sys.stdout.isatty() else _WIDE)
 
 
-def options(doc: str | None, *, runs: int, what: str, out: str) -> argparse.Namespace:
-    """Read a study's command line, and make its folder."""
+def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
+    """Return a parser of a study's folder and workers, and of numbers with a default and a help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=runs, help=what)
-    parser.add_argument("--workers", type=int, default=2, help="processes")
+    for name, (default, what) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=what)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out") / out, help="folder to write")
-    found = parser.parse_args()
-    found.out.mkdir(parents=True, exist_ok=True)
-    return found
+    return parser
+
+
+def options(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.Namespace:
+    """Read the command line of a study that needs no other option."""
+    return parser_of(doc, out=out, **numbers).parse_args()
+
+
+def resumable_parser(
+    doc: str | None, *, out: str, **numbers: tuple[int, str]
+) -> argparse.ArgumentParser:
+    """Return a parser for a study of tasks, whose `--workers 0` does without Ray."""
+    parser = parser_of(doc, out=out, **numbers)
+    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
+    return parser
 
 
 def in_processes(
@@ -46,12 +66,46 @@ def in_processes(
             yield job.result()
 
 
+def computed(
+    work: Work, shared: Any, tasks: Sequence[Configuration], chosen: argparse.Namespace
+) -> list[tuple[Configuration, Arrays]]:
+    """Do what is missing of a study's tasks; return those with a result, and the results."""
+    try:
+        kept = Kept(chosen.out / "results")
+        with kept.held():
+            complete(
+                work, shared, tasks, kept,
+                workers=chosen.workers, address=chosen.address, console=console,
+            )  # fmt: skip
+    except ValueError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        sys.exit(130)
+    return [(task, found) for task in tasks if (found := kept.load(task)) is not None]
+
+
+def grouped(
+    found: Sequence[tuple[Configuration, Arrays]], *names: str
+) -> dict[tuple[Any, ...], list[Arrays]]:
+    """Group results by some values of their tasks."""
+    groups: dict[tuple[Any, ...], list[Arrays]] = {}
+    for task, result in found:
+        groups.setdefault(tuple(task[name] for name in names), []).append(result)
+    return groups
+
+
 def generator(name: str, *more: int) -> np.random.Generator:
     """Return simulation randomness, the same for a name in every run of a study."""
     return np.random.default_rng([zlib.crc32(name.encode()), *more])
 
 
-def show(title: str, rows: Sequence[Row], console: Console) -> None:
+def significant(number: Any, digits: int = 4) -> float:
+    """Round to so many digits: the order in which a sum was taken does not show."""
+    return float(f"{float(number):.{digits}g}")
+
+
+def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a table; the first column is a name."""
     table = Table(title=title, box=SIMPLE)
     for i, name in enumerate(rows[0]):
@@ -64,9 +118,11 @@ def show(title: str, rows: Sequence[Row], console: Console) -> None:
 
 def save(rows: Sequence[Row], out: Path, name: str, summary: Row | None = None) -> None:
     """Write rows as CSV, and with the summary as JSON."""
+    out.mkdir(parents=True, exist_ok=True)
     with (out / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     found = {"summary": summary or {}, "rows": list(rows)}
     (out / f"{name}.json").write_text(json.dumps(found, indent=2))
+    console.print(f"written to {out}")

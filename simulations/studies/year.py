@@ -10,39 +10,133 @@ one year of it is enough: a ledger books it day by day, and dp-accounting comput
 Years without drift, years whose D_θ is exactly the threshold, and years in which from day 200 on
 everybody writes more 1s and 7s: the two drifts at which a check in ten groups of clients saw 1 and
 2 standard errors above the threshold, and took 17 and 7 days to alarm. Cells are drawn anew each
-day; D_θ over them is averaged. Writes ``year.csv``,
-``year.json`` and ``year.png``.
+day; D_θ over them is averaged. Writes ``year.csv`` and ``year.json``.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from multiprocessing import get_context
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.optimize import brentq
 
-from flwr_kld._extras import require
-from flwr_kld.accounting import Budget
+from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.check.decider import Alarm
+from flwr_kld.cohort.cohort import Participant, RotatingCohort
 from flwr_kld.inference.bets import log_evidence
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.e_detector import EDetector, Standing
 from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.simulations.studies.checks import Halves
-from flwr_kld.simulations.studies.year_ledger import Price, price_of
-from flwr_kld.simulations.studies.year_world import COHORT, PEOPLE, World
+from flwr_kld.kernel.release import Release
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.reference import Reference
+from flwr_kld.simulations.handwriting.source import load_digits
+from flwr_kld.simulations.studies.checks import Checks, Halves
+from flwr_kld.simulations.studies.drifts import THETA
+from flwr_kld.simulations.studies.hands import Hands, Writers
+from flwr_kld.simulations.studies.records import Integers
+from flwr_kld.simulations.studies.runner import Row, console, in_processes, options, save, show
+from flwr_kld.trust.trusted import Trusted
+
+PEOPLE, COHORT, RECORDS = 14_600, 200, 50
+"""In all, asked a day, and fresh records of each of them."""
+EPSILON, CELLS = 0.2, 100
+_WRITTEN = 100
+"""Images that a person's records are drawn from."""
+_PAST = range(1_000_000, 1_003_000)
+_DRAWS = 50
+"""Draws of cells over which a divergence is averaged."""
+
+
+class World:
+    """Everything that is the same in all years."""
+
+    def __init__(self, threshold: float) -> None:
+        self._usual = Hands.virtual(range(PEOPLE), _WRITTEN)
+        self._drifted = Hands.virtual(range(PEOPLE), _WRITTEN, digits=(1, 7))
+        domain, past = load_digits(1).patterns(), Hands.virtual(_PAST, _WRITTEN)
+        reference = Reference.from_probabilities(domain, past.law(domain.size))
+        self.checks = Checks(reference, Trusted(EPSILON), threshold, RECORDS, CELLS)
+        self._laws = [hands.law(domain.size) for hands in (self._usual, self._drifted)]
+
+    def divergence(self, part: float, plan: QueryPlan | None = None) -> float:
+        """D_θ over a check's cells, or on average over many checks, in nats."""
+        if plan is None:
+            return float(np.mean([self.divergence(part, plan) for plan in self._plans]))
+        usual, drifted = (np.bincount(plan.cell_of, law, plan.cells) for law in self._laws)
+        return skewed_divergence(plan.mass, (1 - part) * usual + part * drifted, THETA)
+
+    def check(
+        self, people: Integers, part: float, recent: RecentChecks, rng: np.random.Generator
+    ) -> Halves:
+        """Run one check on these people's records of the day, half and half, on fresh cells."""
+        plan = self.checks.plan(rng)
+        writers = Writers(
+            self._usual, self._drifted, part, RECORDS, self.checks.reference.domain.size
+        )
+        return self.checks.of_records(plan, writers.written(plan, people, rng), rng, recent)
+
+    @cached_property
+    def _plans(self) -> list[QueryPlan]:
+        return [self.checks.plan(np.random.default_rng(i)) for i in range(_DRAWS)]
+
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a year cost the person who was asked most."""
+
+    asked: int  # How often that was
+    ledger: float  # Largest epsilon that the ledger showed on any day, in nats
+    dp_accounting: float  # The same, of so many discrete Laplace releases, by dp-accounting alone
+
+
+def price_of(
+    event: Release,
+    budget: Budget,
+    *,
+    people: int,
+    cohort: int,
+    days: Iterable[int],
+    file: Path,
+) -> Price:
+    """Reserve and settle a check a day, of whoever was asked longest ago, half and half.
+
+    A day that the budget does not cover raises BudgetExhausted.
+    """
+    ledger = Ledger(f"sqlite:///{file}")
+    ledger.set_budget(budget, now=0)
+    present = [Participant(node) for node in range(people)]
+    rotation, generator = RotatingCohort(cohort), np.random.default_rng(0)
+    asked: Counter[Participant] = Counter()
+    most, cost = 0.0, Cost.of(event)
+    for day in days:
+        rotation.recall(ledger.rotation(), present)
+        chosen = rotation.draw(present, generator)
+        halves = chosen[: cohort // 2], chosen[cohort // 2 :]
+        charges = [Charge(cost, Clients(map(str, half))) for half in halves]
+        ledger.settle(ledger.reserve(f"day {day}", charges, now=day * _DAY), {}, now=day * _DAY)
+        asked.update(chosen)
+        most = max(most, ledger.spent(now=day * _DAY).epsilon)
+    times = max(asked.values())
+    return Price(times, most, _epsilon(event, times, budget.delta))
+
+
+def _epsilon(event: Release, times: int, delta: float) -> float:
+    """Epsilon of so many releases at `delta`, from the noise's rate on neighbouring integers."""
+    rate = math.log(event.table.probability(0) / event.table.probability(1))
+    one = pld.from_discrete_laplace_mechanism(rate, value_discretization_interval=rate)
+    return float(one.self_compose(2 * times).get_epsilon_for_delta(delta))
+
 
 DAYS, DRIFT_FROM = 365, 200
 THRESHOLD = 0.05
@@ -162,111 +256,54 @@ def price(folder: Path) -> Price:
     return price_of(event, BUDGET, people=PEOPLE, cohort=COHORT, days=days, file=file)
 
 
-def summary(found: Sequence[Days]) -> list[dict[str, Any]]:
+def summary(found: Sequence[Days]) -> list[Row]:
     """Alarm probability of the years without drift beyond the threshold; delays of the others."""
     rows = []
     for name in dict.fromkeys(days.scenario for days in found):
         own = [days for days in found if days.scenario == name]
-        row: dict[str, Any] = {"scenario": name, "years": len(own)}
-        if name.startswith("drift"):
-            for key, first in (("evidence", "by_evidence"), ("either", "alarm")):
-                alarms = [getattr(days, first) for days in own]
-                delays = np.array([(a or 10**6) - DRIFT_FROM + 1 for a in alarms])
-                row[f"median_delay_{key}"] = float(np.median(delays))
-                row[f"delay_90_{key}"] = float(np.quantile(delays, 0.9, method="higher"))
-        else:
-            for key, first in (("evidence", "by_evidence"), ("either", "alarm")):
-                row[f"alarm_{key}"] = np.mean([getattr(d, first) is not None for d in own])
+        row: Row = {"scenario": name, "years": len(own)}
+        for kind, first in (("by_evidence", "by_evidence"), ("either", "alarm")):
+            alarms = [getattr(days, first) for days in own]
+            drifts = name.startswith("drift")
+            delays = np.array([(a or 10**6) - DRIFT_FROM + 1 for a in alarms])
+            middle, most = np.median(delays), np.quantile(delays, 0.9, method="higher")
+            row[f"false_alarm_{kind}"] = "" if drifts else np.mean([a is not None for a in alarms])
+            row[f"median_days_{kind}"] = float(middle) if drifts else ""
+            row[f"90_%_within_{kind}"] = float(most) if drifts else ""
         rows.append(row)
     return rows
 
 
-def show(rows: Sequence[dict[str, Any]], spent: Price, console: Console) -> None:
-    """Print alarms and delays, and what they cost."""
-    table = Table(title=f"{DAYS} daily checks, D_θ tolerated up to {THRESHOLD} nats")
-    for heading in ("scenario", "years", "false alarm by evidence", "of either kind",
-                    "median days by evidence", "of either kind", "90 % within"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "scenario" else "right")
-    keys = ("alarm_evidence", "alarm_either", "median_delay_evidence", "median_delay_either",
-            "delay_90_either")  # fmt: skip
-    for row in rows:
-        cells = [f"{row[key]:.3g}" if key in row else "" for key in keys]
-        table.add_row(row["scenario"], str(row["years"]), *cells)
-    console.print(table)
-    console.print(
-        f"ledger: asked {spent.asked} times a year, ε = {spent.ledger:.7f} of {BUDGET.epsilon:g} "
-        f"at δ = {BUDGET.delta:g}; by dp-accounting {spent.dp_accounting:.7f}"
-    )
-
-
-def plot(found: Sequence[Days], path: Path) -> None:
-    """Draw evidence over the days, and how many days alarms took."""
-    figure = require("matplotlib.figure", extra="plots").Figure((11, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    names = list(dict.fromkeys(days.scenario for days in found))
-    for k, name in enumerate(names):
-        first = DRIFT_FROM if name.startswith("drift") else 1
-        for i, days in enumerate([d for d in found if d.scenario == name][:12]):
-            at = np.arange(first, first + len(days.path))
-            left.plot(
-                at, days.path, color=f"C{k}", alpha=0.6, linewidth=0.8,
-                label=name if i == 0 else None,
-            )  # fmt: skip
-    left.axhline(1.0, color="#444444", linewidth=1)
-    left.set(yscale="log", ylim=(1e-6, 300), xlabel="day", title="evidence over checks, alarm = 1")
-    left.legend(frameon=False, loc="upper left")
-    for k, name in enumerate(names):
-        if name.startswith("drift"):
-            delays = [
-                d.by_evidence - DRIFT_FROM + 1
-                for d in found
-                if d.scenario == name and d.by_evidence
-            ]
-            right.hist(delays, np.arange(0.5, 60.5), color=f"C{k}", alpha=0.7, label=name)
-    right.set(xlabel="days from drift to alarm", ylabel="years", title="delay")
-    right.legend(frameon=False)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-
-
-def save(found: Sequence[Days], rows: Sequence[dict[str, Any]], spent: Price, out: Path) -> None:
-    """Write every year and the summary."""
-    with (out / "year.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["scenario", "year", "by_evidence", "at_once", "most_evidence"])
-        writer.writerows([d.scenario, d.year, d.by_evidence, d.at_once, max(d.path)] for d in found)
-    (out / "year.json").write_text(json.dumps({"rows": rows, "spent": asdict(spent)}, indent=2))
-    plot(found, out / "year.png")
+def live_item(item: tuple[int, float | None]) -> list[Days]:
+    """Live a year without drift and with each, or with this part of what is written drifted."""
+    year, part = item
+    return year_with_and_without(year) if part is None else year_at_the_threshold(year, part)
 
 
 def main() -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--years", type=int, default=200, help="without drift")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--out", type=Path, default=Path("out/year"), help="folder to write")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    console = Console()
+    chosen = options(__doc__, out="year", years=(200, "without drift"))
+    chosen.out.mkdir(parents=True, exist_ok=True)
     boundary = float(brentq(lambda part: world().divergence(part) - THRESHOLD, 0.0, 1.0))
     for name, part in PARTS.items():
         console.print(f"{name}: {part:.1%} drifted, {world().divergence(part):.3f} nats")
-    years, found = range(1, options.years + 1), []
-    pool = ProcessPoolExecutor(options.workers, get_context("spawn"))
-    with pool, Progress(console=console) as progress:
-        jobs = [pool.submit(year_with_and_without, year) for year in years]
-        half = years[: max(options.years // 2, 1)]
-        jobs += [pool.submit(year_at_the_threshold, year, boundary) for year in half]
-        booked = pool.submit(price, options.out)
-        task = progress.add_task("living years", total=len(jobs))
-        for job in jobs:
-            found += job.result()
-            progress.advance(task)
-    rows, spent = summary(found), booked.result()
-    show(rows, spent, console)
-    save(found, rows, spent, options.out)
-    console.print(f"written to {options.out}")
+    years = range(1, chosen.years + 1)
+    work: list[tuple[int, float | None]] = [(year, None) for year in years]
+    work += [(year, boundary) for year in years[: max(chosen.years // 2, 1)]]
+    lived = in_processes(live_item, work, chosen.workers, "living years")
+    found = [days for each in lived for days in each]
+    rows, spent = summary(found), price(chosen.out)
+    show(f"{DAYS} daily checks, D_θ tolerated up to {THRESHOLD} nats", rows)
+    console.print(
+        f"ledger: asked {spent.asked} times a year, ε = {spent.ledger:.7f} of {BUDGET.epsilon:g} "
+        f"at δ = {BUDGET.delta:g}; by dp-accounting {spent.dp_accounting:.7f}"
+    )
+    each = [
+        {"scenario": d.scenario, "year": d.year, "by_evidence": d.by_evidence,
+         "at_once": d.at_once, "most_evidence": max(d.path)}
+        for d in found
+    ]  # fmt: skip
+    save(each, chosen.out, "year", {"rows": rows, "spent": asdict(spent)})
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from forks import forked, joined
 
 from flwr_kld.accounting import Budget, Ledger, database
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.codec.durable import make_database
+from flwr_kld.errors import LedgerUnavailable
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):

@@ -12,10 +12,10 @@ from examples import examples
 from flwr_kld.accounting import Budget, Clients, Cost, RecordBuckets
 from flwr_kld.accounting.budget import UNBOUNDED
 from flwr_kld.accounting.composition import Spend, composed_epsilon, worst
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.window import _crossing, touched_by
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
 
 SUM = Budget(1.0, 1e-6, 30, composition="sum")

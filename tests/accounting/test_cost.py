@@ -8,10 +8,10 @@ from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Cost
 from flwr_kld.accounting.budget import UNBOUNDED
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency, Ball, Clip
 from flwr_kld.kernel.release import Release

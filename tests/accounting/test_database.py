@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from accounting.books import alter
 
 from flwr_kld.accounting import Kind, Ledger
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.schema import ledger_version, metadata
+from flwr_kld.errors import LedgerUnavailable
 
 
 @pytest.mark.parametrize("other", ["''", "'0'", "'2'", "'1 '", "'0003'", "'x'"])

@@ -3,8 +3,8 @@
 import pytest
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
-from flwr_kld.accounting.errors import BudgetExhausted
 from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.errors import BudgetExhausted
 from flwr_kld.kernel import Guarantee
 
 MONTH = Budget(epsilon=1.0, delta=1e-6, window_days=30)

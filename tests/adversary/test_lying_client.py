@@ -226,7 +226,7 @@ def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency,
         return honest(trust, plan, **{**told, "clip": 100})
 
     monkeypatch.setattr(TrustedAggregator, "terms", limiting)
-    monkeypatch.setattr(drift_queries, "hold_to_claim", lambda terms, *trusts: None)  # accomplices
+    monkeypatch.setattr(drift_queries, "require_claim", lambda terms, *trusts: None)  # accomplices
     trust = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency)
     check = KLDrift(REFERENCE, trust).check
     if adjacency is Adjacency.REPLACE_ONE:

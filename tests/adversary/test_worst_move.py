@@ -16,7 +16,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares
-from flwr_kld.trust.worst_move import hold_to_move
+from flwr_kld.trust.worst_move import require_move
 
 CELLS, MOST, REACH = 2, 3, 14
 """Symbols, records of a client, and how far from the counts outputs are compared."""
@@ -86,7 +86,7 @@ def test_what_is_not_refused_loses_no_more_than_is_claimed(unit, adjacency, clip
         return  # whole clients are clipped by the noise's own bound: see kernel/test_clipping.py
     asked = asked_for(unit, str(adjacency), clip, trust)
     try:
-        hold_to_move(asked)
+        require_move(asked)
     except QueryRefused:
         return
     assert loss(asked) <= EPSILON * (1 + 1e-9)
@@ -97,11 +97,11 @@ def test_a_sample_of_records_that_come_and_go_would_lose_more_than_is_claimed():
     asked = asked_for("record", "add-remove", 1, "distributed")
     assert loss(asked) > 1.1 * EPSILON
     with pytest.raises(QueryRefused, match="clips records twice"):
-        hold_to_move(asked)
+        require_move(asked)
     central = asked_for("record", "add-remove", 1, "trusted")
     assert loss(central) > 1.1 * EPSILON
     with pytest.raises(QueryRefused, match="moves further than the claimed noise hides"):
-        hold_to_move(central)
+        require_move(central)
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_a_sample_of_records_that_come_and_go_would_lose_more_than_is_claimed():
 @pytest.mark.parametrize("noise", [None, AggregatorNoise(("a" * 64,), "least")])
 def test_claims_below_the_worst_move_are_refused(changes, words, noise):
     with pytest.raises(QueryRefused, match=words):
-        hold_to_move(question(noise=noise, **changes))
+        require_move(question(noise=noise, **changes))

@@ -20,8 +20,8 @@ from typing import Any
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.accounting.errors import LedgerUnavailable, NoBudget
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel import Guarantee
 
 _SCRIPT = """#!{python} -SE

@@ -13,10 +13,10 @@ from report.samples import REPORT, decided
 
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import FailureKind
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.app_runs import Checker
 from flwr_kld.cli.common import ExitCode
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report

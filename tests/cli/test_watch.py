@@ -13,9 +13,9 @@ import pytest
 from patience import HANGS
 from report.samples import decided
 
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cli import alerts
 from flwr_kld.cli import check as watching
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.operate.schedule import Slot
 from flwr_kld.report import Outcome
 

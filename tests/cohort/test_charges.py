@@ -5,12 +5,7 @@ import pytest
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import (
-    Participant,
-    RotatingCohort,
-    RotatingRecords,
-    UniformCohort,
-)
+from flwr_kld.cohort.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
 from flwr_kld.cohort.halves import halves
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed

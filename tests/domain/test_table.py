@@ -12,7 +12,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import cells_from_wire, cells_of_columns
 from flwr_kld.reference import Reference

@@ -12,8 +12,7 @@ from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
-from flwr_kld.guard.audit import ReceiptsTampered
-from flwr_kld.guard.receipts import Claim, Receipt, Receipts
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts, ReceiptsTampered
 from flwr_kld.kernel import Guarantee
 from flwr_kld.sums import Identity
 

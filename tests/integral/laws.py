@@ -48,3 +48,11 @@ def rejection_law(law: RejectionLaw) -> list[Fraction]:
 def largest_ratio(laws) -> Fraction:
     """Largest ratio of what two of these laws give one symbol, over all pairs and symbols."""
     return max(Fraction(max(column)) / Fraction(min(column)) for column in zip(*laws, strict=True))
+
+
+def is_member(weights, box):
+    """Whether integer weights are a law of this box, exactly."""
+    if len(weights) != len(box.lower):
+        return False
+    bounds = zip(box.lower, weights, box.upper, strict=True)
+    return sum(weights) == TOTAL and all(low <= weight <= high for low, weight, high in bounds)

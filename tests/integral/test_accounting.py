@@ -13,8 +13,8 @@ from integral.laws import finite_base, rejection_law
 
 from examples import examples
 from flwr_kld.integral import Mollifier
-from flwr_kld.integral.accounting import delta_of_draws, epsilon_of_draws, epsilon_of_zcdp
 from flwr_kld.integral.draws import RejectionLaw
+from flwr_kld.integral.sampler import delta_of_draws, epsilon_of_draws, epsilon_of_zcdp
 
 
 def vertices(box: Mollifier, size: int) -> np.ndarray:

@@ -7,9 +7,8 @@ from scipy import stats
 from scripted import ScriptedBits
 
 from flwr_kld.integral import GaussianBase, Mollifier, Sampler
-from flwr_kld.integral.categorical import Categorical, integer_weights
+from flwr_kld.integral.base import Categorical, GaussianCells, integer_weights
 from flwr_kld.integral.draws import BoxLaw, RejectionLaw
-from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
 
 FALSE_ALARM = 1e-7

@@ -7,9 +7,9 @@ from scipy.stats import norm
 
 from flwr_kld import BlockPatterns, Categories, Labels, Reference
 from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Tree, mbde, mollify, project
+from flwr_kld.integral.base import GaussianCells
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import cooled, mbde_boosted
-from flwr_kld.integral.gaussian_cells import GaussianCells
 from flwr_kld.kernel.law import TOTAL, SeededBits
 
 

@@ -13,8 +13,7 @@ from integral.laws import finite_base
 from rich.console import Console
 
 from flwr_kld.integral import GaussianBase, Mollifier, Sampler, mbde, mollify
-from flwr_kld.integral.accounting import epsilon_of_draws
-from flwr_kld.integral.sampler import BudgetSpent, Law
+from flwr_kld.integral.sampler import BudgetSpent, Law, epsilon_of_draws
 from flwr_kld.kernel.law import SeededBits
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.asymmetric(0.5, 0.2)

@@ -25,8 +25,8 @@ import flwr_kld
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.clients.own_records import Records
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
-from flwr_kld.integral.boosting import Boosted, BoostingRound, Points
-from flwr_kld.integral.categorical import Categorical
+from flwr_kld.integral.base import Categorical
+from flwr_kld.integral.boosting import Boosted, Points
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL
@@ -91,9 +91,7 @@ def noised() -> ShareSum:
 
 def boosted() -> Boosted:
     outcome = Boosted(1.0, 2)
-    outcome.add(
-        1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT), BoostingRound(*[float(COUNT)] * 6)
-    )
+    outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT))
     return outcome
 
 

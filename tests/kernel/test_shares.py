@@ -13,8 +13,7 @@ from flwr_kld.calibration.laws import (
     laplace_share,
     skellam_share,
 )
-from flwr_kld.calibration.ring import check_ring, ring_bits_needed
-from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.calibration.shares import calibrate_shares, check_ring, ring_bits_needed
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
 

@@ -56,9 +56,9 @@ def test_a_file_names_everybody_and_each_gets_the_notice_in_its_form(file, recei
     alerts = Alerts.load(file)
     assert alerts.rules.dropouts == 0.25
     assert alerts.quiet.zone.key == "Europe/Berlin"
-    assert [one.name for one in alerts.addressees] == ["chat", "program", "hook"]
-    assert alerts.addressees[1].about == {About.SILENCE}
-    for one in alerts.addressees:
+    assert [one.name for one in alerts.recipients] == ["chat", "program", "hook"]
+    assert alerts.recipients[1].about == {About.SILENCE}
+    for one in alerts.recipients:
         assert one.receiver.take(NOTICE).delivered, one
     (_, _, chat), (_, headers, hook) = receiver.requests
     assert json.loads(chat)["type"] == "warning"
@@ -70,7 +70,7 @@ def test_a_file_names_everybody_and_each_gets_the_notice_in_its_form(file, recei
 
 
 def test_a_population_s_name_cannot_add_a_header(file, receiver):
-    hook = Alerts.load(file).addressees[2].receiver
+    hook = Alerts.load(file).recipients[2].receiver
     assert hook.take(Notice(About.DRIFT, "flötte\r\nX-Evil: 1", False, "t")).delivered
     ((_, headers, _),) = receiver.requests
     assert "X-Evil" not in headers
@@ -189,7 +189,7 @@ def test_a_receiver_of_ones_own_is_named_by_its_kind(tmp_path, monkeypatch):
     path.write_text(
         'modules = ["our_board"]\n[[to]]\nname = "wall"\nkind = "board"\nplace = "hall"\n'
     )
-    (wall,) = Alerts.load(path).addressees
+    (wall,) = Alerts.load(path).recipients
     assert wall.receiver.take(OVER).delivered
     assert sys.modules["our_board"].TOLD == [("hall", "over")]
 

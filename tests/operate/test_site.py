@@ -12,9 +12,9 @@ import pytest
 from operate.conftest import COST, EVIL, Visitor, door_of
 
 from flwr_kld.accounting import Budget, Charge, Everyone, Ledger
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.accounting.view import LedgerView
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.operate.door import Door
 
 FLEET, EVILS = "/checks?population=fleet", f"/checks?population={quote(EVIL)}"

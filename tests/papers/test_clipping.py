@@ -12,7 +12,7 @@ from predictors.candidates import COUNTER_EXAMPLE, random_laws
 from scipy import stats
 
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.papers.clipping import Clipping
+from flwr_kld.papers.learners import Clipping
 from flwr_kld.predictors.laws import Laws
 
 

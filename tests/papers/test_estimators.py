@@ -7,8 +7,7 @@ import pytest
 from federation import REFERENCE, SHARES, app_of, basket, grid_of
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.papers.estimators import paper, skew_plugin
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo, paper, skew_plugin
 from flwr_kld.strategies import KLDrift, Trusted
 
 

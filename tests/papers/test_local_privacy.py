@@ -15,9 +15,7 @@ from scipy.special import logsumexp
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
-from flwr_kld.papers.clipping import Clipping
-from flwr_kld.papers.composition import composed_delta
-from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.papers.learners import Clipping, LocallyPrivateWMA, PureLocalEXP3, composed_delta
 from flwr_kld.predictors.laws import Laws
 
 ONE = 1 << 32

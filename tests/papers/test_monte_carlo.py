@@ -9,7 +9,7 @@ from rows import counted
 
 from examples import examples
 from flwr_kld.domain.labels import Labels
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.plan import HEAD
 from flwr_kld.reference import Reference
 

@@ -14,7 +14,7 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.papers.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference

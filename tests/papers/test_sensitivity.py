@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from flwr_kld.papers import sensitivity
+from flwr_kld.papers import scalar as sensitivity
 
 
 def histograms(records: int, symbols: int):

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from flwr_kld.papers.theorems import kl_risk, tv_risk, variance_bound
+from flwr_kld.papers.estimators import variance_bound
+from flwr_kld.papers.learners import kl_risk, tv_risk
 
 HALF = np.array([0.5, 0.5])
 

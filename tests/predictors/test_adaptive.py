@@ -8,10 +8,10 @@ from predictors.candidates import named, random_laws
 
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.adaptive import adaptive_design, classes_for
+from flwr_kld.predictors.asked import adaptive_design, classes_for
+from flwr_kld.predictors.bayes_mixture import Intake, Rejection
 from flwr_kld.predictors.class_maps import regions, regions_code
 from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.intake import Intake, Rejection
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 

@@ -6,7 +6,7 @@ from predictors.candidates import named, random_laws
 
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.intake import Intake, Rejection
+from flwr_kld.predictors.bayes_mixture import Intake, Rejection
 from flwr_kld.predictors.local_report import LocalReport, LocalReports
 
 HYPOTHESES = named(random_laws(4, 11).probabilities)

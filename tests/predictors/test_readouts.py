@@ -14,11 +14,11 @@ from scipy.stats import binom
 
 from examples import examples
 from flwr_kld.predictors import BayesMixture
+from flwr_kld.predictors.bayes_mixture import kl_risk_bound, shared_risk_bound
 from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.readouts import Leader, mixture_weights
-from flwr_kld.predictors.risk_bound import kl_risk_bound, shared_risk_bound
 
 LAWS = random_laws(3, 6)
 EPSILON = 1.0
@@ -62,8 +62,8 @@ def test_the_leader_outlasts_the_lies_it_says_and_no_more():
     for log_odds, lies in ((0.0, 0), (1.99, 0), (2.0, 0), (2.01, 1), (10.0, 4), (10.1, 5)):
         leader = Leader("a", 0, 0.9, log_odds, 2 * EPSILON)
         assert leader.outlasts == lies
-        assert lies == 0 or leader.certified_odds(lies) > 0
-        assert leader.certified_odds(lies + 1) <= 0
+        assert lies == 0 or log_odds - leader.swing * lies > 0
+        assert log_odds - leader.swing * (lies + 1) <= 0
     read = Leader.of(("a", "b", "c"), np.log([0.2, 0.7, 0.1]), 2 * EPSILON)
     assert (read.name, read.index) == ("b", 1)
     assert read.weight == pytest.approx(0.7)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
 
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
 from flwr_kld.query.selection import EVERYTHING

@@ -8,8 +8,8 @@ from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, timed
-from flwr_kld.strategies import replies as module
-from flwr_kld.strategies.replies import replies
+from flwr_kld.strategies import exchange as module
+from flwr_kld.strategies.exchange import replies
 
 
 class Time:

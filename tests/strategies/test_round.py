@@ -7,9 +7,8 @@ import pytest
 
 from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
-from flwr_kld.accounting.errors import LedgerUnavailable
 from flwr_kld.cohort.cohort import Participant, UniformCohort
-from flwr_kld.errors import CheckFailed
+from flwr_kld.errors import CheckFailed, LedgerUnavailable
 from flwr_kld.kernel import Guarantee
 from flwr_kld.strategies.round import Round, Settled
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from sums.summing import PHASES, Sum, session_of
 
-from flwr_kld.sums.errors import SecureSumError
+from flwr_kld.errors import SecureSumError
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Phase, decode
 

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 from exact import words
 
+from flwr_kld.errors import SecureSumError, TooFewSurvivors
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.errors import SecureSumError, TooFewSurvivors
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Phase, decode, signed_text
 from flwr_kld.sums.policy import ClientPolicy

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from sums.summing import CLIENTS, EASY, at, fresh, majority, people, session_of
 
-from flwr_kld.sums import Identity, Roster, errors
+from flwr_kld import errors
+from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.graph import Collusion, Shape
 from flwr_kld.sums.messages import Phase

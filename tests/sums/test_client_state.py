@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sums.summing import EASY, Sum, people, session_of
 
+from flwr_kld.errors import Malformed
 from flwr_kld.sums.client import ClientState, SumClient
-from flwr_kld.sums.errors import Malformed
 from flwr_kld.sums.messages import Phase
 
 

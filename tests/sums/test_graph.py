@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flwr_kld.sums.errors import ThresholdTooLow, TooFewNeighbours
+from flwr_kld.errors import ThresholdTooLow, TooFewNeighbours
 from flwr_kld.sums.graph import (
     FEWEST_NEIGHBOURS,
     Collusion,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sums.summing import CLIENTS, EASY, PHASES, ask, at, fresh, session_of, signed_again
+from sums.summing import EASY, PHASES, ask, at, session_of, signed_again
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.client import SHARES, SumClient
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Advert, Phase, decode, signed_text
@@ -173,13 +173,6 @@ def test_the_server_refuses_a_vector_of_another_length():
         with pytest.raises(errors.Tampered, match="length"):
             total.server.receive(signed_again(total, replace(answer, values=values)))
     total.server.receive(answer)
-
-
-def test_nobody_is_awaited_when_the_session_is_over():
-    total = fresh()
-    assert total.server.awaited == tuple(range(CLIENTS))
-    total.run()
-    assert total.server.awaited == ()
 
 
 def test_a_neighbourhood_below_the_threshold_is_left():

@@ -9,7 +9,7 @@ import pytest
 from exact import words
 from sums.summing import CLIENTS, alive_without, ask, at, majority, session_of, signed_again
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.locks import lock, unlock
 from flwr_kld.sums.messages import LOCK, Phase, Reveal, Survivors, decode

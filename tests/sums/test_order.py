@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sums.summing import CLIENTS, EASY, PHASES, at, fresh, session_of, signed_again
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Phase, decode

@@ -18,11 +18,12 @@ from sums.summing import (
     session_of,
 )
 
+from flwr_kld import errors
+from flwr_kld.errors import TooFewSurvivors
 from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.sums import errors, keys
+from flwr_kld.sums import keys
 from flwr_kld.sums.client import CHANNEL, SumClient
-from flwr_kld.sums.errors import TooFewSurvivors
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import MaskedVector, Phase, Survivors, decode
 from flwr_kld.sums.shamir import combine

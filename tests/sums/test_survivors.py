@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sums.summing import CLIENTS, alive_without, ask, at, fresh, majority, session_of
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.messages import Phase, Survivors, decode
 from flwr_kld.sums.wire import Slots
 

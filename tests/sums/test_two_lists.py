@@ -12,7 +12,7 @@ import pytest
 from sums.summing import at, session_of
 from sums.test_locks import confirmation, pried, told
 
-from flwr_kld.sums.errors import ThresholdTooLow
+from flwr_kld.errors import ThresholdTooLow
 from flwr_kld.sums.graph import Shape
 from flwr_kld.sums.messages import Phase
 

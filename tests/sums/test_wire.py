@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sums.summing import PHASES, at, session_of
 
-from flwr_kld.sums import errors
+from flwr_kld import errors
 from flwr_kld.sums.messages import Survivors, decode
 from flwr_kld.sums.session import Session
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from flwr_kld.simulations.handwriting.digits import load_digits
 from flwr_kld.simulations.handwriting.resample import WriterResampler
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import StylePopulation
 
 DIGITS = load_digits(clients=1)

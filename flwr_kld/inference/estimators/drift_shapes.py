@@ -99,10 +99,9 @@ def all_shapes() -> Shapes:
 
 
 class ShapeLaws:
-    """The laws of u that all shapes stand for, at different masses of Π.
+    """The laws of u that all shapes stand for, at different masses of Π."""
 
-    u is ln r less the trend, or less the level for a shape whose mean does not follow the trend.
-    """
+    # u is ln r less the trend, or less the level for a shape whose mean does not follow the trend.
 
     def __init__(self, log_expected: Floats, share: Floats) -> None:
         shapes, self.share = all_shapes(), share

@@ -79,10 +79,8 @@ class Likelihood:
         return np.exp(tilt * (self._counts - (self._counts[-1] if tilt > 0 else 0.0)))
 
     def rows(self, tilt: float) -> Floats:
-        """Likelihood of each group under each component, [G, U + 1], each row scaled to max 1.
-
-        `tilt` multiplies the weight of h records by ``e^(tilt h)``: see `posterior_counts`.
-        """
+        """Likelihood of each group under each component, [G, U + 1], each row scaled to max 1."""
+        # `tilt` multiplies the weight of h records by ``e^(tilt h)``: see `posterior_counts`.
         rows = np.empty((len(self.groups.size), len(self.grid) + 1))
         rows[self.groups.sharp] = self._sharp_rows
         blurred = np.empty((len(self._blurred), rows.shape[1]))
@@ -105,10 +103,8 @@ class Likelihood:
         return counts, variance
 
     def scores(self, prior: Floats, tilt: float) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of the score of each group's count, 2 x [G].
-
-        Those of sharp groups are left at 0: they are read cell by cell.
-        """
+        """Posterior mean and variance of each group's score, 2 x [G]; 0 for sharp groups."""
+        # Those of sharp groups are left at 0: they are read cell by cell.
         posterior, at = self._posterior(prior, tilt), self._blurred
         posterior /= posterior.sum(axis=1, keepdims=True)
         possible = np.isfinite(self._score)

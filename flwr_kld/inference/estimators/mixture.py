@@ -26,11 +26,7 @@ _MEAN_DEVIATION = 0.2
 def base_law(
     grid: Floats, rows: Floats, groups: Groups, total: float, total_variance: float
 ) -> Floats:
-    """Average of the candidate base laws by their evidence, shape [U + 1].
-
-    The evidence is the counts' likelihood and that of their known total; where the counts tell
-    little (small ε), the total still separates no drift from much drift.
-    """
+    """Average of the candidate base laws by their evidence, shape [U + 1]."""
     expected = np.exp(groups.log_expected)[groups.bin_of]
     sum_expected = float(groups.size @ expected)
     crowding = float(groups.size @ expected**2) / sum_expected**2
@@ -73,11 +69,9 @@ class Mixture:
         self._kernel = np.exp(-0.5 * ((centre[:, None] - centre) / _BANDWIDTH) ** 2)
 
     def fit(self, rows: Floats, steps: int) -> None:
-        """Run EM from the present weights; `rows` is the likelihood, [G, U + 1].
-
-        Few steps on purpose: the law of r is only weakly identified through wide noise, and EM
-        stopped early stays near the base in the directions that the counts do not determine.
-        """
+        """Run EM from the present weights; `rows` is the likelihood, [G, U + 1]."""
+        # Few steps on purpose: the law of r is only weakly identified through wide noise, and EM
+        # stopped early stays near the base in the directions that the counts do not determine.
         groups, starts = self.groups, self.groups.starts
         merged = len(starts) < len(rows)
         for _ in range(steps):

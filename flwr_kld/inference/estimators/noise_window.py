@@ -35,10 +35,8 @@ class NoiseWindow:
 def _noise_below(
     y: NDArray[np.int64], edges: NDArray[np.int64], noise: NoiseTable, step: int
 ) -> Floats:
-    """P(noise <= y - edge), summed over the noisy counts that share a group, [blurred, H + 1].
-
-    One of them cannot stand for all: the law of the noise has a cusp at 0.
-    """
+    """P(noise <= y - edge), summed over the noisy counts that share a group, [blurred, H + 1]."""
+    # One of them cannot stand for all: the law of the noise has a cusp at 0.
     below = np.concatenate([[0.0], np.cumsum(noise.probabilities)])
     if step == 1 or not len(y):
         reached: Floats = below[_place(y[:, None] - edges, noise)]
@@ -59,10 +57,8 @@ def _place(z: NDArray[np.int64], noise: NoiseTable) -> NDArray[np.int64]:
 
 
 def _blocks(top: int, deviation: float) -> NDArray[np.int64]:
-    """Edges of blocks of counts 0..top: single counts first, never wider than deviation / 5.
-
-    Inside a block the prior of a count is taken as flat: components are far wider than 4%.
-    """
+    """Edges of blocks of counts 0..top inside which the prior of a count is taken as flat."""
+    # Inside a block the prior of a count is taken as flat: components are far wider than 4%.
     edges = _blocks_to(1 << max(top, 1).bit_length(), deviation)
     return edges[: np.searchsorted(edges, top, side="right") + 1]
 

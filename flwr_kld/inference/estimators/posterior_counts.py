@@ -92,12 +92,10 @@ def _scatter(values: Floats, at: NDArray[np.int64], cells: int) -> Floats:
 def _fit(
     likelihood: Likelihood, groups: Groups, total: float, total_variance: float
 ) -> tuple[Floats, float]:
-    """Prior weights [B, U + 1] and the tilt that makes the counts add up to `total`.
-
-    The tilt is the root of ``total - Σ E[h | y, tilt] - tilt Var(total)``, which falls. For each
-    tilt the prior is fitted anew, from the same weights, and follows it: the counts then move
-    further than their spread says, so secant steps within a bracket are taken, not Newton's.
-    """
+    """Prior weights [B, U + 1] and the tilt that makes the counts add up to `total`."""
+    # The tilt is the root of ``total - Σ E[h | y, tilt] - tilt Var(total)``, which falls. For each
+    # tilt the prior is fitted anew, from the same weights, and follows it: the counts then move
+    # further than their spread says, so secant steps within a bracket are taken, not Newton's.
     rows = likelihood.rows(0.0)
     mixture = Mixture(groups, base_law(likelihood.grid, rows, groups, total, total_variance))
     mixture.fit(rows, _STEPS)
@@ -123,13 +121,11 @@ def _fit(
 
 
 def expected_shares(noisy: NoisyCounts, *, theta: float) -> Floats:
-    """Posterior mean of P over the cells, shape [cells], summing to 1.
-
-    The prior is the one of `posterior_counts`: the ratio ``r = P / Π`` is a mixture of narrow
-    Gammas whose weights vary smoothly with ln Π. Unlike noisy frequencies, the mean of r shrinks
-    towards what cells of like mass have in common, so a witness made of it does not follow noise.
-    Cells that Π says are impossible keep their noisy count, or nothing.
-    """
+    """Posterior mean of P under the prior of `posterior_counts`, shape [cells], summing to 1."""
+    # The prior is the one of `posterior_counts`: the ratio ``r = P / Π`` is a mixture of narrow
+    # Gammas whose weights vary smoothly with ln Π. Unlike noisy frequencies, the mean of r shrinks
+    # towards what cells of like mass have in common, so a witness made of it does not follow noise.
+    # Cells that Π says are impossible keep their noisy count, or nothing.
     plan = noisy.plan
     possible = np.flatnonzero(plan.mass > 0)
     likelihood, total, total_variance = _seen(noisy, possible, theta)

@@ -41,10 +41,7 @@ NAME = "posterior_ratios"
 def posterior_ratios(
     counts: NoisyCounts, *, theta: float = 0.01, design_effect: float = 1.0
 ) -> Estimate:
-    """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
-
-    Finite at θ = 0 too, where a ratio below e^-8 of its mean is read as that.
-    """
+    """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0."""
     theta = check_theta(theta)
     design_effect = real("design_effect", design_effect, least=1)
     plan, noise = counts.plan, counts.noise.variance

@@ -28,11 +28,7 @@ _PLACE = 0.7
 
 @dataclass(frozen=True, eq=False)
 class RatioReading:
-    """What K laws say of the sum T, shape [K]; and of G groups of cells, shape [G, K].
-
-    `shift` is how many deviations² the known sum is above, `lift` by how much the score of every
-    cell moves with it; `score` and `crossed` are a group's mean score and its covariance with r.
-    """
+    """What K laws say of the sum T, shape [K]; and of G groups of cells, shape [G, K]."""
 
     value: Floats
     variance: Floats

@@ -37,11 +37,9 @@ def name_of(estimator: str | Estimator) -> str:
 def estimate(
     counts: NoisyCounts, *, estimator: str | Estimator = "posterior_counts", theta: float = 0.01
 ) -> Estimate:
-    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts.
-
-    Whatever an estimator of somebody's own raises is an `EstimateUndefined`: the counts are paid
-    for, and stay valid.
-    """
+    """Estimate D_θ = KL(Π || (1 - θ) P + θ Π) in nats from noisy counts."""
+    # Whatever an estimator of somebody's own raises is an `EstimateUndefined`: the counts are paid
+    # for, and stay valid.
     if counts.plan.reference.is_table:
         raise ValueError(
             "a table has a divergence in each column: estimate counts.columns one by one"

@@ -83,15 +83,13 @@ def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
 
 
 def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
-    """Estimate the deviation of D_θ over cohorts drawn from the same population, in nats.
-
-    `ratio` is the estimated ``P / Π >= 0`` of each cell, shape [cells].
-
-    Counts h of a population's cohort are Poisson(λ): the variance of φ(h / (N Π)) is summed
-    exactly below 3 records and taken from the forward difference above. A fixed number of records
-    makes the counts multinomial, which takes their common movement out: by Stein's identity its
-    size is ``Cov(h, φ) = λ E[φ(h + 1) - φ(h)]``.
-    """
+    """Estimate the deviation of D_θ over cohorts drawn from the same population, in nats."""
+    # `ratio` is the estimated ``P / Π >= 0`` of each cell, shape [cells].
+    #
+    # Counts h of a population's cohort are Poisson(λ): the variance of φ(h / (N Π)) is summed
+    # exactly below 3 records and taken from the forward difference above. A fixed number of records
+    # makes the counts multinomial, which takes their common movement out: by Stein's identity its
+    # size is ``Cov(h, φ) = λ E[φ(h + 1) - φ(h)]``.
     scored = plan.weight > 0
     weight, expected = plan.weight[scored], records * plan.mass[scored]
     count = expected * ratio[scored]

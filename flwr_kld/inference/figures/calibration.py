@@ -40,12 +40,7 @@ class Calibration:
 
 
 def calibration(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Calibration | None:
-    """Estimate accuracy and calibration with 95 % limits; None if the column tells of neither.
-
-    Limits are asymptotic, in the number of records. Each listed combination needs a cell of its
-    own: a reference that gives all of them some mass (``floor=``) sees to it, up to the plan's
-    budget of cells.
-    """
+    """Estimate accuracy and calibration with 95 % limits; None if the column tells of neither."""
     pair = _pair(noisy.plan.reference.domain)
     if pair is None:
         return None

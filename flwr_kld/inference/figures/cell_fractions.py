@@ -41,10 +41,7 @@ def as_law(shares: Floats, otherwise: Floats) -> Floats:
 
 
 def in_cells(plan: QueryPlan, groups: NDArray[np.bool_]) -> Floats:
-    """Part of each cell that belongs to a group of symbols, shape [groups, cells].
-
-    Symbols that share a cell share its records as the reference does, or evenly where it has none.
-    """
+    """Part of each cell that belongs to a group of symbols, shape [groups, cells]."""
     mass, p = plan.mass[plan.cell_of], plan.reference.probabilities
     part = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / plan.symbols_in[plan.cell_of])
     place = np.arange(len(groups))[:, None] * plan.cells + plan.cell_of

@@ -80,11 +80,9 @@ def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
 
 
 def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
-    """Variances relative to the noise's, and weights, of normal laws that together are like it.
-
-    A symmetric law with excess kurtosis 3 / a is about normal with a variance that is itself
-    Gamma(a), which Laplace noise is exactly, at a = 1. Two nodes of Gauss and Laguerre give it.
-    """
+    """Variances relative to the noise's, and weights, of normal laws that together are like it."""
+    # A symmetric law with excess kurtosis 3 / a is about normal with a variance that is itself
+    # Gamma(a), which Laplace noise is exactly, at a = 1. Two nodes of Gauss and Laguerre give it.
     squares = noise.support.astype(np.float64) ** 2
     excess = 0.0
     if noise.variance > 0:

@@ -103,11 +103,9 @@ def ordered_figures(
 
 
 def _wasserstein(apart: Floats, covariance: Floats, width: Floats) -> Figure:
-    """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance.
-
-    Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by what
-    takes this off again (James and Stein 1961).
-    """
+    """``∫ |F - F_Π|``, from the difference of both at the edges and its covariance."""
+    # Noise adds ``∫ Var`` to the expectation of ``∫ (F - F_Π)²``, so the difference is shrunk by
+    # what takes this off again (James and Stein 1961).
     a, b = apart[:-1], apart[1:]
     variance, together = np.diag(covariance), np.diag(covariance, 1)
     square = width @ (a**2 + a * b + b**2)

@@ -8,14 +8,10 @@ stopped or killed. Writes ``priest_kld.csv``, ``priest_kld.json``, ``theorems.cs
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from flwr_kld.simulations.studies.commands import computed, parser_of
 from flwr_kld.simulations.studies.priest_kld.figures import draw
 from flwr_kld.simulations.studies.priest_kld.measure import measure
 from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
@@ -23,49 +19,42 @@ from flwr_kld.simulations.studies.priest_kld.summary import best, curves, rows_o
 from flwr_kld.simulations.studies.priest_kld.theorems import theorem_rows, theorem_summary
 from flwr_kld.simulations.studies.priest_kld.written import WRITERS, Written
 from flwr_kld.simulations.studies.resumable import Kept
-from flwr_kld.simulations.studies.runner import save, show
+from flwr_kld.simulations.studies.runner import computed, console, resumable_parser, save, show
 
 
-def options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = parser_of(__doc__, out="out/study")
+def report(study: Study, written: Written, kept: Kept, out: Path) -> None:
+    """Write tables and figures, and print what is asked first."""
+    rows, theorems = rows_of(study, written, kept), theorem_rows(study, written)
+    summary = summary_of(rows, study, written)
+    summary["theorems"] = theorem_summary(theorems, study, written)
+    names = ("rule", "trust", "epsilon", "lam", "mse", "low", "high", "bias", "noise")
+    shown = [{name: best(curve)[name] for name in names} for curve in curves(rows, CLIENTS, DRAWS)]
+    if shown:
+        show(f"{study.repeats} repeats, λ chosen in hindsight, nats²", shown)
+    for name, value in summary.items():
+        console.print(f"{name}: {value}")
+    save(rows, out, "priest_kld", summary)
+    save(theorems, out, "theorems")
+    draw(rows, study, out)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = resumable_parser(__doc__, out="study", repeats=(50, "of each setting"))
     parser.add_argument(
         "--data",
         default="digits",
         help=f".npz file, LEAF folder, femnist, or digits: {WRITERS:,} writers who redraw them",
     )
-    parser.add_argument("--repeats", type=int, default=50, help="of each setting")
     parser.add_argument("--smoke", action="store_true", help="two digits, once: seconds")
-    return parser.parse_args(arguments)
-
-
-def report(study: Study, written: Written, kept: Kept, out: Path, console: Console) -> None:
-    """Write tables and figures, and print what is asked first."""
-    rows, theorems = rows_of(study, written, kept), theorem_rows(study, written)
-    summary = summary_of(rows, study, written)
-    summary["theorems"] = theorem_summary(theorems, study, written)
-    save(rows, out, "priest_kld", summary)
-    save(theorems, out, "theorems")
-    names = ("rule", "trust", "epsilon", "lam", "mse", "low", "high", "bias", "noise")
-    shown = [{name: best(curve)[name] for name in names} for curve in curves(rows, CLIENTS, DRAWS)]
-    if shown:
-        show(f"{study.repeats} repeats, λ chosen in hindsight, nats²", shown, console)
-    for name, value in summary.items():
-        console.print(f"{name}: {value}")
-    draw(rows, study, out)
-    console.print(f"written to {out}")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the study."""
-    chosen, console = options(arguments), Console()
+    chosen = parser.parse_args(arguments)
     try:
         written = Written.load(chosen.data, CLIENTS if chosen.smoke else WRITERS)
     except ValueError as error:
         sys.exit(str(error))
     study = Study.smoke(written) if chosen.smoke else Study.of(written, chosen.repeats)
-    kept = computed(measure, written, study.tasks, chosen, console)
-    report(study, written, kept, chosen.out, console)
+    computed(measure, written, study.tasks, chosen)
+    report(study, written, Kept(chosen.out / "results"), chosen.out)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from flwr_kld.simulations.studies.priest_kld.settings import (
 )
 from flwr_kld.simulations.studies.priest_kld.written import Written
 from flwr_kld.simulations.studies.resumable import Kept
-from flwr_kld.simulations.studies.runner import Row
+from flwr_kld.simulations.studies.runner import Row, significant
 
+six = partial(significant, digits=6)
 _BAND = (0.05, 0.95)
 
 
@@ -66,11 +68,6 @@ def _compared(values: Floats, clean: Floats, truth: Floats) -> Row:
         "noise": noise.mean(), "noise_min": noise[least], "noise_max": noise[most],
     }  # fmt: skip
     return {name: six(number) for name, number in numbers.items()} | {"repeats": len(values)}
-
-
-def six(number: float) -> float:
-    """Round to six digits: the order in which a sum was taken does not show."""
-    return float(f"{number:.6g}")
 
 
 def pick(rows: list[Row], **where: Any) -> list[Row]:

@@ -7,15 +7,17 @@ of all digits. Noise adds the same σ² to both sides and is left out.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from flwr_kld.papers.theorems import variance_bound
+from flwr_kld.papers.estimators import variance_bound
 from flwr_kld.simulations.studies.priest_kld.settings import DRAWS, THETA, Study
-from flwr_kld.simulations.studies.priest_kld.summary import six
 from flwr_kld.simulations.studies.priest_kld.written import Written
 from flwr_kld.simulations.studies.resumable import seed_of
-from flwr_kld.simulations.studies.runner import Row
+from flwr_kld.simulations.studies.runner import Row, significant
 
+six = partial(significant, digits=6)
 _LAMBDAS = (0.0, 0.1, 1.0)
 _RUNS = 400
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_writers
 
 Integers = NDArray[np.int64]
 WRITERS, RECORDS = 3_580, 100
@@ -43,16 +42,7 @@ class Written:
     @classmethod
     def load(cls, source: str, writers: int = WRITERS) -> Written:
         """Load a source by its name; writers are made if it has none."""
-        data = load_source(source)
-        if len(data.writers) > 1:
-            return cls.of(data)
-        resampler = WriterResampler(data, seed=1)
-        parts = [resampler.writer(i, RECORDS) for i in range(writers)]
-        images, labels = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
-        )
-        writer = np.repeat(np.arange(writers), RECORDS)
-        return cls.of(Handwriting(images, labels, writer, data.pixels, data.pages))
+        return cls.of(load_writers(source, writers, RECORDS))
 
     @cached_property
     def writers(self) -> int:

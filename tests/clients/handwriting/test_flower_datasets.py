@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, femnist, load_femnist, partitioned
+from flwr_kld.clients.handwriting import Handwriting, load_femnist, partitioned, sources
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,9 @@ def test_a_missing_package_names_the_extra() -> None:
 
 @pytest.fixture(autouse=True)
 def _reopen() -> Iterator[None]:
-    femnist._partitioner.cache_clear()
+    sources._partitioner.cache_clear()
     yield
-    femnist._partitioner.cache_clear()
+    sources._partitioner.cache_clear()
 
 
 @pytest.fixture

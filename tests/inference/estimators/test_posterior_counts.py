@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from flwr_kld.inference.estimators.registry import estimate
-from flwr_kld.papers.estimators import BASELINES
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import BASELINES, MonteCarlo
 
 
 def drifted(p, amount, records, seed):

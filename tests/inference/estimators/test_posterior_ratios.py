@@ -9,7 +9,7 @@ from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 
 
 def posterior_ratios(counts, theta=0.01):

@@ -4,7 +4,7 @@ import pytest
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.inference.estimators.score import score
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 
 
 def test_total_is_the_root_of_the_sum_of_squares():

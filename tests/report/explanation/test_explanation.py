@@ -15,8 +15,7 @@ from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable, SeededBits, sample
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.papers.estimators import skew_plugin
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo, skew_plugin
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation import explain
 

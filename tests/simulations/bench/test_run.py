@@ -47,7 +47,6 @@ def test_every_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
     told = json.loads((tmp_path / "bench.json").read_text())
     assert [row["seconds"] for row in told["rows"]] == [row.seconds for row in rows]
     assert {"scaling: clients", "secure sum: clients"} <= told["exponents"].keys()
-    assert (tmp_path / "bench.png").stat().st_size > 10_000
 
 
 def test_peers_run_in_turn_and_medians_count():

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.simulations.handwriting.digits import load_digits
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_digits, load_source
 
 
 def as_set(data: Handwriting) -> set[tuple[int, bytes]]:

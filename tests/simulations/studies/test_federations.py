@@ -10,8 +10,8 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import Scores, numbers_of
 from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.studies import drifts
-from flwr_kld.simulations.studies.client_sums import answers, numbers
 from flwr_kld.simulations.studies.federations import Clients, Equal, Geometric, Groups, Static
+from flwr_kld.simulations.studies.records import answers, numbers
 
 PI = drifts.zipf(12)
 REFERENCE = drifts.reference_of(PI)

@@ -66,11 +66,10 @@ def test_what_is_kept_of_risks_is_what_was_measured(tmp_path):
     task = {"family": "drift", "K": 2, "M": 5, "epsilon": 1.0, "horizons": [50], "repeat": 0}
     kept = Kept(tmp_path)
     kept.save(task, predictor_risk.measure(None, task))
-    setting = predictor_risk.Setting("drift", 2, 5, 1.0)
-    measured = list(predictor_risk.risks(setting, 0, (50,)))
-    read = predictor_risk.rows_of([task], kept)
-    names = [(row.setting, row.horizon, row.repeat, row.method) for row in read]
-    assert names == [(setting, 50, 0, row.method) for row in measured]
-    for there, here in zip(read, measured, strict=True):
-        assert (there.risk, there.uniform) == pytest.approx((here.risk, here.uniform))
-        assert there.mean_tv == pytest.approx(here.mean_tv)
+    read = predictor_risk.rows_of([(task, kept.load(task))])
+    measured = dict(predictor_risk.risks(task))
+    assert [f"50 {row['method']}" for row in read] == list(measured)
+    for row, (risk, *tv) in zip(read, measured.values(), strict=True):
+        assert (row["risk"], row["mean_tv"]) == (pytest.approx(risk), pytest.approx(*tv or [""]))
+        assert (row["family"], row["K"], row["M"], row["horizon"]) == ("drift", 2, 5, 50)
+        assert row["uniform"] == read[0]["uniform"] > 0

@@ -10,7 +10,7 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.papers.monte_carlo import MonteCarlo
+from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.papers.scalar import Scalar, ScalarFunction, ScalarRelease
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.priest_kld.rules import grid, noised, paper_rule, scalar_rule

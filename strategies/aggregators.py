@@ -1,0 +1,122 @@
+"""Which nodes are aggregators, what they are handed, and the noised numbers they answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from flwr_kld.cohort.cohort import Participant
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.messages.envelopes import (
+    AGGREGATE_ACTION,
+    ANSWER,
+    MEMBERS,
+    NUMBERS,
+    ORDER,
+    PUBLISHED,
+    ROLE_ACTION,
+    TERMS,
+    Answer,
+    Order,
+    PartMessage,
+    Published,
+)
+from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal, replies
+
+
+class Roles:
+    """What nodes said of themselves. A wrong answer costs a check, no more."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, str | None] = {}
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Leave out aggregators, ours or another's; ask nodes that were not asked before."""
+        unknown = sorted(set(grid.get_node_ids()) - self._keys.keys())
+        self._keys.update(_ask_roles(grid, unknown, timeout))
+        return [p for p in present if not self._keys.get(p.node)]
+
+    def require(self, grid: Grid, keys: Iterable[str]) -> None:
+        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s."""
+        # Nodes that answered with an error are asked again at the next check then: most are
+        # clients, whose apps know of no roles, but one may be the aggregator that is missing.
+        try:
+            for key in keys:
+                self.holder(grid, key)
+        except CheckFailed:
+            self._keys = {node: key for node, key in self._keys.items() if key is not None}
+            raise
+
+    def holder(self, grid: Grid, key: str) -> int:
+        """Return the connected node that holds a public key, hexadecimal."""
+        connected = set(grid.get_node_ids())
+        ours = [n for n, k in self._keys.items() if k == key and n in connected]
+        if not ours:
+            raise CheckFailed(
+                "no connected node holds the aggregator's key: start a SuperNode with "
+                """--node-config 'drift-role="aggregator" drift-key="/path/key"' and an app with """
+                "aggregate_drift_checks"
+            )
+        return ours[-1]  # a node that came back under a new id was heard last
+
+
+def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:
+    """Ask nodes for their role: an aggregator's public key, empty for another, None for errors."""
+    content = RecordDict({MEMBERS: ConfigRecord()})
+    messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
+    keys: dict[int, str | None] = {}
+    for reply in replies(grid, messages, timeout):
+        record = reply.content.get(ANSWER) if reply.has_content() else None
+        key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
+        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else None
+    return keys
+
+
+_T = TypeVar("_T", Published, PartMessage)
+
+
+def order_of(exchange: Exchange, least: int, boxes: Mapping[Participant, bytes]) -> RecordDict:
+    """Return what an aggregator is sent: the terms, the fewest clients, and its boxes."""
+    return RecordDict(
+        {
+            TERMS: ConfigRecord(exchange.terms.to_config()),
+            ORDER: ConfigRecord(Order(least).to_config()),
+            NUMBERS: ConfigRecord({str(p): box for p, box in boxes.items()}),
+        }
+    )
+
+
+def ask_aggregators(
+    exchange: Exchange, orders: Mapping[int, RecordDict], answers: type[_T]
+) -> list[_T]:
+    """Hand aggregators their boxes at once, and wait for all of them."""
+    who = "the aggregator" if len(orders) == 1 else "an aggregator"
+    messages = [exchange.message(order, node, AGGREGATE_ACTION) for node, order in orders.items()]
+    told: dict[int, _T] = {}
+    for reply in replies(exchange.grid, messages, exchange.timeout):
+        node = reply.metadata.src_node_id
+        if node not in orders:
+            continue
+        if reply.has_error():
+            why = failure(reply.error)
+            if why == NO_REPLY:
+                break
+            raise CheckFailed(f"{who} failed: {why}")
+        answer, published = reply.content.get(ANSWER), reply.content.get(PUBLISHED)
+        try:
+            if isinstance(answer, ConfigRecord):
+                for reason in Answer.from_config(answer).reasons:
+                    raise CheckFailed(f"{who} {refusal(reason)}")
+            part = answers.from_config(published if isinstance(published, ConfigRecord) else {})
+            if part.check != exchange.check:
+                raise InvalidReply("it belongs to another check")
+        except InvalidReply as error:
+            raise CheckFailed(f"{who}'s answer cannot be used: {error}") from None
+        told[node] = part
+    if told.keys() != orders.keys():
+        raise CheckFailed(f"{who} did not answer; count the check as spent")
+    return [told[node] for node in orders]
