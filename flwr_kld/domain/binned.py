@@ -162,11 +162,11 @@ def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
     """Check the means of bins, and return them."""
     found = as_array(means)
     if found.shape != (len(edges) + 1,) or found.dtype.kind not in "iuf":
-        raise DomainError("Binned needs one mean for each bin, one more than edges")
+        raise DomainError("means= has one for each bin, one more than edges, or is left out")
     found = found.astype(np.float64) + 0.0
     inside = np.isfinite(found).all() and (found[:-1] <= edges).all() and (found[1:] >= edges).all()
     if not inside:
-        raise DomainError("the means of Binned must lie in their bins")
+        raise DomainError("each of the means= lies in its bin, or they are left out")
     return tuple(found.tolist())
 
 

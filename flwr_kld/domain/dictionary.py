@@ -34,7 +34,7 @@ from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit, one_line, real
 
 _TOP = ("threshold", "interactions", "by", "dialect", "columns", "left_out")
-_OF_COLUMN = ("kind", "version", "missing", "unit", "description", "threshold")
+_OF_COLUMN = ("kind", "version", "source", "missing", "unit", "description", "threshold")
 """What any column may say, besides what its kind takes."""
 _WIDTH = 100
 _HEAD = """\
@@ -148,11 +148,13 @@ class _Reader:
             elif BY not in name:
                 kinds = ", ".join(feature_kinds())
                 self._fail(("columns", name), f"it needs a kind, one of {kinds}")
+        sources = self._sources(columns)
         return {
             "features": features,
             "interactions": self._interactions(),
             "by": self.content.get("by"),
             "dialect": self._dialect(columns),
+            "sources": sources,
             "left_out": self._left_out(),
             "units": self._words(columns, "unit"),
             "descriptions": self._words(columns, "description"),
@@ -191,7 +193,7 @@ class _Reader:
         told = self._table("dialect")
         known = [field.name for field in fields(Dialect) if field.name != "sentinels"]
         self._require_known(("dialect",), told, known)
-        sentinels = {}
+        sentinels: dict[str, list[str]] = {}
         for name, own in columns.items():
             held = own.get("missing", [])
             if not isinstance(held, list) or not all(type(one) in (str, int) for one in held):
@@ -200,7 +202,8 @@ class _Reader:
                     f'missing is a list of texts, such as ["-999", "?"], not {held!r}',
                 )
             if held:
-                sentinels[name] = [str(one) for one in held]
+                of_source = sentinels.setdefault(own.get("source", name), [])
+                of_source += [str(one) for one in held if str(one) not in of_source]
         for key in told:  # each by itself, as the first that does not fit is named
             try:
                 Dialect(**{key: told[key]})
@@ -220,6 +223,13 @@ class _Reader:
             if not isinstance(reason, str):
                 self._fail(("left_out", name), f"the reason is a text, not {reason!r}")
         return told
+
+    def _sources(self, columns: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+        found = {name: own["source"] for name, own in columns.items() if "source" in own}
+        for name, source in found.items():
+            if not isinstance(source, str):
+                self._fail(("columns", name, "source"), f"is the name of a column, not {source!r}")
+        return found
 
     def _words(self, columns: Mapping[str, dict[str, Any]], key: str) -> dict[str, str]:
         found = {name: own[key] for name, own in columns.items() if key in own}

@@ -104,7 +104,8 @@ class Table(Domain):
         object.__setattr__(self, "interactions", pairs)
         if len(self.columns) < len(features) + len(pairs):
             raise DomainError(f"a feature has the name of an interaction: keep {BY!r} out of names")
-        sentinels = {n: texts for n, texts in self.dialect.sentinels.items() if n in features}
+        read = set(self.sources.values())
+        sentinels = {n: texts for n, texts in self.dialect.sentinels.items() if n in read}
         object.__setattr__(self, "dialect", replace(self.dialect, sentinels=sentinels))
         self._check_notes()
 
@@ -247,11 +248,13 @@ class Table(Domain):
         kind = {key: spec.pop(key) for key in ("kind", "version") if key in spec}
         if kind.get("version") == 1:
             del kind["version"]
+        source = self.sources.get(name, name)
         notes = {
+            "source": None if source == name else source,
             "description": self.descriptions.get(name),
             "unit": self.units.get(name),
             "threshold": self.thresholds.get(name),
-            "missing": self.dialect.sentinels.get(name),
+            "missing": self.dialect.sentinels.get(source),
         }
         return kind | {key: told for key, told in notes.items() if told is not None} | spec
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recipes import recipe_text
 
-from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
+from flwr_kld import Binned, Codes, Dialect, Labels, Reference, Table, TextShape, Times
 from flwr_kld.domain.base import domain_from_spec
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -18,6 +18,10 @@ DOMAINS = st.one_of(
     st.lists(
         st.floats(allow_nan=False, allow_infinity=False), unique=True, min_size=1, max_size=40
     ).map(lambda edges: Binned(sorted(set(edges)))),
+    st.just(Binned([0, 10], [-3, 4.5, 1e9])),
+    st.lists(NAMES, unique=True, min_size=1, max_size=5).map(lambda names: Codes(names, 3)),
+    st.just(Codes(["I21"], prefix=3)),
+    st.just(TextShape()),
     st.sampled_from(["hour", "weekday", "month", ["2024-01-01", "2024-07-01T12:30"]]).map(Times),
 )
 
@@ -40,9 +44,10 @@ def tables(draw):
         missing=draw(st.lists(NAMES, max_size=30)),
         sentinels={name: draw(st.lists(NAMES, min_size=1, max_size=3)) for name in draw(some)},
     )
+    sources = {name: draw(NAMES) for name in draw(some)}
     pairs = [(names[0], names[-1])] if len(names) > 1 and draw(st.booleans()) else []
     by = names[0] if len(names) > 1 and draw(st.booleans()) else None
-    return Table(features, pairs, by, dialect=dialect, **notes)
+    return Table(features, pairs, by, dialect=dialect, sources=sources, **notes)
 
 
 @given(table=tables())
