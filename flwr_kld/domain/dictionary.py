@@ -187,6 +187,8 @@ class _Reader:
         try:
             return known.from_fields(said)
         except Exception as error:  # whatever a kind of somebody's own raises
+            if "means" in own:  # of the edges that were there before
+                return self._domain(name, {key: own[key] for key in own if key != "means"})
             self._fail((*here, *list(said)[:1]), f"{error}{_disorder(said)}")
 
     def _dialect(self, columns: Mapping[str, dict[str, Any]]) -> Dialect:

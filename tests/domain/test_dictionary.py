@@ -59,6 +59,19 @@ def test_what_is_written_is_read(table, tmp_path_factory):
     assert found.notes == table.notes
 
 
+def test_means_that_do_not_fit_edges_which_were_edited_are_left_out(tmp_path):
+    file = tmp_path / "table.toml"
+    Table({"age": Binned([10, 20], [5, 15, 25])}).to_toml(file)
+    text = file.read_text()
+    assert Table.from_toml(file).features["age"].means == (5, 15, 25)
+    for edges in ("[10, 20, 30]", "[16, 20]"):
+        file.write_text(text.replace("[10.0, 20.0]", edges))
+        assert Table.from_toml(file).features["age"].means is None
+    file.write_text(text.replace("[10.0, 20.0]", "[20, 10]"))
+    with pytest.raises(ValueError, match="10 comes after 20"):
+        Table.from_toml(file)
+
+
 TABLE = """\
 # what Ms Adams wrote
 threshold = 0.1
