@@ -86,7 +86,9 @@ class Selection(Model, what="the selection of records"):
         if self.takes_all:
             return np.ones(len(ids), dtype=bool)
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
-        return np.isin(bucket, np.array(self.residues, dtype=np.uint64))
+        counted = np.zeros(self.modulus, dtype=bool)
+        counted[list(self.residues)] = True
+        return counted[bucket]
 
 
 EVERYTHING = Selection()
