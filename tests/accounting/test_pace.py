@@ -1,5 +1,7 @@
 """Checks in a window times epsilon, against the ledger that refuses what does not fit."""
 
+import itertools
+
 import pytest
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
@@ -24,6 +26,21 @@ def test_recipe_budgets_hold_for_hospitals_and_for_phones(clients, found):
 
 def test_one_check_a_window_needs_no_rotation():
     assert Turns.among(4, checks=1) == Turns()
+
+
+@pytest.mark.parametrize(("clients", "size"), [(10, 3), (9, 3), (10, 10), (4, 7)])
+def test_a_rotation_asks_nobody_twice_for_as_long_as_is_said(ledger_at, tmp_path, clients, size):
+    ledger = Ledger(ledger_at(tmp_path / "drift.db"))
+    ledger.set_budget(MONTH)
+    cost = Cost.claimed("discrete-laplace", Guarantee(1.0))
+    turn = itertools.cycle(map(str, range(clients)))
+    for done in itertools.count():
+        cohort = Clients(sorted(itertools.islice(turn, min(size, clients))))
+        try:
+            ledger.reserve(str(done), [Charge(cost, cohort)], now=1e9 + done)
+        except BudgetExhausted:
+            break
+    assert Turns(clients=size).length(clients) == done
 
 
 @pytest.mark.parametrize(("epsilon", "checks"), [(1.0, 31), (0.3, 31), (0.05, 31), (0.01, 400)])
