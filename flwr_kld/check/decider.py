@@ -223,6 +223,7 @@ class Decider:
             threshold=self.threshold,
             resolution=self.alarm.resolution,
             population=measured.population,
+            counted=measured.estimated[0],
             held=measured.first.holds_to_limits,
         )
         deciding = witness.deciding
@@ -231,6 +232,12 @@ class Decider:
         )
         verdict = replace(self._limited(verdict, hidden), holds=holds)
         self._recent = self._recent.with_check(first, bound.spread)
+        if not self._recent.most_records and measured.sizes_are_hidden:
+            self._recent = replace(
+                self._recent,
+                most_records=deciding.most_records,
+                usual=first.records / measured.first.survivors,
+            )
         return Decided(verdict, (self._remembered(budget),), effect)
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:

@@ -73,18 +73,20 @@ def decide(
     threshold: float,
     resolution: float,
     population: str,
+    counted: str | None = None,
     held: bool = True,
 ) -> Verdict:
-    """Decide a check."""
+    """Decide a check: whose bound is about a population, and whose limit about who was counted."""
     outcome, reason, resolve = _found(bound, alone, standing, outside, threshold) or _excluded(
         bound, upper, threshold + resolution
     )
     if outcome is Outcome.NO_DRIFT:
         outcome, reason, resolve = _with_outside(reason, outside)
+    about = counted if counted and outcome is Outcome.NO_DRIFT else population
     limits = outside.limits
     return Verdict(
         outcome=outcome,
-        reason=f"{reason}; this is about {population}{'' if held else ', if no client lies'}",
+        reason=f"{reason}; this is about {about}{'' if held else ', if no client lies'}",
         resolve=resolve,
         threshold=threshold,
         lower_bound=bound.lower,
@@ -93,7 +95,7 @@ def decide(
         interval_note="no upper limit" if upper is None else None,
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
-        population=population,
+        population=about,
         outside_lower=None if limits is None else limits.lower,
         outside_upper=None if limits is None else limits.upper,
         outside_tolerated=outside.tolerated,

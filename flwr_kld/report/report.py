@@ -293,8 +293,12 @@ class OneClient:
                 "nothing limits how many records one client counts, so that a lie or a fault of "
                 "one client may decide: protect whole clients with clip= to limit them"
             )
-        if self.cut and self.left_out is not None and self.left_out > _MANY:
-            yield self.cut
+        if self.left_out is not None and self.left_out > _MANY:
+            yield self.cut or (
+                f"about {100 * self.left_out:.0f} % of the records are beyond "
+                f"{self.most_records:,} of one client, and are not counted: a reference must leave "
+                "them out, too"
+            )
         if self.share is not None and self.share > _LARGE:
             yield (
                 f"one client may hold {100 * self.share:.0f} % of the records of a half, so that a "
