@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.inference.decision import ranked, table_verdict
+from flwr_kld.inference.divergence import replaced
 from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
@@ -34,6 +35,11 @@ class Estimated:
     whose: str  # The same in this check's words
     value: float  # In nats; one standard deviation
     deviation: float
+
+    @property
+    def replaced(self) -> float:
+        """Fraction of the records that must at least be others for such a divergence."""
+        return replaced(self.value)
 
     def __str__(self) -> str:
         return f"{self.value:z.3f} ± {self.deviation:.3f}"
@@ -114,7 +120,10 @@ class Reading:
         if self.estimate is None:
             return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
         told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
-        return f"KL(reference || clients) in nats: {told}{theta}{outside}"
+        first = (
+            f"as if at least {100 * self.estimates[0].replaced:.2g} % of the records were others"
+        )
+        return f"KL(reference || clients) in nats: {told} ({first}){theta}{outside}"
 
 
 class _Decided:
@@ -176,7 +185,13 @@ def _size(column: ColumnReport) -> float:
     return 0.0 if told is None else told.value
 
 
-MARKS = {Outcome.DRIFT: "▲", Outcome.INCONCLUSIVE: "?", Outcome.NO_DRIFT: "✓", None: "–"}
+MARKS = {
+    Outcome.DRIFT: "▲",
+    Outcome.INCONCLUSIVE: "?",
+    Outcome.QUIET: "○",
+    Outcome.NO_DRIFT: "✓",
+    None: "–",
+}
 """Shapes that say what colours say, too."""
 
 
