@@ -18,8 +18,8 @@ from flwr_kld.search import root
 Law = NDArray[np.float64]
 Shape = Literal["spread", "concentrated", "tilted", "vanishing", "one symbol"]
 
-_PART = 0.1
-"""Of Π's mass that a concentrated drift makes more frequent, or a vanishing one less."""
+_PART, _GONE = 0.1, 1 / 3
+"""Of Π's mass that a concentrated drift makes more frequent, and a vanishing one rare."""
 _SEED = 20_240_229
 
 
@@ -76,9 +76,10 @@ class Drift(Path):
         elif shape == "one symbol":
             self._direction[order[-1]] = 1.0
         else:
-            some = order if shape == "concentrated" else generator.permutation(possible)
-            few = some[: max(np.count_nonzero(np.cumsum(self._p[some]) <= _PART), 1)]
-            self._direction[few] = 1.0 if shape == "concentrated" else -1.0
+            gone = shape == "vanishing"
+            some, part = (generator.permutation(possible), _GONE) if gone else (order, _PART)
+            few = some[: max(np.count_nonzero(np.cumsum(self._p[some]) <= part), 1)]
+            self._direction[few] = -1.0 if gone else 1.0
 
     def law(self, amount: float) -> Law:
         """P at an amount, shape [domain.size]; amount 0 is Π."""

@@ -119,11 +119,10 @@ class Reading:
         outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
         if self.estimate is None:
             return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
-        told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
-        first = (
-            f"as if at least {100 * self.estimates[0].replaced:.2g} % of the records were others"
-        )
-        return f"KL(reference || clients) in nats: {told} ({first}){theta}{outside}"
+        first, *others = (f"{one} for {one.whose}" for one in self.estimates)
+        share = f"{100 * self.estimates[0].replaced:.2g} %"
+        first = f"{first} (as if at least {share} of the records were others)"
+        return f"KL(reference || clients) in nats: {', '.join([first, *others])}{theta}{outside}"
 
 
 class _Decided:
