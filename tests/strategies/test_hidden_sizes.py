@@ -20,7 +20,9 @@ def records(context):
 @pytest.fixture(scope="module")
 def checks():
     trust = Distributed(3.0, min_clients=10)
-    monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.3)
+    monitor = KLDrift(
+        REFERENCE, trust, aggregation=SecureSum(), threshold=0.3, about="the population"
+    )
     grid = grid_of(app_of(records, secure_sum=FirstUse()), CLIENTS)
     return [monitor.check(grid) for _ in range(3)]
 
