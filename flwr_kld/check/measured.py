@@ -172,7 +172,7 @@ class Measured:
     @property
     def _left_out(self) -> float | None:
         """Fraction of the records that the deciding half did not count, about."""
-        if self.second is None or not self.sizes_are_hidden:
+        if self.second is None or not self.sizes_are_hidden or self.first.holds_to_limits:
             return None
         before = self.usual or self.first.values.records / self.first.survivors
         return 1 - self.second.values.records / self.second.survivors / before
