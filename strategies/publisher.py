@@ -56,8 +56,9 @@ class Publisher:
         model: ArrayRecord | None = None,
         again: bool = False,
         follows: str = "",
+        most_records: int = 0,
     ) -> Exchanged:
-        """Ask a cohort once and publish its noised counts."""
+        """Ask a cohort once and publish its noised counts, of so many of a client's records."""
         require_clients(len(chosen), self.least, "were drawn into the cohort")
         exchange = Exchange(
             grid=grid,
@@ -65,7 +66,7 @@ class Publisher:
             plan=plan,
             check=check,
             group=group,
-            clip=plan.scores[0].most_records if plan.scores else self._limit,
+            clip=plan.scores[0].most_records if plan.scores else self._limit or most_records,
             trust=self.trust,
             timeout=timeout,
             model=model,
@@ -110,6 +111,9 @@ class Publisher:
         """Ask one part, or two: then the second is asked what the first one's answers suggest."""
         first, *others = parts
         same = bool(others) and others[0].participants == first.participants
+        counting = RecentChecks()
+        if others and others[0].by == "client" and self._sizes_are_hidden:
+            counting = next(iter(recent.values()), counting)
         found = self.publish(
             grid,
             first.participants,
@@ -119,6 +123,7 @@ class Publisher:
             timeout=timeout,
             model=model,
             again=same,
+            most_records=counting.most_records,
         )
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
@@ -145,7 +150,7 @@ class Publisher:
             )
         except CheckFailed as error:
             return Measured(found, parts, witnesses, None, str(error))
-        return Measured(found, parts, witnesses, counted)
+        return Measured(found, parts, witnesses, counted, usual=counting.usual)
 
     def _deciding(
         self, first: Exchanged, second: Part, theta: float, threshold: float, outside: float
@@ -168,17 +173,23 @@ class Publisher:
         """Records that a client may count, 0 for no limit."""
         return self.trust.most_records or self.most_records
 
+    @property
+    def _sizes_are_hidden(self) -> bool:
+        """Whether a limit is to be set on what nobody sees (`require_known_sizes`)."""
+        hidden = not self.aggregation.holds_to_limits and not self._limit
+        return hidden and self.trust.guarantee.total_is_public
+
     def _most_records(self, first: Exchanged, second: Part) -> int:
         """Return what a client counts at most in the deciding half: public, fixed beforehand."""
-        # What it counted at most in the first half, where that is known: both halves then tell of
-        # one population. Clients of equal sizes count all they have. No test of a mean holds for
-        # clients that may hold any number of records.
-        limit = self._limit or MOST_RECORDS
+        # What it counted at most in the first half: both halves then tell of one population. Where
+        # nothing limited that, somewhat more than the mean. Clients of equal sizes count all they
+        # have. No test of a mean holds for clients that may hold any number of records.
+        limit = first.most_records or MOST_RECORDS
         if first.limit is not None:
             known = first.limit
             limit = known.most_records if second.by == "record" else known.largest
-        elif second.by == "client":
-            limit = min(default_most_records(first.values.records, first.survivors), limit)
+        elif second.by == "client" and not first.most_records:
+            limit = default_most_records(first.values.records, first.survivors)
         return min(limit, MOST_RECORDS)
 
     def _released(

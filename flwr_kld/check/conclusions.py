@@ -52,7 +52,9 @@ class Conclusions:
         references = self.reference.columns
         alarm = self.alarm.shared(len(references))
         self._deciders = {
-            name: Decider(threshold, outside, alarm, self.theta, references[name], name)
+            name: Decider(
+                threshold, outside, alarm, self.theta, references[name], name, len(references)
+            )
             for name, (threshold, outside) in (self.tolerated or {}).items()
         }
 
@@ -169,8 +171,7 @@ class Conclusions:
             return replace(decided, verdict=verdict, states=()), note
         if verdict is None:
             return decided, note
-        excluded = verdict.threshold + self.alarm.resolution
-        held = hold_to_estimates(verdict, estimate, excluded, reading.outside)
+        held = hold_to_estimates(verdict, reading.population_estimate, estimate, reading.outside)
         return replace(decided, verdict=held), note if held is verdict else held.reason
 
 

@@ -23,6 +23,7 @@ from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_h
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.delay import expected_delays
+from flwr_kld.planner.detection import Half
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
@@ -138,10 +139,14 @@ class Decider:
     theta: float  # θ of D_θ
     reference: Reference  # Evidence against another one does not count here
     column: str  # Evidence on another one does not count here
+    columns: int = 1  # Whose lower bounds hold all at once
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
     _known: tuple[int, OperatingCharacteristic] | None = field(init=False, repr=False, default=None)
+    _seen: tuple[tuple[float, ...], float | None] | None = field(
+        init=False, repr=False, default=None
+    )
 
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
@@ -208,22 +213,28 @@ class Decider:
     ) -> Decided:
         """Decide on sums over clients."""
         error = 1 - self.alarm.level
-        level = 1 - (1 - _REFERENCE if self.sampled else 1) * error
-        bound = lower_confidence_bound(witness, sums, level=level)
+        part = 1 - _REFERENCE if self.sampled else 1
+        level, each = 1 - part * error, 1 - part * error / self.columns
+        bound = lower_confidence_bound(witness, sums, level=each)
         spreads = [*self._recent.spreads, bound.spread]
         effect = design_effect(spreads, witness.deciding.most_records)
         upper = upper_limit(first, theta=self.theta, level=level, design_effect=effect)
         hidden = self._hidden(error)
         verdict = decide(
-            replace(bound, lower=hidden.below(bound.lower), level=self.alarm.level),
+            replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
             self.alarm.alone(witness, sums),
             replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
             self._detector.update(log_evidence(witness, sums)),
             self.alarm.outside(witness, sums, witness.deciding.outside),
             threshold=self.threshold,
             resolution=self.alarm.resolution,
+            level=self.alarm.level,
             population=measured.population,
+            counted=measured.estimated[0],
             held=measured.first.holds_to_limits,
+            seen_from=lambda: self._seen_from(
+                Half(first.plan, first.event, witness.deciding, sums.event, each), effect, hidden
+            ),
         )
         deciding = witness.deciding
         holds = how_guarantees_hold(
@@ -231,6 +242,12 @@ class Decider:
         )
         verdict = replace(self._limited(verdict, hidden), holds=holds)
         self._recent = self._recent.with_check(first, bound.spread)
+        if not self._recent.most_records and measured.sizes_are_hidden:
+            self._recent = replace(
+                self._recent,
+                most_records=deciding.most_records,
+                usual=first.records / measured.first.survivors,
+            )
         return Decided(verdict, (self._remembered(budget),), effect)
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
@@ -249,6 +266,20 @@ class Decider:
         if resolve is not None and rows is not None:
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
+
+    def _seen_from(self, half: Half, design_effect: float, hidden: Allowance) -> float | None:
+        """Forecast from which D_θ on a check finds drifts; anew if what is public changes.
+
+        The drifts that are forecast are away from the reference as it was counted.
+        """
+        deciding = half.deciding
+        known = deciding.clients, deciding.records, deciding.most_records, design_effect
+        near = zip(known, self._seen[0], strict=True) if self._seen else ()
+        if not self._seen or any(abs(new - old) > _ALIKE * old for new, old in near):
+            most = self.threshold + self.alarm.resolution
+            found = half.seen_from(most - math.sqrt(hidden.by_drift * most), design_effect)
+            self._seen = known, None if found is None else hidden.at_most(found)
+        return self._seen[1]
 
     def characterised(self, decided: Decided, measured: Measured) -> Decided:
         """Say in a verdict that bounds something how the alarm works: forecasts take a while."""

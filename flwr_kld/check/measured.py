@@ -64,6 +64,9 @@ class Measured:
     witnesses: Mapping[str, Witness] = field(default_factory=dict)
     second: Exchanged | None = None  # The second half's sums of scores; None if it failed
     failure: str | None = None  # Why the exchange failed
+    usual: float = (
+        0.0  # Records that a client had when nothing limited them; 0 if that is not known
+    )
 
     @property
     def published(self) -> NoisyCounts:
@@ -162,9 +165,25 @@ class Measured:
         return _population(clients, part.by == "record", self.first.most_records), cohort
 
     @property
+    def sizes_are_hidden(self) -> bool:
+        """Whether halves of clients count a limit that no client's size has set."""
+        return self.parts[-1].by == "client" and self.first.limit is None
+
+    @property
+    def _left_out(self) -> float | None:
+        """Fraction of the records that the deciding half did not count, about."""
+        if self.second is None or not self.sizes_are_hidden or self.first.holds_to_limits:
+            return None
+        before = self.usual or self.first.values.records / self.first.survivors
+        return 1 - self.second.values.records / self.second.survivors / before
+
+    @property
     def one_client(self) -> OneClient:
         """What a single client may do to these numbers."""
         found = self.first.one_client
+        if self.witnesses and (left_out := self._left_out) is not None:
+            most = self.witness.deciding.most_records
+            found = replace(found, most_records=most, left_out=max(left_out, 0.0))
         if found.share is None or not self.witnesses or self.second is None:
             return found
         most = self.witness.deciding.most_records

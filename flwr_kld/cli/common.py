@@ -21,7 +21,7 @@ from flwr_kld.report.report import Report
 class ExitCode(IntEnum):
     """How a check ended."""
 
-    NO_DRIFT = 0
+    NO_DRIFT = 0  # Or quiet
     DRIFT = 1
     INCONCLUSIVE = 2
     REFUSED = 3
@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
 
 _OF_OUTCOME = {
     Outcome.NO_DRIFT: ExitCode.NO_DRIFT,
+    Outcome.QUIET: ExitCode.NO_DRIFT,
     Outcome.DRIFT: ExitCode.DRIFT,
     Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }

@@ -70,7 +70,8 @@ def plan(
     ] = 1,
     checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
     drift: Annotated[
-        Literal["spread", "concentrated"], typer.Option(help="Shape of the drift to find.")
+        Literal["spread", "concentrated", "tilted", "vanishing", "one symbol"],
+        typer.Option(help="Shape of the drift to find."),
     ] = "spread",
     estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
     out: Annotated[

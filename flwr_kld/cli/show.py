@@ -149,7 +149,11 @@ def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
     if report.upper_limit is not None:
         kind = how_sure(verdict.holds, "upper_limit")
         yield f"upper limit: at most {_nats(report.upper_limit)}, {sure}{kind}"
-    yield f"threshold: {verdict.threshold:g} is tolerated"
+    rule = ""
+    if verdict.resolution is not None:
+        allowed = verdict.threshold + verdict.resolution
+        rule = f'; "no drift" and "quiet" allow {verdict.resolution:g} more: {allowed:.3g}'
+    yield f"threshold: {verdict.threshold:g} is tolerated{rule}"
 
 
 def _outside_limits(verdict: Verdict | None) -> str:

@@ -1,9 +1,10 @@
-"""The decision of one check: drift, no drift, or inconclusive and what would resolve it.
+"""The decision of one check: drift, no drift, quiet, or inconclusive and what would resolve it.
 
 Drift is said on what one check shows at a level that its clients can carry, on evidence added up
 over checks (both theorems within the bound on a client's records), or on the fraction outside the
 reference. "No drift" is said only on an upper confidence limit, which holds for every
-law that the domain can show. The point estimate never alarms.
+law that the domain can show. Where that is too wide, "quiet" says that nothing was found, and that
+drifts of the usual shapes would have been. The point estimate never alarms.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
@@ -15,10 +16,11 @@ Proof notes: ``docs/proofs/decisions.md``, ``docs/proofs/decisions.md``,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from flwr_kld.inference.divergence import nats, replaced
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideFraction, OutsideLimits
@@ -30,6 +32,8 @@ _NEXT = "the next checks: if it is a drift, evidence over checks finds it"
 _ENOUGH = 100.0
 """Times the clients beyond which no number is named: chance alone may look so."""
 _MORE = "more clients, more records of each, or a larger epsilon"
+LIKELY = 0.8
+"""Probability with which a quiet check would have found a drift."""
 _NAMED = 5
 """Columns that a sentence names."""
 _NOISE = 2.0
@@ -72,28 +76,45 @@ def decide(
     *,
     threshold: float,
     resolution: float,
+    level: float,
     population: str,
+    counted: str | None = None,
     held: bool = True,
+    seen_from: Callable[[], float | None] = lambda: None,
 ) -> Verdict:
-    """Decide a check."""
-    outcome, reason, resolve = _found(bound, alone, standing, outside, threshold) or _excluded(
-        bound, upper, threshold + resolution
-    )
-    if outcome is Outcome.NO_DRIFT:
-        outcome, reason, resolve = _with_outside(reason, outside)
+    """Decide a check: whose bound is about a population, and whose limit about who was counted.
+
+    `level` is that of the limits as reports show them, and `seen_from` forecasts from which D_θ on
+    the usual drifts would have been found; None if not from threshold and resolution on.
+    """
+    seen = None
+    allowed = f"{threshold:g} tolerated and {resolution:g} of resolution"
+    decided = _found(bound, alone, standing, outside, threshold, level)
+    if decided is None:
+        decided = _excluded(bound, upper, threshold + resolution, allowed)
+        if decided[0] is Outcome.INCONCLUSIVE and bound.point <= threshold + resolution:
+            seen = seen_from()
+        if seen is not None:
+            decided = _quiet(upper, seen, allowed)
+    outcome, reason, resolve = decided
+    if outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
+        outcome, reason, resolve = _with_outside(outcome, reason, outside)
+    about = counted if counted and outcome is Outcome.NO_DRIFT else population
     limits = outside.limits
     return Verdict(
         outcome=outcome,
-        reason=f"{reason}; this is about {population}{'' if held else ', if no client lies'}",
+        reason=f"{reason}; this is about {about}{'' if held else ', if no client lies'}",
         resolve=resolve,
         threshold=threshold,
         lower_bound=bound.lower,
-        level=bound.level,
+        level=level,
         interval=None if upper is None else (max(bound.lower, 0.0), max(upper.value, bound.lower)),
         interval_note="no upper limit" if upper is None else None,
         evidence=standing.evidence,
         alarm_at=standing.alarm_at,
-        population=population,
+        population=about,
+        resolution=resolution,
+        seen_from=seen if outcome is Outcome.QUIET else None,
         outside_lower=None if limits is None else limits.lower,
         outside_upper=None if limits is None else limits.upper,
         outside_tolerated=outside.tolerated,
@@ -129,7 +150,7 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
 
 def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
     """Return the columns, first those that drifted, then by how much over their threshold."""
-    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_DRIFT]
+    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.QUIET, Outcome.NO_DRIFT]
 
     def place(name: str) -> tuple[int, float, str]:
         verdict = verdicts[name]
@@ -151,6 +172,11 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
         reason = (
             f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
         )
+    elif leading.outcome is Outcome.QUIET:
+        reason = (
+            f"none of {all_of_them} columns is known to have drifted, and "
+            f"{len(alike)} are quiet: {several}; {why}"
+        )
     elif leading.outcome is Outcome.DRIFT:
         reason = f"{len(alike)} of {all_of_them} columns drifted: {several}; {why}"
     else:
@@ -162,16 +188,26 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
 
 
 def hold_to_estimates(
-    verdict: Verdict, estimate: float | None, excluded: float, outside: OutsideFraction | None
+    verdict: Verdict,
+    population: float | None,
+    cohort: float | None,
+    outside: OutsideFraction | None,
 ) -> Verdict:
-    """Take back "no drift" beside an estimate it excludes, or a fraction not tolerated."""
-    if verdict.outcome is not Outcome.NO_DRIFT:
+    """Take "no drift" and "quiet" back beside an estimate that says otherwise.
+
+    The population's must not be above the threshold. The cohort's own is above 0 by chance, and
+    must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.
+    """
+    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
         return verdict
-    if estimate is not None and estimate > excluded:
+    excluded = verdict.threshold + (verdict.resolution or 0.0)
+    if population is not None and population > verdict.threshold:
         above = (
-            f"the estimate of {estimate:.3f} nats is above the {excluded:.3g} that the bound "
-            "excludes"
+            f"the estimate of {nats(population)} is above the {verdict.threshold:g} that are "
+            "tolerated"
         )
+    elif cohort is not None and cohort > excluded:
+        above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
     elif outside is not None and _above(outside, verdict.outside_tolerated or 0.0):
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
@@ -189,7 +225,7 @@ def hold_to_segments(verdict: Verdict, segments: Sequence[Segment]) -> Verdict:
     said = moved_segments(segments, verdict.threshold)
     if said is None:
         return verdict
-    if verdict.outcome is not Outcome.NO_DRIFT:
+    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
         return replace(verdict, reason=f"{verdict.reason}; {said}")
     return replace(
         verdict,
@@ -219,11 +255,13 @@ def _found(
     standing: Standing,
     outside: Outside,
     threshold: float,
+    level: float,
 ) -> _Found | None:
     """Return what is too much, first what alarms."""
+    at_least = f", at least {nats(bound.lower)}" if bound.lower > threshold else ""
     if alone.p_value < alone.level:
         reason = (
-            f"this check alone shows that the divergence is above {threshold:g} nats; "
+            f"this check alone shows that the divergence is above {threshold:g} nats{at_least}; "
             f"{_by_chance(alone.level)}"
         )
         return Outcome.DRIFT, reason, None
@@ -236,14 +274,15 @@ def _found(
         return Outcome.DRIFT, reason, None
     if standing.alarmed:
         reason = (
-            f"the evidence of {standing.checks} checks for a divergence above {threshold:g} nats "
-            f"has reached {standing.evidence:.3g}, and alarms from {standing.alarm_at:.3g} on"
+            f"the evidence of {standing.checks} checks for a divergence above {threshold:g} nats"
+            f"{at_least} has reached {standing.evidence:.3g}, and alarms from "
+            f"{standing.alarm_at:.3g} on"
         )
         return Outcome.DRIFT, reason, None
     if bound.lower > threshold:
         reason = (
-            f"the divergence is at least {bound.lower:.3f} nats, above {threshold:g}, but only "
-            f"with confidence {100 * bound.level:g} %, too little for an alarm; the evidence of "
+            f"the divergence is at least {nats(bound.lower)}, above {threshold:g}, but only "
+            f"with confidence {100 * level:g} %, too little for an alarm; the evidence of "
             f"all checks stands at {standing.evidence:.2g} of {standing.alarm_at:.3g}"
         )
         return Outcome.INCONCLUSIVE, reason, alone.resolve
@@ -251,36 +290,37 @@ def _found(
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
             f"reference, above the tolerated {tolerated}, but only with confidence "
-            f"{100 * bound.level:g} %, too little for an alarm"
+            f"{100 * level:g} %, too little for an alarm"
         )
         return Outcome.INCONCLUSIVE, reason, _MORE
     return None
 
 
-def _with_outside(reason: str, outside: Outside) -> _Found:
-    """Return "no drift" if its fraction outside the reference is small enough, too."""
+def _with_outside(outcome: Outcome, reason: str, outside: Outside) -> _Found:
+    """Keep "no drift" or "quiet" if the fraction outside the reference is small enough, too."""
     if outside.limits is None:
-        return Outcome.NO_DRIFT, reason, None
+        return outcome, reason, None
     most = f"{100 * outside.limits.upper:.3g} % of the records"
     if outside.limits.upper <= outside.excluded:
-        return Outcome.NO_DRIFT, f"{reason}; at most {most} are outside the reference", None
+        return outcome, f"{reason}; at most {most} are outside the reference", None
     reason = (
         f"{reason}; but up to {most} may be outside the reference, not only the "
-        f'{100 * outside.excluded:.3g} % that "no drift" allows'
+        f"{100 * outside.excluded:.3g} % that are allowed"
     )
     return Outcome.INCONCLUSIVE, reason, _MORE
 
 
-def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float) -> _Found:
+def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float, allowed: str) -> _Found:
     """Return "no drift" if everything from `excluded` nats on is excluded."""
     if upper is None:
-        reason = f"no drift was found, but nothing excludes one of {excluded:.3g} nats"
+        reason = f"no drift was found, but nothing excludes one of {excluded:.3g} nats ({allowed})"
         return Outcome.INCONCLUSIVE, reason, f"{_MORE}, or fewer cells"
     confident = f"with confidence {100 * upper.level:g} %"
+    rule = f'"no drift" allows {excluded:.3g}, {allowed}'
     if upper.value > excluded:
         reason = (
-            f"no drift was found, but the divergence is only known to be at most "
-            f'{upper.value:.3g} nats ({confident}); "no drift" takes {excluded:.3g}'
+            "no drift was found, but the divergence is only known to be at most "
+            f"{upper.value:.3g} nats ({confident}); {rule}"
         )
         return Outcome.INCONCLUSIVE, reason, upper.resolves(excluded)
     if bound.point > excluded:
@@ -289,8 +329,24 @@ def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float) -> _
             f"above the {excluded:.3g} that the first one's limit excludes"
         )
         return Outcome.INCONCLUSIVE, reason, _NEXT
-    reason = f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape"
+    share = 100 * replaced(upper.value)
+    reason = (
+        f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape: no "
+        f"more than {share:.2g} % other records could cause; {rule}"
+    )
     return Outcome.NO_DRIFT, reason, None
+
+
+def _quiet(upper: UpperLimit | None, seen: float, allowed: str) -> _Found:
+    """Return what a check says that found nothing and could have."""
+    reason = (
+        f"nothing was found, and this check would have found, with probability {LIKELY:g}, a drift "
+        f"of the usual shapes (spread, tilted, vanishing, one new symbol) from {nats(seen)} on "
+        f"({allowed})"
+    )
+    if upper is not None:
+        reason += f"; of other shapes it only excludes more than {upper.value:.3g} nats"
+    return Outcome.QUIET, reason, None
 
 
 def _listed(names: list[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import numpy as np
@@ -102,6 +102,10 @@ class RecentChecks(Model, what="the recent checks"):
 
     schema: Literal[1] = _SCHEMA  # Version
     checks: tuple[_Check, ...] = ()  # At most `_CHECKS`, oldest first
+    # That a client counts in both halves where nobody sees how many it has, as the first check set
+    # it; and how many it had then, on average. 0 before that.
+    most_records: Annotated[int, Field(ge=0)] = 0
+    usual: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def with_check(self, noisy: NoisyCounts, spread: Spread) -> RecentChecks:
         """Remember what a check's halves published, and forget the oldest if there are too many."""
@@ -116,7 +120,7 @@ class RecentChecks(Model, what="the recent checks"):
             spread=spread.ratio,
             noise=spread.noise,
         )
-        return RecentChecks(checks=(*self.checks, check)[-_CHECKS:])
+        return replace(self, checks=(*self.checks, check)[-_CHECKS:])
 
     @property
     def spreads(self) -> list[Spread]:

@@ -8,10 +8,11 @@ from typing import Literal
 
 
 class Outcome(StrEnum):
-    """The outcome of a check: drift, no drift, or inconclusive."""
+    """The outcome of a check: drift, no drift, quiet, or inconclusive."""
 
     DRIFT = "drift"
     NO_DRIFT = "no drift"
+    QUIET = "quiet"
     INCONCLUSIVE = "inconclusive"
 
 
@@ -46,7 +47,9 @@ class Verdict:
     Parameters
     ----------
     outcome : Outcome
-        Drift beyond the threshold, none of the resolution beyond it, or neither.
+        Drift beyond the threshold; no drift beyond threshold and resolution, whatever its shape;
+        quiet, if nothing was found and drifts of the usual shapes from `seen_from` on would have
+        been; or none of these.
     reason : str
         Why, in a sentence.
     resolve : str or None
@@ -57,7 +60,7 @@ class Verdict:
         Lower confidence bound: the divergence is at least this, with probability `level`, in nats.
         None if there is none.
     level : float
-        Confidence of the lower bound.
+        Confidence of both limits. The lower bounds of a table's columns hold all at once with it.
     interval : tuple[float, float] or None
         Lower bound and upper limit, in nats, each with probability `level` (asymptotic).
     interval_note : str or None
@@ -72,6 +75,11 @@ class Verdict:
     population : str or None
         Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
         or of these very clients. None if nothing was bounded.
+    resolution : float or None
+        Nats beyond the threshold that "no drift" allows. None if nothing was bounded.
+    seen_from : float or None
+        Of a quiet check: D_θ from which on it finds drifts of the usual shapes with probability
+        0.8, in nats, by forecast.
     holds : dict[str, str]
         How far each guarantee is one: ``"proven …"`` or ``"asymptotic …"`` of ``"lower_bound"``,
         ``"upper_limit"``, ``"outside"``, ``"single_check"`` and ``"evidence"``. Empty if nothing
@@ -94,6 +102,8 @@ class Verdict:
     outside_upper: float | None = None
     outside_tolerated: float | None = None
     population: str | None = None
+    resolution: float | None = None
+    seen_from: float | None = None
     holds: dict[str, str] = field(default_factory=dict)
     alarm: OperatingCharacteristic | None = None
 

@@ -68,7 +68,7 @@ def _drift(population: str, entry: Entry, report: Report, link: str | None) -> I
     verdict = report.verdict
     if verdict is None or verdict.outcome is Outcome.INCONCLUSIVE:
         return
-    over = verdict.outcome is Outcome.NO_DRIFT
+    over = verdict.outcome is not Outcome.DRIFT
     lines = [f"check {entry.key}: {verdict.reason}"]
     for name in [] if over else drifted(report.columns)[:_NAMED]:
         lines.append(f"{name}: {report.columns[name].sentence or 'drift'}")

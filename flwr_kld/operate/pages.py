@@ -307,7 +307,7 @@ def _looks(point: Point[Report]) -> tuple[str, str]:
 
 
 _OUTCOMES = {
-    "drift": "drift", "no-drift": "no drift", "inconclusive": "inconclusive",
+    "drift": "drift", "no-drift": "no drift", "quiet": "quiet", "inconclusive": "inconclusive",
     "undecided": "not decided", "failed": "failed, no number", "going": "not ended",
 }  # fmt: skip
 

@@ -20,7 +20,6 @@ from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Law
-from flwr_kld.planner.setting import Setting
 from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
@@ -38,14 +37,16 @@ class DecidingHalf:
     """A deciding half that is yet to be asked."""
 
     witness: Witness  # Learnt from a first half
-    setting: Setting  # Setting to forecast
+    event: Release  # Of its sums
     law: Law  # P over cells
+    level: float  # Confidence of the lower bound
+    design_effect: float = 1.0  # Of clients' records; where records are drawn it counts for nothing
     # Part of the clients that moved, in (0, 1]; the others have the reference's law
     clients: float = 1.0
 
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:
         """Probability that the lower bound exceeds the threshold."""
-        degrees, noise = self._draws - 1, self._event.noise
+        degrees, noise = self._draws - 1, self.event.noise
         steps_of_total, weight = few_values(noise, NODES)
         spreads = self._deviation**2 * generator.chisquare(degrees, _SPREADS) / degrees
         found = []
@@ -60,12 +61,12 @@ class DecidingHalf:
 
         inf if none is: few clients carry no small level, however far they have moved.
         """
-        level = 1 - self.setting.level
+        level = 1 - self.level
 
         def excess(total: float) -> float:
             return math.log(max(self._p_value(total, spread, steps), _TINY) / level)
 
-        by_noise = self._unit["total"] * math.sqrt(self._event.noise.variance)
+        by_noise = self._unit["total"] * math.sqrt(self.event.noise.variance)
         low, high = 0.0, -float(ndtri(min(level, 0.3))) * math.hypot(self._deviation, by_noise)
         for _ in range(_DOUBLED):
             if excess(high) < 0:
@@ -76,11 +77,12 @@ class DecidingHalf:
     def _p_value(self, total: float, spread: float, steps: int) -> float:
         """Of "D_θ is at most the threshold", as the product has it."""
         squares = spread + total**2 / self._draws
-        known = {"total": total, "squares": squares, "records": self.setting.total}
+        known = {"total": total, "squares": squares, "records": self.witness.deciding.records}
         released = np.array([round(known.get(x, 0.0) / self._unit[x]) for x in NUMBERS])
         released[NUMBERS.index("squares")] += steps
-        sums = ClientSums(released, self.setting.answering, self._event, self._asked, False)
-        return divergence_sum(self.witness, sums, 1 - self.setting.level).p_value()
+        deciding = self.witness.deciding
+        sums = ClientSums(released, deciding.clients, self.event, self._asked, False)
+        return divergence_sum(self.witness, sums, 1 - self.level).p_value()
 
     @cached_property
     def _asked(self) -> QueryPlan:
@@ -88,34 +90,32 @@ class DecidingHalf:
 
     @cached_property
     def _mean(self) -> float:
-        return self.setting.total * float(self.law @ self._scores)
+        return self.witness.deciding.records * float(self.law @ self._scores)
 
     @cached_property
     def _deviation(self) -> float:
         """Standard deviation of the sum over cohorts, without its noise."""
-        mean, mass = float(self.law @ self._scores), self.witness.plan.mass
-        variance = self.setting.clustering * float(self.law @ (self._scores - mean) ** 2)
-        if self.setting.by == "client":  # those that moved differ from those that did not
-            moved = mean - float(mass @ self._scores)
-            variance += (1 / self.clients - 1) * moved**2 * self.setting.total / self._draws
-        return math.sqrt(max(self.setting.total * variance, 1.0))
+        mean, deciding = float(self.law @ self._scores), self.witness.deciding
+        by_client = deciding.by == "client"
+        variance = float(self.law @ (self._scores - mean) ** 2)
+        variance *= self.design_effect if by_client else 1.0
+        if by_client:  # those that moved differ from those that did not
+            moved = mean - float(self.witness.plan.mass @ self._scores)
+            variance += (1 / self.clients - 1) * moved**2 * deciding.records / self._draws
+        return math.sqrt(max(deciding.records * variance, 1.0))
 
     @cached_property
     def _scores(self) -> Law:
         return self.witness.scores.tables[0].astype(np.float64)
 
     @property
-    def _draws(self) -> int:
+    def _draws(self) -> float:
         """Draws from the population: clients, or records of these clients."""
-        setting = self.setting
-        return setting.answering if setting.by == "client" else setting.total
-
-    @property
-    def _event(self) -> Release:
-        return self.setting.sums_event
+        deciding = self.witness.deciding
+        return deciding.clients if deciding.by == "client" else deciding.records
 
     @cached_property
     def _unit(self) -> dict[str, float]:
         """What one step of each released number is worth."""
-        units = self.witness.scores.units(self.setting.trust.guarantee)
+        units = self.witness.scores.units(self.witness.deciding.guarantee)
         return dict(zip(NUMBERS, map(float, units), strict=True))

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
+from flwr_kld.inference.decision import LIKELY
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.release import Release
 from flwr_kld.planner.deciding_half import DecidingHalf
-from flwr_kld.planner.drift import Law, Path
+from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
 
 _WITNESSES = 8
 """First halves that are drawn."""
+USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
+"""Shapes of drifts that a quiet check would have seen."""
+_FEW_WITNESSES, _ERROR = 4, 0.05
+"""First halves that are drawn for each drift, and what so few may be off by."""
+_HALVED = 3
+"""Divergences that are tried."""
 _SMALLEST = 1e-4
 """Nats below which nobody looks."""
 _NEAR = 0.15
@@ -36,16 +45,63 @@ def power_of(
     witnesses: int | None = None,
 ) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
-    # Shapes: law [domain.size].
-    deciding = deciding_of(setting)
-    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
-    generator, bits = np.random.default_rng(0), SeededBits(0)
-    power = []
-    for h in draw_cohorts(p, setting.total, setting.clustering, witnesses or _WITNESSES, generator):
-        first = published(h, plan, setting.event, bits)
-        witness = Witness.from_counts(first, deciding)
-        power.append(DecidingHalf(witness, setting, p, clients).power(generator, bits))
-    return float(np.mean(power))
+    half = Half(plan, setting.event, deciding_of(setting), setting.sums_event, setting.level)
+    return half.power(law, setting.clustering, clients=clients, witnesses=witnesses or _WITNESSES)
+
+
+@dataclass(frozen=True)
+class Half:
+    """What is public of both halves of a check, whoever answers."""
+
+    plan: QueryPlan  # Of the first half
+    event: Release  # Of its counts
+    deciding: Deciding  # The second half
+    sums_event: Release  # Of its sums
+    level: float  # Confidence of the lower bound
+
+    def power(
+        self, law: Law, design_effect: float, *, clients: float = 1.0, witnesses: int
+    ) -> float:
+        """Probability that the bound exceeds the threshold, over so many first halves."""
+        # Shapes: law [domain.size].
+        p = np.asarray(np.bincount(self.plan.cell_of, law, self.plan.cells), dtype=np.float64)
+        generator, bits = np.random.default_rng(0), SeededBits(0)
+        records = max(round(self.deciding.records), 2)
+        effect = min(design_effect, records / 2)
+        power = []
+        for h in draw_cohorts(p / p.sum(), records, effect, witnesses, generator):
+            first = published(h, self.plan, self.event, bits)
+            witness = Witness.from_counts(first, self.deciding)
+            half = DecidingHalf(witness, self.sums_event, p, self.level, design_effect, clients)
+            power.append(half.power(generator, bits))
+        return float(np.mean(power))
+
+    def seen_from(self, most: float, design_effect: float) -> float | None:
+        """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
+
+        With probability `LIKELY` or more. None if some of them are not even there.
+        """
+        drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
+        theta, low, found = self.deciding.theta, self.deciding.threshold, None
+
+        def seen(divergence: float) -> bool:
+            return all(
+                self.power(drift.at(divergence, theta), design_effect, witnesses=_FEW_WITNESSES)
+                >= LIKELY + _ERROR
+                for drift in drifts
+                if divergence <= drift.largest(theta)
+            )
+
+        x = most
+        for _ in range(_HALVED if most > low else 0):
+            if seen(x):
+                found = x
+            elif found is None:
+                return None
+            else:
+                low = x
+            x = (low + found) / 2
+        return found
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:

@@ -16,10 +16,10 @@ from flwr_kld.reference import Reference
 from flwr_kld.search import root
 
 Law = NDArray[np.float64]
-Shape = Literal["spread", "concentrated"]
+Shape = Literal["spread", "concentrated", "tilted", "vanishing", "one symbol"]
 
-_PART = 0.1
-"""Of Π's mass that a concentrated drift moves."""
+_PART, _GONE = 0.1, 1 / 3
+"""Of Π's mass that a concentrated drift makes more frequent, and a vanishing one rare."""
 _SEED = 20_240_229
 
 
@@ -66,16 +66,20 @@ class Drift(Path):
         require_one_symbol(reference.domain, "a drift")
         self.name = shape
         self._p = reference.probabilities
+        self._direction = np.zeros(len(self._p))
+        generator, possible = np.random.default_rng(_SEED), np.flatnonzero(self._p > 0)
+        order = possible[np.argsort(-self._p[possible], kind="stable")]
         if shape == "spread":
-            generator = np.random.default_rng(_SEED)
-            self._direction = np.zeros(len(self._p))
-            possible = self._p > 0
-            self._direction[possible] = generator.standard_normal(np.count_nonzero(possible))
+            self._direction[possible] = generator.standard_normal(len(possible))
+        elif shape == "tilted":
+            self._direction[possible] = np.linspace(-1, 1, len(possible))
+        elif shape == "one symbol":
+            self._direction[order[-1]] = 1.0
         else:
-            order = np.argsort(-self._p, kind="stable")
-            self._direction = np.zeros(len(self._p))
-            self._direction[order] = np.cumsum(self._p[order]) <= _PART
-            self._direction[order[0]] = 1.0
+            gone = shape == "vanishing"
+            some, part = (generator.permutation(possible), _GONE) if gone else (order, _PART)
+            few = some[: max(np.count_nonzero(np.cumsum(self._p[some]) <= part), 1)]
+            self._direction[few] = -1.0 if gone else 1.0
 
     def law(self, amount: float) -> Law:
         """P at an amount, shape [domain.size]; amount 0 is Π."""

@@ -104,7 +104,7 @@ def forecast(
         Π.
     setting : Setting
         How to check. Its trust model is bound to the columns of a table.
-    drift : {"spread", "concentrated"} or Path
+    drift : {"spread", "concentrated", "tilted", "vanishing", "one symbol"} or Path
         How a drift is shaped: see `Drift`, and `Towards` for one towards any other law. What hides
         in many small movements takes more to find. The columns of a table drift each by itself: to
         plan for a path, forecast its column, with ``trust.over(columns)``.
@@ -125,8 +125,8 @@ def forecast(
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
     if isinstance(drift, Path):
         raise ValueError(
-            "the columns of a table drift each by itself: name a shape, 'spread' or "
-            "'concentrated', or forecast reference.columns[name] by itself, with "
+            "the columns of a table drift each by itself: name a shape, such as 'spread', "
+            "or forecast reference.columns[name] by itself, with "
             "trust.over(columns)"
         )
     setting = replace(setting, trust=setting.trust.over(len(query.columns)))

@@ -164,6 +164,7 @@ def column_pictures(report: Report) -> Iterator[ColumnPicture]:
 _TONES = {
     Outcome.DRIFT: "drift",
     Outcome.NO_DRIFT: "no-drift",
+    Outcome.QUIET: "quiet",
     Outcome.INCONCLUSIVE: "inconclusive",
     None: "undecided",
 }

@@ -63,9 +63,14 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         "Standard deviation of kld_population_estimate, in nats",
         lambda r: r.reading.population_deviation,
     ),
+    "kld_replaced_share": (
+        "Fraction of the records, 0 to 1, that must at least be others for the divergence that is "
+        "estimated first: 1 - e^-D",
+        lambda r: None if r.reading.told is None else r.reading.told.replaced,
+    ),
     "kld_lower_bound": (
-        "The population's divergence is at least this, in nats, asymptotically with the alarm's "
-        "level; 0 where nothing is excluded",
+        "The population's divergence is at least this, in nats, with the alarm's level for all "
+        "columns of a table together; 0 where nothing is excluded",
         lambda r: r.lower_bound,
     ),
     "kld_upper_limit": (
@@ -84,6 +89,10 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_threshold": (
         "Divergence of the population that is tolerated, in nats",
         _threshold,
+    ),
+    "kld_resolution": (
+        "Nats beyond kld_threshold that a decision of no drift, or quiet, allows",
+        lambda r: r.verdict.resolution if r.verdict else None,
     ),
     "kld_outside_share": (
         "Estimated fraction of the cohort's records that lie outside the reference, 0 to 1",

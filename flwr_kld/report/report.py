@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.inference.decision import ranked, table_verdict
+from flwr_kld.inference.divergence import replaced
 from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
@@ -34,6 +35,11 @@ class Estimated:
     whose: str  # The same in this check's words
     value: float  # In nats; one standard deviation
     deviation: float
+
+    @property
+    def replaced(self) -> float:
+        """Fraction of the records that must at least be others for such a divergence."""
+        return replaced(self.value)
 
     def __str__(self) -> str:
         return f"{self.value:z.3f} ± {self.deviation:.3f}"
@@ -113,8 +119,10 @@ class Reading:
         outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
         if self.estimate is None:
             return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
-        told = ", ".join(f"{one} for {one.whose}" for one in self.estimates)
-        return f"KL(reference || clients) in nats: {told}{theta}{outside}"
+        first, *others = (f"{one} for {one.whose}" for one in self.estimates)
+        share = f"{100 * self.estimates[0].replaced:.2g} %"
+        first = f"{first} (as if at least {share} of the records were others)"
+        return f"KL(reference || clients) in nats: {', '.join([first, *others])}{theta}{outside}"
 
 
 class _Decided:
@@ -176,7 +184,13 @@ def _size(column: ColumnReport) -> float:
     return 0.0 if told is None else told.value
 
 
-MARKS = {Outcome.DRIFT: "▲", Outcome.INCONCLUSIVE: "?", Outcome.NO_DRIFT: "✓", None: "–"}
+MARKS = {
+    Outcome.DRIFT: "▲",
+    Outcome.INCONCLUSIVE: "?",
+    Outcome.QUIET: "○",
+    Outcome.NO_DRIFT: "✓",
+    None: "–",
+}
 """Shapes that say what colours say, too."""
 
 
@@ -293,8 +307,12 @@ class OneClient:
                 "nothing limits how many records one client counts, so that a lie or a fault of "
                 "one client may decide: protect whole clients with clip= to limit them"
             )
-        if self.cut and self.left_out is not None and self.left_out > _MANY:
-            yield self.cut
+        if self.left_out is not None and self.left_out > _MANY:
+            yield self.cut or (
+                f"about {100 * self.left_out:.0f} % of the records are beyond "
+                f"{self.most_records:,} of one client, and are not counted: a reference must leave "
+                "them out, too"
+            )
         if self.share is not None and self.share > _LARGE:
             yield (
                 f"one client may hold {100 * self.share:.0f} % of the records of a half, so that a "

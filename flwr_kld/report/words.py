@@ -61,7 +61,7 @@ def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
     yield (
         f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %, namely "
         f"{100 * alarm.by_evidence:.3g} % by evidence over checks (proven) and "
-        f"{100 * single:.3g} % by what single checks show (asymptotic)"
+        f"{100 * single:.3g} % by what single checks show"
     )
     yield (
         "between two false alarms by evidence: "

@@ -72,9 +72,8 @@ class Checks:
         return asked.by_client(rng) if by_client else asked.by_record(rng)
 
     def counted(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> NoisyCounts:
-        """Publish one half's counts."""
-        if self.trust.most_records:
-            records = records.at_most(self.trust.most_records, rng)
+        """Publish one half's counts: of as many records of a client as the other half counts."""
+        records = records.at_most(self.trust.most_records or self.most_records, rng)
         bits = _bits(rng)
         event = _event(self.trust, records.clients)
         values = records.counts(plan.cells) + sample(event.table, plan.cells, bits)

@@ -74,6 +74,7 @@ def verdict(halves: Halves, alarm: Alarm) -> Verdict:
         alarm.outside(witness, sums, 0.0),
         threshold=witness.deciding.threshold,
         resolution=alarm.resolution,
+        level=alarm.level,
         population="those who were asked",
     )
 

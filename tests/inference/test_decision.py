@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from flwr_kld.inference.decision import Alone, Outside, decide
+from flwr_kld.inference.decision import Alone, Outside, decide, hold_to_estimates
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
@@ -33,10 +33,12 @@ class Limit:
         return f"3 times the records for {wanted:g}"
 
 
-def decided(bound=BOUND, alone=ALONE, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE):
+def decided(
+    bound=BOUND, alone=ALONE, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE, **options
+):
     return decide(
         bound, alone, upper, standing, outside,
-        threshold=0.1, resolution=0.1, population="these 30 clients",
+        threshold=0.1, resolution=0.1, level=0.95, population="these 30 clients", **options
     )  # fmt: skip
 
 
@@ -69,6 +71,52 @@ def test_each_ground_has_its_verdict(options, outcome, words):
     assert verdict.outcome is outcome
     assert words in verdict.reason
     assert verdict.reason.endswith("; this is about these 30 clients")
+
+
+def test_a_check_that_found_nothing_is_quiet_if_it_would_have_found_something():
+    verdict = decided(upper=Limit(0.21), seen_from=lambda: 0.135)
+    assert verdict.outcome is Outcome.QUIET
+    assert verdict.seen_from == 0.135
+    assert "0.135 nats (as if at least 13 % of the records were others)" in verdict.reason
+    assert "0.1 tolerated and 0.1 of resolution" in verdict.reason
+    assert verdict.resolve is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bound": replace(BOUND, lower=0.12)},
+        {"bound": replace(BOUND, point=0.3)},
+        {"alone": replace(ALONE, p_value=9e-5)},
+        {"standing": LOUD},
+        {"outside": Outside(OutsideLimits(0.0, 0.2, 0.05, 0.95), 1.0, 0.0, 0.1)},
+    ],
+)
+def test_whatever_was_found_is_not_quiet(options):
+    verdict = decided(upper=Limit(0.21), seen_from=lambda: 0.135, **options)
+    assert verdict.outcome in (Outcome.DRIFT, Outcome.INCONCLUSIVE)
+    assert verdict.seen_from is None
+
+
+def test_what_excludes_drifts_of_every_shape_need_not_be_forecast():
+    def never():
+        raise AssertionError("a forecast takes a while")
+
+    assert decided(upper=Limit(0.19), seen_from=never).outcome is Outcome.NO_DRIFT
+
+
+@pytest.mark.parametrize(
+    ("population", "cohort", "taken_back"),
+    [(0.09, 0.19, False), (None, 0.19, False), (0.11, 0.12, True), (0.05, 0.21, True)],
+)
+@pytest.mark.parametrize("limit", [Limit(0.19), Limit(0.21)])
+def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
+    population, cohort, taken_back, limit
+):
+    verdict = decided(upper=limit, seen_from=lambda: 0.15)
+    held = hold_to_estimates(verdict, population, cohort, None)
+    assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
+    assert not taken_back or "above" in held.reason
 
 
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():

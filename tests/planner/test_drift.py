@@ -1,5 +1,7 @@
 """Drifts of a wanted size."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,15 +10,13 @@ from numbered import Numbered
 
 from flwr_kld import Reference
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.planner.drift import Drift, Towards
+from flwr_kld.planner.drift import Drift, Shape, Towards
 
 WEIGHT = 1 / np.arange(1, 201)
 REFERENCE = Reference(Numbered(200), WEIGHT / WEIGHT.sum())
 
 
-@given(
-    st.floats(1e-4, 2.0), st.sampled_from(["spread", "concentrated"]), st.sampled_from([0.01, 0.1])
-)
+@given(st.floats(1e-4, 2.0), st.sampled_from(get_args(Shape)), st.sampled_from([0.01, 0.1]))
 def test_a_drift_has_the_divergence_that_was_asked_for(divergence, shape, theta):
     drift = Drift(REFERENCE, shape)
     if divergence > drift.largest(theta):
@@ -80,5 +80,5 @@ def test_what_cannot_be_reached_is_refused():
     for divergence, shape in ((4.7, "spread"), (-0.1, "spread"), (4.0, "concentrated")):
         with pytest.raises(ValueError, match="out of reach"):
             Drift(REFERENCE, shape).at(divergence, 0.01)
-    with pytest.raises(ValueError, match="'spread', 'concentrated', got 'sideways'"):
+    with pytest.raises(ValueError, match=r"'spread', .*, got 'sideways'"):
         Drift(REFERENCE, "sideways")

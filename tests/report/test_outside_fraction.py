@@ -42,7 +42,7 @@ def test_the_terminal_says_what_was_estimated_bounded_and_tolerated():
 
 
 def test_a_report_says_it_in_its_line():
-    assert f"cohort, θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
+    assert f", θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
     assert f"outside the reference: {SAID}; " in str(bounded())
     assert "outside" not in str(FULL)
 
