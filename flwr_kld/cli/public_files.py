@@ -14,7 +14,7 @@ from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.dialect import is_text_file
+from flwr_kld.domain.dialect import Dialect, is_text_file
 from flwr_kld.domain.frame import TextFile, read_parquet
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
@@ -81,8 +81,7 @@ def read_frame(file: Path, domain: Domain | None = None) -> Any:
         if domain is not None:
             return TextFile(file, dialect=getattr(domain, "dialect", None), public=True)
         dialect = sniff(file)
-        if words := ", ".join(in_words(dialect)):
-            say(f"{file} is read with {words}")
+        say_dialect(str(file), dialect)
         return TextFile(file, dialect=dialect, public=True)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")
@@ -90,6 +89,12 @@ def read_frame(file: Path, domain: Domain | None = None) -> Any:
         return read_parquet(str(file))
     except Exception as error:  # whatever the readers make of other bytes
         raise ValueError(f"{file} is not a Parquet file: give another, or a .csv file") from error
+
+
+def say_dialect(place: str, dialect: Dialect) -> None:
+    """Say what was recognised of how public rows are written."""
+    if words := ", ".join(in_words(dialect)):
+        say(f"{place} is read with {words}")
 
 
 def _as_records(columns: dict[str, list[str | None]], domain: Domain, file: Path) -> Any:

@@ -34,9 +34,16 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
-from flwr_kld.cli.public_files import read_counts, read_domain, read_frame, read_records
+from flwr_kld.cli.public_files import (
+    read_counts,
+    read_domain,
+    read_frame,
+    read_records,
+    say_dialect,
+)
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import is_text_file
+from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table, require_one_symbol
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
@@ -361,6 +368,8 @@ def _of_rows(
     table = Table.from_frame(
         frame, bins=bins, labels=labels, columns=columns, interactions=interactions
     )
+    if not isinstance(frame, TextFile):  # which was recognised when it was read
+        say_dialect(str(rows), table.dialect)
     for name, reason in table.left_out.items():
         say(f"{name} is left out: {reason}")
     say(f"{len(table.columns)} columns: {', '.join(table.columns)}")

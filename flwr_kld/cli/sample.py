@@ -19,11 +19,11 @@ import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
-from flwr_kld.cli.public_files import read_frame
+from flwr_kld.cli.public_files import read_frame, say_dialect
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.dialect import is_text_file
-from flwr_kld.domain.frame import columns_of
+from flwr_kld.domain.frame import TextFile, columns_of
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.times import Times
@@ -206,6 +206,8 @@ def read_sample(
         table = Table.from_frame(rows, bins=bins, labels=labels, columns=columns)
     except ValueError as error:
         raise ValueError(f"{name}: {error}; give more public rows, or other columns") from None
+    if not isinstance(rows, TextFile):  # which was recognised when it was read
+        say_dialect(name, table.dialect)
     return Sample(name, file, rows, Reference.from_frame(table, rows))
 
 
