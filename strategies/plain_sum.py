@@ -21,11 +21,8 @@ class PlainSum:
 
     name = "plain-sum"
     hides_parts = False
-    """Whether the server sees sums only."""
     holds_to_limits = True
-    """Whether somebody sees each client's numbers, and holds them to what one may answer."""
     adds_noise = False
-    """Whether sums reach the server with their noise."""
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody: no node has another role."""
