@@ -15,8 +15,7 @@ from flwr.clientapp import ClientApp
 from pydantic import Field
 
 from flwr_kld.clients.check_memory import use_once
-from flwr_kld.clients.node_files import read_named
-from flwr_kld.clients.role import is_aggregator
+from flwr_kld.clients.node_config import is_aggregator, read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
 from flwr_kld.errors import QueryRefused

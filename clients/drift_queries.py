@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import admit, answering, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
+from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.clients.role import is_aggregator
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused

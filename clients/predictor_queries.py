@@ -17,8 +17,8 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import admit, answering, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
+from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
-from flwr_kld.clients.role import is_aggregator
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused

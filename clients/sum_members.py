@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from flwr.app import ConfigRecord, Context
 
-from flwr_kld.clients.node_files import read_named
+from flwr_kld.clients.node_config import read_named
 from flwr_kld.errors import QueryRefused
 from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.policy import ClientPolicy

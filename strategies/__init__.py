@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from flwr_kld.check.decider import Alarm
     from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
     from flwr_kld.kernel.promise import Adjacency, Clip
+    from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
-    from flwr_kld.strategies.plain_sum import PlainSum
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
     from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
@@ -49,7 +49,7 @@ __getattr__, __dir__ = on_request(
         "Distributed": "trust.distributed",
         "HostedClients": "strategies.population",
         "KLDrift": "strategies.kl_drift",
-        "PlainSum": "strategies.plain_sum",
+        "PlainSum": "strategies.aggregation",
         "PrivatePredictor": "strategies.private_predictor",
         "ReferenceFromClients": "strategies.reference_from_clients",
         "RotatingCohort": "cohort.cohort",

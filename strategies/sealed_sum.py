@@ -36,11 +36,8 @@ class SealedSum:
 
     name = "sealed-sum"
     hides_parts = True
-    """Whether the server sees sums only."""
     holds_to_limits = True
-    """Whether somebody sees each client's numbers, and holds them to what one may answer."""
     adds_noise = True
-    """Whether sums reach the server with their noise."""
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out aggregators, ours or another's."""

@@ -92,11 +92,8 @@ class SecureSum:
 
     name = "secure-sum"
     hides_parts = True
-    """Whether the server sees sums only."""
     holds_to_limits = False
-    """Whether somebody sees each client's numbers, and holds them to what one may answer."""
     adds_noise = False
-    """Whether sums reach the server with their noise."""
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Return everybody: no node has another role."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
 from flwr_kld.accounting.schema import SCHEMA, clock, ledger_version, metadata
-from flwr_kld.codec.durable import Schema, make_database
+from flwr_kld.codec.durable import Schema, make_database, write_ahead
 from flwr_kld.errors import LedgerUnavailable, damaged
 from flwr_kld.kernel.arguments import real
 
@@ -55,7 +54,7 @@ class Database:
             if not read_only:
                 with self._explained("opened"):
                     make_database(path, _NEW)
-                    self._write_ahead()
+                    write_ahead(self._execute, self._patience)
         elif backend == "postgresql":
             require("psycopg", extra="postgres")
             self._engine = sa.create_engine(
@@ -124,19 +123,9 @@ class Database:
         why = " ".join(str(error).split()) or type(error).__name__
         return LedgerUnavailable(f"the ledger {self.name} cannot be {doing}: {why}")
 
-    def _write_ahead(self) -> None:
-        """Switch the journal mode; SQLite does not itself wait for others to do so."""
-        give_up = time.monotonic() + self._patience
-        while True:
-            try:
-                with self._engine.connect() as connection:
-                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            except DBAPIError as error:
-                if "locked" not in str(error.orig) or time.monotonic() > give_up:
-                    raise
-                time.sleep(0.01)
-            else:
-                return
+    def _execute(self, statement: str) -> None:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql(statement)
 
     def _other_schema(self, found: object) -> LedgerUnavailable:
         if found is None:

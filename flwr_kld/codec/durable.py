@@ -10,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
     uri = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as db:
         schema.require(db, path)
-        _write_ahead(db)
+        write_ahead(db.execute)
         db.execute("PRAGMA synchronous = FULL")
         with db:
             db.execute("BEGIN IMMEDIATE")
@@ -112,13 +112,13 @@ def make(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def _write_ahead(db: sqlite3.Connection) -> None:
+def write_ahead(execute: Callable[[str], object], patience: float = _PATIENCE) -> None:
     """Switch the journal mode; SQLite does not itself wait for others to do so."""
-    give_up = time.monotonic() + _PATIENCE
+    give_up = time.monotonic() + patience
     while True:
         try:
-            db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
+            execute("PRAGMA journal_mode = WAL")
+        except Exception as error:  # SQLite's own, or SQLAlchemy's around it
             if "locked" not in str(error) or time.monotonic() > give_up:
                 raise
             time.sleep(0.01)

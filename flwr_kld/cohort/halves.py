@@ -31,20 +31,10 @@ class Part:
 
 
 def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
-    """Return whom a verdict is about unless it is said: these clients, if they are all or few.
-
-    Parameters
-    ----------
-    clients : int
-        That are asked in a check.
-    present : int
-        Among whom they were chosen.
-    least : int
-        That have to answer in each exchange.
-    guarantee : Guarantee
-        Where whole clients are hidden, none may answer twice; where presence is, records are told
-        apart by ids that an app may not have.
-    """
+    """Return whom a verdict is about unless it is said: these clients, if they are all or few."""
+    # So many `clients` are asked of those `present`; at least `least` have to answer an exchange.
+    # Where whole clients are hidden, none may answer twice; where presence is, records are told
+    # apart by ids that an app may not have.
     if guarantee.unit is Unit.CLIENT:
         return "the population"
     everybody = clients == present and guarantee.adjacency is Adjacency.REPLACE_ONE
@@ -59,13 +49,7 @@ def halves(
     about: About,
     generator: np.random.Generator,
 ) -> tuple[Part, Part]:
-    """Split clients at random, if a check is about their population; otherwise each one's records.
-
-    Raises
-    ------
-    CheckFailed
-        If clients are too few for halves of them; nobody has been asked.
-    """
+    """Split clients at random, if a check is about their population, else each one's records."""
     if about == "these clients":
         first, second = selection.halves()
         return Part(chosen, first, "record"), Part(chosen, second, "record")

@@ -1,6 +1,6 @@
 """Cost of secure sums in one process, and the same sum by Flower's own SecAgg+.
 
-python simulations/bench/secure_sum.py                 # growth with n, masking, SecAgg+ at n=100
+python simulations/bench/secure_sum.py                 # growth with n, SecAgg+ at n=100
 python simulations/bench/secure_sum.py --runs 1000     # random dropouts at n=100, sums checked
 python simulations/bench/secure_sum.py --exhaustive 5  # every pattern of dropouts of 5 clients
 
@@ -11,13 +11,11 @@ writing every message. Bytes are those of a client, received and sent.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -32,7 +30,6 @@ from secaggplus import secaggplus_ms
 from sum_dropouts import WRONG, every_pattern, random_patterns
 from sum_in_process import NEVER, Cost, Federation, is_sum
 
-from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.sums.graph import Collusion, Shape, Tolerance, least_threshold
 from flwr_kld.sums.messages import Phase
 from flwr_kld.sums.policy import ClientPolicy
@@ -132,16 +129,6 @@ def _with_floor(
     return costs
 
 
-def masking_rate(nbytes: int) -> float:
-    """Gigabytes a second of adding one mask, best of 20."""
-    vector, best = np.zeros(nbytes // 4, dtype="<u4"), float("inf")
-    for _ in range(20):
-        began = time.perf_counter()
-        apply_masks(vector, [_RANDOM.bytes(32)], [])
-        best = min(best, time.perf_counter() - began)
-    return nbytes / best / 1e9
-
-
 def print_growth(console: Console, costs: list[Cost], cells: int, what: str) -> None:
     """Show costs and the fitted exponent of the total."""
     table = Table(title=f"{cells}-cell secure sums, CPU ms per client ({what})")
@@ -206,7 +193,6 @@ def main() -> None:
     parser.add_argument(
         "--neighbours", type=int, nargs="*", default=[24, 48, 99], help="against SecAgg+ at n=100"
     )
-    parser.add_argument("--csv", type=Path, help="write the costs here")
     parser.add_argument("--runs", type=int, help="random dropouts at n=100 instead")
     parser.add_argument("--most", type=float, default=0.4, help="largest fraction that drops out")
     parser.add_argument("--exhaustive", type=int, help="all dropouts of so many clients instead")
@@ -231,15 +217,6 @@ def main() -> None:
         costs = growth(arguments.sizes, arguments.cells, tolerance, policy, arguments.repeats)
         what = f"γ={tolerance.corrupted:g} {tolerance.collusion}, δ={tolerance.dropout:g}"
         print_growth(console, costs, arguments.cells, f"{what}, σ=40, η=2⁻³⁰")
-        if arguments.csv:
-            with arguments.csv.open("w", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow([*vars(costs[0]), "total_ms"])
-                writer.writerows([*vars(c).values(), c.total_ms] for c in costs)
-    console.print(
-        f"masking: {masking_rate(1 << 20):.1f} GB/s at 1 MB, "
-        f"{masking_rate(1 << 26):.1f} GB/s at 64 MB"
-    )
     if arguments.neighbours:
         side_by_side(arguments.neighbours, arguments.cells, arguments.repeats, console)
 

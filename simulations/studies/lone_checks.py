@@ -40,7 +40,9 @@ from flwr_kld.simulations.studies.check_setting import Setting
 from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
+    WORKERS,
     Row,
+    console,
     generator,
     in_processes,
     parser_of,
@@ -305,7 +307,9 @@ def smallest(rows: Sequence[Row], power: float = 0.8) -> dict[str, float]:
 
 def main() -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="lone_checks", runs=(0, "checks in each setting"))
+    parser = parser_of(
+        __doc__, out="lone_checks", workers=WORKERS, runs=(0, "checks in each setting")
+    )
     parser.add_argument("question", choices=QUESTIONS)
     chosen = parser.parse_args()
     question = QUESTIONS[chosen.question]
@@ -318,7 +322,7 @@ def main() -> None:
     summary |= {"settings": len(rows), "worst": worst[0][question.worst]}
     if chosen.question == "distance":
         summary["smallest"] = smallest(rows)
-    print("\n".join(f"{name}: {value}" for name, value in summary.items()))
+    console.print("\n".join(f"{name}: {value}" for name, value in summary.items()))
     save(rows, chosen.out, chosen.question, summary)
 
 

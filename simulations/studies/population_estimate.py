@@ -36,6 +36,7 @@ from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.hands import Hands
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import (
+    WORKERS,
     Row,
     generator,
     in_processes,
@@ -200,6 +201,7 @@ def main() -> None:
     parser = parser_of(
         __doc__,
         out="population_estimate",
+        workers=WORKERS,
         splits=(1, "random halves of the writers"),
         runs=(10, "cohorts of each known law"),
     )

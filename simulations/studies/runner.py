@@ -28,29 +28,29 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _WIDE = 160
 """Characters of a line of a file or a pipe, of which nobody says how wide it is."""
+WORKERS = (os.cpu_count() or 1, "processes")
 console = Console(width=None if sys.stdout.isatty() else _WIDE)
 
 
 def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
-    """Return a parser of a study's folder and workers, and of numbers with a default and a help."""
+    """Return a parser of a study's folder, and of numbers with a default and a help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     for name, (default, what) in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=what)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out") / out, help="folder to write")
     return parser
 
 
 def options(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.Namespace:
-    """Read the command line of a study that needs no other option."""
-    return parser_of(doc, out=out, **numbers).parse_args()
+    """Read the command line of a study in processes that needs no other option."""
+    return parser_of(doc, out=out, workers=WORKERS, **numbers).parse_args()
 
 
 def resumable_parser(
     doc: str | None, *, out: str, **numbers: tuple[int, str]
 ) -> argparse.ArgumentParser:
     """Return a parser for a study of tasks, whose `--workers 0` does without Ray."""
-    parser = parser_of(doc, out=out, **numbers)
+    parser = parser_of(doc, out=out, workers=WORKERS, **numbers)
     parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
     return parser
 

@@ -1,4 +1,4 @@
-"""Files that a node's operator names in the node config: no app and no server brings them."""
+"""What a node's operator says in the node config: its role, and files of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from typing import TypeVar
 from flwr.app import Context
 
 from flwr_kld.errors import QueryRefused, SecureSumError
+
+ROLE = "drift-role"
+"""Key of the node config; ``"aggregator"`` makes a node the aggregator."""
+
+
+def is_aggregator(context: Context) -> bool:
+    """Whether the node's operator made it an aggregator: it holds no records and trains nothing."""
+    return context.node_config.get(ROLE) == "aggregator"
+
 
 logger = logging.getLogger("flwr_kld")
 
