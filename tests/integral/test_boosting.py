@@ -133,7 +133,7 @@ def test_the_round_bound_is_reached_by_two_valued_classifiers():
 
 def test_theorem_6_in_the_low_regime_omits_a_factor():
     step, reach = mbde_steps(1.0, 1)[0], 0.1
-    (did,) = boost(points([0.6, 0.4], [0.4, 0.6]), Fixed([reach, -reach]), [step]).rounds
+    (did,) = did_of(points([0.6, 0.4], [0.4, 0.6]), Fixed([reach, -reach]), [step])
     assert did.model_edge == pytest.approx(0.2) and did.model_edge < 1 / 3  # noqa: PT018
     printed = step * (did.target_edge + did.model_edge - reach * step / 2)
     assert did.drop < 0.11 * printed
