@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from flwr_kld.check.decider import Alarm
     from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
     from flwr_kld.kernel.promise import Adjacency, Clip
+    from flwr_kld.query.period import SinceLastCheck
+    from flwr_kld.query.selection import Period
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.population import HostedClients
@@ -26,6 +28,7 @@ __all__ = [
     "Distributed",
     "HostedClients",
     "KLDrift",
+    "Period",
     "PlainSum",
     "PrivatePredictor",
     "ReferenceFromClients",
@@ -33,6 +36,7 @@ __all__ = [
     "RotatingRecords",
     "SealedSum",
     "SecureSum",
+    "SinceLastCheck",
     "Trusted",
     "TrustedAggregator",
     "TwoAggregators",
@@ -50,12 +54,14 @@ __getattr__, __dir__ = on_request(
         "HostedClients": "strategies.population",
         "KLDrift": "strategies.kl_drift",
         "PlainSum": "strategies.aggregation",
+        "Period": "query.selection",
         "PrivatePredictor": "strategies.private_predictor",
         "ReferenceFromClients": "strategies.reference_from_clients",
         "RotatingCohort": "cohort.cohort",
         "RotatingRecords": "cohort.cohort",
         "SealedSum": "strategies.sealed_sum",
         "SecureSum": "strategies.secure_sum",
+        "SinceLastCheck": "query.period",
         "Trusted": "trust.trusted",
         "TrustedAggregator": "trust.trusted",
         "TwoAggregators": "trust.trusted",
