@@ -120,8 +120,8 @@ class Reference:
         """Normalise public counts, in records, one for each symbol or for each listed one.
 
         Those of a table may be given by column, those of labels by name. Their sum, in a table that
-        of the column with fewest, is the reference's `records`. Proportions of a law that is known
-        exactly are for `from_probabilities`.
+        of the column with fewest, is the reference's `records`. Counts that are not whole are taken
+        for proportions of a law that is known exactly, as in `from_probabilities`.
         """
         _require_domain(domain)
         if isinstance(domain, Labels) and isinstance(counts, Mapping):
@@ -137,6 +137,8 @@ class Reference:
             return cls.from_probabilities(domain, c)  # refused by its shape
         c = _of_all(domain, c)
         found = cls.from_probabilities(domain, _normalised(domain, c), floor=floor)
+        if (c % 1).any():
+            return found
         return replace(found, records=min(_sum(c[part]) for part in domain.parts))
 
     @classmethod

@@ -33,6 +33,7 @@ from flwr_kld.clients import handwriting
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import SecureSumError
@@ -70,6 +71,7 @@ from flwr_kld.predictors.local_report import LocalReport, LocalReports
 from flwr_kld.predictors.readouts import Leader
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
@@ -129,7 +131,9 @@ EXAMPLES = {
     Binned: {"edges": [0.0, 1.0]},
     BlockPatterns: {},
     Dialect: {"delimiter": ";", "missing": ["", "NA"]},
+    Codes: {"names": ["a", "b"], "buckets": 2, "prefix": 1},
     Labels: {"names": ["a", "b"]},
+    SinceLastCheck: {"column": "day"},
     Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
     estimate: {"counts": COUNTS},
     posterior_ratios: {"counts": COUNTS},

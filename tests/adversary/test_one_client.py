@@ -93,7 +93,7 @@ def test_three_clients_of_whom_one_lies_say_how_much_one_may_hold():
 
 
 def test_clients_that_are_all_alike_lose_nothing_and_nothing_is_noted():
-    report = check("plain", {"own": 100, "shares": SAME}, nodes=60)
+    report = check("plain", {"own": 100, "shares": SAME}, nodes=60, about="the population")
     assert report.one_client.over == {}
     assert report.one_client.left_out == 0
     assert report.one_client.share == pytest.approx(1 / 30, abs=1e-3)
@@ -142,8 +142,11 @@ def test_a_client_that_lies_in_one_half_only_hides_no_drift(half):
     assert report.outcome is Outcome.DRIFT
 
 
-@pytest.mark.parametrize(("nodes", "least", "most"), [(60, 100, 100), (20, 150, 250)])
-def test_both_halves_are_held_to_one_limit(nodes, least, most):
+@pytest.mark.parametrize(
+    ("about", "nodes", "least", "most"),
+    [("the population", 60, 100, 100), ("these clients", 20, 150, 250)],
+)
+def test_both_halves_are_held_to_one_limit(about, nodes, least, most):
     """By client, to what the largest of the first half has; by record, to four times the mean."""
     clips = set()
 
@@ -154,7 +157,7 @@ def test_both_halves_are_held_to_one_limit(nodes, least, most):
         return False
 
     grid = grid_of(nodes=nodes, lose=watch)
-    report = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05).check(grid)
+    report = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05, about=about).check(grid)
     (clip,) = clips
     assert least <= clip <= most
     assert clip <= report.one_client.most_records
