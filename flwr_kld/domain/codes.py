@@ -13,7 +13,7 @@ import numpy as np
 from flwr_kld.domain.base import Domain, Spec, Symbols
 from flwr_kld.domain.records import as_column, is_missing, masked_in, text_of, values_in
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import several, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Codes(Domain):
     kind: ClassVar[str] = "codes"
 
     def __post_init__(self) -> None:
-        names = () if isinstance(self.names, str) else tuple(self.names)
+        names = several("names", self.names)
         buckets = whole("buckets", self.buckets, least=0)
         prefix = None if self.prefix is None else whole("prefix", self.prefix, least=1)
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
