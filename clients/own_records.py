@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import Selection, record_ids, salted
+from flwr_kld.query.selection import Period, Selection, of_period, record_ids, salted
 
 logger = logging.getLogger("flwr_kld")
 
@@ -42,14 +43,28 @@ class OwnRecords:
         self, context: Context, member: int, terms: Terms, *, most: int = LARGEST_CLIENT
     ) -> Records:
         """Load those of one member's records that the terms select."""
-        records = Records(self.symbols(context, member))
-        if not terms.selection.takes_all:
-            records.select(terms.selection, self._ids(context, member, terms, len(records)))
+        selection, chosen = terms.selection, []
+        with of_period(selection.period):
+            symbols, inside = self._encoded(context, member, selection.period)
+            records = Records(symbols)
+            if not selection.takes_all:
+                ids = self._ids(context, member, terms, len(records))
+                chosen.append(Held(ids.into(selection.selected)))
+        if inside is not None:
+            chosen.append(inside)
+        records.select(*chosen)
         records.keep(min(terms.clip or most, most))
         return records
 
     def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
         """Load and encode one member's records, shape [records]."""
+        return self._encoded(context, member, None)[0]
+
+    def _encoded(
+        self, context: Context, member: int, period: Period | None
+    ) -> tuple[Held[NDArray[np.int64]], Held[NDArray[np.bool_]] | None]:
+        """Load and encode one member's records; return also which are of the period, if one is."""
+        inside = None
         try:
             raw = Held(self.records(context, member))
         except QueryRefused:  # in words of its own
@@ -60,13 +75,16 @@ class OwnRecords:
             domain = self.domain(context)
             symbols = Held(raw.into(domain.encode))
             sound = symbols.into(domain.holds)
+            if period is not None:
+                dialect = domain.dialect if isinstance(domain, Table) else None
+                inside = Held(raw.into(lambda rows: period.holds(rows, dialect)))
         except (DomainError, QueryRefused):  # in words that show no record
             raise
         except Exception as error:  # so may whatever odd records raise while they are read
             raise _failed("records", "be read", error) from None
         if not sound:
             raise QueryRefused("the domain encodes records to symbols that it does not have")
-        return symbols
+        return symbols, inside
 
     def _ids(
         self, context: Context, member: int, terms: Terms, records: int
@@ -99,9 +117,11 @@ class Records(Private):
     def __len__(self) -> int:
         return len(self._symbols)
 
-    def select(self, selection: Selection, ids: Held[NDArray[np.uint64]]) -> None:
-        """Keep what is selected, by salted ids, shape [records]."""
-        self._symbols = self._symbols[ids.into(selection.selected)]
+    def select(self, *chosen: Held[NDArray[np.bool_]]) -> None:
+        """Keep the records that are in each choice, shape [records]."""
+        if chosen:
+            every = np.logical_and.reduce([one.into(np.asarray) for one in chosen])
+            self._symbols = self._symbols[every]
 
     def keep(self, most: int) -> None:
         """Keep a uniform sample of at most `most` records."""

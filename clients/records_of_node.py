@@ -17,9 +17,10 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import Dialect, distinct, is_text_file
 from flwr_kld.domain.frame import TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.query.selection import asked_period
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, CursorResult
 
 logger = logging.getLogger("flwr_kld")
 
@@ -47,7 +48,9 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
 
     ``drift-records`` is the absolute path of a text file (``.csv``, ``.tsv``, also ``.gz`` or
     ``.zst``) or a ``.parquet`` file, or the SQLAlchemy URL of a database, of which
-    ``drift-query`` selects the rows, on a connection that only reads.
+    ``drift-query`` selects the rows, on a connection that only reads. A query for checks of a
+    period may name its ends, ``… WHERE visited >= {from} AND visited < {to}``, and then has to
+    select that column, too.
 
     In a text file, each line below the header is a record, a blank one too, and a text never goes
     on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as
@@ -219,11 +222,29 @@ def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
             _require_file(engine.url.database)
         with engine.connect() as connection:  # whose transaction is rolled back
             _only_read(connection)
-            found = connection.exec_driver_sql(query)
+            found = _selected(connection, query)
             names, rows = distinct(list(found.keys())), found.all()
             return {name: [row[i] for row in rows] for i, name in enumerate(names)}
     finally:
         engine.dispose()
+
+
+def _selected(connection: Connection, query: str) -> CursorResult[Any]:
+    """Run the query; the ends of the period that is asked for stand for its {from} and {to}."""
+    if "{from}" not in query and "{to}" not in query:
+        return connection.exec_driver_sql(query)
+    from sqlalchemy import bindparam, text
+    from sqlalchemy.types import NullType
+
+    period = asked_period()
+    if period is None or "{from}" not in query or "{to}" not in query:
+        raise RecordsError(
+            f"{QUERY} names {{from}} and {{to}}, both, for checks of a period, and answers no other"
+        )
+    bound = query.replace(":", r"\:").replace("{from}", ":period_start")
+    ends = {"period_start": period.start, "period_end": period.end}
+    typed = (bindparam(name, at.replace("T", " "), NullType()) for name, at in ends.items())
+    return connection.execute(text(bound.replace("{to}", ":period_end")).bindparams(*typed))
 
 
 def _only_read(connection: Connection) -> None:

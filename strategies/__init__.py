@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from flwr_kld.check.decider import Alarm
     from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
     from flwr_kld.kernel.promise import Adjacency, Clip
+    from flwr_kld.query.period import SinceLastCheck
+    from flwr_kld.query.selection import Period
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.population import HostedClients
@@ -26,6 +28,7 @@ __all__ = [
     "Distributed",
     "HostedClients",
     "KLDrift",
+    "Period",
     "PlainSum",
     "PrivatePredictor",
     "ReferenceFromClients",
@@ -33,6 +36,7 @@ __all__ = [
     "RotatingRecords",
     "SealedSum",
     "SecureSum",
+    "SinceLastCheck",
     "Trusted",
     "TrustedAggregator",
     "TwoAggregators",
@@ -49,6 +53,7 @@ __getattr__, __dir__ = on_request(
         "Distributed": "trust.distributed",
         "HostedClients": "strategies.population",
         "KLDrift": "strategies.kl_drift",
+        "Period": "query.selection",
         "PlainSum": "strategies.aggregation",
         "PrivatePredictor": "strategies.private_predictor",
         "ReferenceFromClients": "strategies.reference_from_clients",
@@ -56,6 +61,7 @@ __getattr__, __dir__ = on_request(
         "RotatingRecords": "cohort.cohort",
         "SealedSum": "strategies.sealed_sum",
         "SecureSum": "strategies.secure_sum",
+        "SinceLastCheck": "query.period",
         "Trusted": "trust.trusted",
         "TrustedAggregator": "trust.trusted",
         "TwoAggregators": "trust.trusted",

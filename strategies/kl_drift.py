@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from flwr.app import ArrayRecord, MetricRecord
@@ -27,9 +28,11 @@ from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import Plan, QueryPlan
-from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.query.selection import EVERYTHING, Period
 from flwr_kld.reference import Reference
+from flwr_kld.report.entries import last_period
 from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -94,6 +97,10 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         and every client answers twice. Or those that they were drawn from: then it splits the
         clients, of which it needs 40. By default these clients, if all that are connected are
         asked, or fewer than 40; the population, if a cohort is drawn or whole clients are hidden.
+    period : Period or SinceLastCheck, optional
+        The records that are counted, by their time in a column: those of a period, or those since
+        the period of the last check of this monitor or ledger. Needs add-remove adjacency: a record
+        that changes its time comes or goes. By default all records.
     outside : float or Mapping[str, float], optional
         Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
@@ -135,6 +142,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         timeout: float = 600.0,
         threshold: float | Mapping[str, float] | None = None,
         about: About | None = None,
+        period: Period | SinceLastCheck | None = None,
         outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
         candidates: Mapping[str, Reference] | None = None,
@@ -169,6 +177,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             instance("plan", plan, Plan, "a plan, such as Partition(1000)")
         if alarm is not None:
             instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
+        if period is not None:
+            _require_period(period, trust)
         instance("with_model", with_model, bool, "True or False")
         if candidates is not None:
             require_candidates(candidates, reference)
@@ -181,6 +191,9 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             budget=budget,
             seed=seed,
         )
+        self.period = period
+        self._last: Period | None = None
+        self._asked = period if isinstance(period, Period) else None
         self.candidates = candidates
         self.tolerated = tolerated
         self.about = about
@@ -240,11 +253,15 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
         self._conclusions.recall(ledger, self.budget)
+        if isinstance(self.period, SinceLastCheck):
+            self._last = last_period(ledger, self.budget, self.period.column)
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
         if self.ledger is not None and self.tolerated is not None and not self.checks:
             budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
+        if isinstance(self.period, SinceLastCheck):
+            self._asked = self.period.next(self._last)
         parts = self._parts(chosen, len(present))
         plan = self.plan.draw(self.reference, self._generator)
         self.checks += 1
@@ -275,6 +292,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             report = Report(
                 check=opening.check,
                 key=opening.key,
+                period=self._asked,
                 started=opening.started,
                 guarantee=self.trust.guarantee,
                 protection=protection(
@@ -296,12 +314,13 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
                 one_client=measured.one_client,
             )
             outcome(report.outcome)
+        self._last = self._asked
         costs = delivered(self.trust, parts, measured.summed)
         return Settled(report, report, states, costs)
 
     def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""
-        selection = self.cohort.select()
+        selection = replace(self.cohort.select(), period=self._asked)
         if self.tolerated is None:
             return [Part(chosen, selection)]
         least, promised = self._publisher.least, self.trust.guarantee
@@ -321,6 +340,15 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             self.reference.fingerprint[:12],
             self.trust,
             self.plan,
+        )
+
+
+def _require_period(period: object, trust: Trust) -> None:
+    instance("period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')")
+    if trust.guarantee.total_is_public:
+        raise ValueError(
+            "period= needs adjacency='add-remove' of the trust model: a record that changes its "
+            "time comes or goes, and with replace-one the number of records is public"
         )
 
 

@@ -120,6 +120,8 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
             f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
             f"{movement['reference']:.2%}" + ("" if movement["beyond_chance"] else " (by chance?)")
         )
+    if report.period is not None:
+        yield f"period: records with {report.period}"
     left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
         f"privacy: ε = {cost.epsilon:.3g} for each {report.guarantee.unit} asked "

@@ -158,6 +158,13 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def __post_init__(self) -> None:
         if self.adds_scores and most_records_of(self.score_wire) != self.clip:
             raise Unfit("clip", "the most records of the scores", self.clip)
+        if self.selection.period is not None and self.guarantee.total_is_public:
+            raise Unfit(
+                "adjacency",
+                "add-remove where a check is of a period: a record that changes its time comes or "
+                "goes, so the number of records cannot be public",
+                str(self.guarantee.adjacency),
+            )
         if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
             raise Unfit("trust", "who adds the noise", self.trust)
         if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (

@@ -1,4 +1,4 @@
-"""Which of a client's records are counted: public, and never by their value.
+"""Which of a client's records are counted: public, and by no value but their time, if at all.
 
 Buckets of records are public keyed hashes of *salted* record ids: each client enciphers its ids
 with a secret of its own first (`salted`). A record that changes its value keeps its id, so checks
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -21,7 +24,11 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from flwr_kld.codec.model import Model
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.records import as_column, values_in
+from flwr_kld.domain.table import Table
+from flwr_kld.domain.times import Times
+from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit, keep, several, whole
 
 _MOST_BUCKETS = 2**16
@@ -29,8 +36,56 @@ _LONGEST_KEY = 128
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(?:\.0*)?")
 """Whole numbers of at most 64 bits or little more, as a file or a column of floats writes them."""
 _MASK = (1 << 64) - 1
+_LONGEST_NAME = 300
+"""Characters of a column's name."""
+_BETWEEN = 1
+"""Symbol of a time between two edges."""
 _NO_ID = 0
 """Id of what is none."""
+
+
+@dataclass(frozen=True)
+class Period(Model, what="the period of records"):
+    """From one time to before another, in a column of the records.
+
+    A record is in it by its own value alone; one whose value is no time is in no period.
+
+    Parameters
+    ----------
+    column : str
+        Column of the records, which the table need not have.
+    start, end : str
+        Text in ISO 8601, such as ``"2024-01-31"``, without a time zone; times are compared on their
+        own clock, as `Times` does.
+
+    Raises
+    ------
+    ValueError
+        If one is no such text, or the end does not come after the start.
+    """
+
+    column: str
+    start: str
+    end: str
+
+    def __post_init__(self) -> None:
+        check_column(self.column)
+        try:
+            start, end = map(str, Times((self.start, self.end)).by)
+        except DomainError:
+            raise Unfit(
+                "period", "from one time in ISO 8601 to a later one", (self.start, self.end)
+            ) from None
+        keep(self, start=start, end=end)
+
+    def holds(self, rows: Any, dialect: Dialect | None) -> NDArray[np.bool_]:
+        """Which records are in it, each by itself; shape [records]."""
+        times = Table({self.column: Times((self.start, self.end))}, dialect=dialect or Dialect())
+        inside: NDArray[np.bool_] = times.encode(rows)[:, 0] == _BETWEEN
+        return inside
+
+    def __str__(self) -> str:
+        return f"{self.column} from {self.start} to before {self.end}"
 
 
 @dataclass(frozen=True)
@@ -42,6 +97,8 @@ class Selection(Model, what="the selection of records"):
     key: str = ""
     modulus: int = 1  # Buckets in all, 1 to 2**16
     residues: tuple[int, ...] = (0,)  # Buckets that are counted, ascending
+    # Time of the records that are counted, where presence is hidden (docs/proofs/records.md)
+    period: Period | None = None
 
     def __post_init__(self) -> None:
         if type(self.key) is not str or len(self.key) > _LONGEST_KEY or not self.key.isprintable():
@@ -57,7 +114,7 @@ class Selection(Model, what="the selection of records"):
 
     @property
     def takes_all(self) -> bool:
-        """Whether no record is left out."""
+        """Whether no bucket is left out."""
         return len(self.residues) == self.modulus
 
     @property
@@ -89,6 +146,12 @@ class Selection(Model, what="the selection of records"):
         counted = np.zeros(self.modulus, dtype=bool)
         counted[list(self.residues)] = True
         return np.asarray(counted[bucket])
+
+
+def check_column(name: object) -> None:
+    """Refuse what is no name of a column."""
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise Unfit("column", f"a column's name, at most {_LONGEST_NAME} characters", name)
 
 
 EVERYTHING = Selection()
@@ -144,3 +207,25 @@ def _hashed(ids: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed = mixed ^ (mixed >> np.uint64(31))
     return mixed
+
+
+_ASKED: ContextVar[Period | None] = ContextVar("period", default=None)
+
+
+@contextmanager
+def of_period(period: Period | None) -> Iterator[None]:
+    """Load records for a check of this period."""
+    token = _ASKED.set(period)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def asked_period() -> Period | None:
+    """Return the period of the check for which records are being loaded; None if it has none.
+
+    A loader may leave out what lies outside, so that a large store selects; the node selects again,
+    by the column that the period names, which the loader has to give.
+    """
+    return _ASKED.get()

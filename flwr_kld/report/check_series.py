@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -44,6 +45,9 @@ _PATHS = {
 
 
 VALUES: dict[str, Callable[[Report], Any]] = {
+    "period_column": lambda r: r.period and r.period.column,
+    "period_start": lambda r: r.period and r.period.start,
+    "period_end": lambda r: r.period and r.period.end,
     "population_estimate": lambda r: r.reading.of_population and r.reading.of_population.value,
     "population_deviation": lambda r: r.reading.of_population and r.reading.of_population.deviation,
     "cohort_estimate": lambda r: r.reading.of_cohort and r.reading.of_cohort.value,
@@ -199,7 +203,7 @@ def _rows(shown: Histogram) -> Iterator[CellRow]:
         yield CellRow(name, reference, clients, deviation, bars, beyond)
 
 
-_LEFT = ("drifted", "key", "decision")
+_LEFT = ("drifted", "key", "period", "decision")
 
 
 _USUAL_ROWS, _ROW = 14, 0.18
@@ -321,6 +325,7 @@ class CheckSeries(Series[Report]):
             "check": True,
             "drifted": any(report.is_table for report in reports),
             "key": any(report.key for report in reports),
+            "period": any(report.period for report in reports),
             "decision": decided,
             "population": known,
             "truth": any(c.population_truth is not None for c in self.points),
@@ -362,6 +367,13 @@ class CheckSeries(Series[Report]):
         else:
             draw_checks(axes, self.points, theme, self.drift_from)
 
+    def _dates(self) -> tuple[dict[int, str], str]:
+        if not self.reports or not all(report.period for report in self.reports):
+            return super()._dates()
+        starts = {p.number: p.report.period.start for p in self.points if p.report}  # type: ignore[union-attr]
+        utc = {n: f"{datetime.fromisoformat(at).isoformat()}+00:00" for n, at in starts.items()}
+        return utc, "the start of its period"
+
     def _taller(self) -> float:
         return max(len(self._rows_of_map) - _USUAL_ROWS, 0) * _ROW
 
@@ -375,12 +387,13 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
     if report is None:
         became = "failed" if check.ended else "not ended"
         truth = _nats(check.population_truth)
-        return (str(check.number), "", "", became, "–", truth, "–", "–", "–", "–", "–")
+        return (str(check.number), "", "", "", became, "–", truth, "–", "–", "–", "–", "–")
     reading = report.reading
     return (
         str(check.number),
         _drifted(report),
         report.key or "",
+        f"{report.period.start} – {report.period.end}" if report.period else "",
         report.outcome or "–",
         str(reading.of_population or "none"),
         _nats(check.population_truth),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
+from flwr_kld.query.selection import Period
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
@@ -45,6 +46,15 @@ def brief_report_of(entry: Entry) -> Report | None:
 def predictor_of(entry: Entry) -> str | None:
     """Return which predictor's round an entry is; None for anything else."""
     return round_of(entry.key)[0] if entry.kind is Kind.ROUND else None
+
+
+def last_period(ledger: Ledger, population: str, column: str) -> Period | None:
+    """Return the period, in a column, of the last check of a population that gave a report."""
+    for entry in ledger.newest_first(population):
+        report = brief_report_of(entry)
+        if report is not None and report.period is not None and report.period.column == column:
+            return report.period
+    return None
 
 
 def back_to(

@@ -153,7 +153,13 @@ def _step(axes: Any, number: Sequence[int], epsilon: Sequence[float], **look: An
 
 
 def label_numbers(
-    axes: Any, numbers: Sequence[int], started: Mapping[int, str], what: str, narrow: bool
+    axes: Any,
+    numbers: Sequence[int],
+    started: Mapping[int, str],
+    what: str,
+    by: str,
+    *,
+    narrow: bool,
 ) -> None:
     """Label the axis that both panels share: with dates or times, where they tell numbers apart."""
     ticker = require("matplotlib.ticker", extra="plots")
@@ -164,7 +170,7 @@ def label_numbers(
     )
     dates = {n: datetime.fromisoformat(text).astimezone(UTC) for n, text in started.items()}
     form = _form_of(sorted(dates.values()))
-    axes.set_xlabel(what if form is None else f"{what}, by its start in UTC")
+    axes.set_xlabel(what if form is None else f"{what}, by {by}")
     if form is not None:
         axes.xaxis.set_major_formatter(
             ticker.FuncFormatter(lambda n, _: f"{dates[n]:{form}}" if n in dates else "")

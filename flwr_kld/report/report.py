@@ -23,6 +23,7 @@ from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.query.selection import Period
 from flwr_kld.report.envelope import Envelope, Protection
 
 
@@ -348,6 +349,8 @@ class Report(_Decided, Envelope):
         How much of the result a single client can be.
     key : str or None
         Idempotency key of a scheduled check.
+    period : Period or None
+        The time of the records that it is about; None if it is about all.
     protection : Protection
         How counts were protected.
     compared : Compared
@@ -373,6 +376,7 @@ class Report(_Decided, Envelope):
     one_client: OneClient
     columns: dict[str, ColumnReport]
     key: str | None = None
+    period: Period | None = None
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -473,6 +477,7 @@ class Report(_Decided, Envelope):
             f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
             f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "
             f"{self.cohort}, {self.reading.records:.0f} records"
+            f"{'' if self.period is None else f' with {self.period}'}"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )
 

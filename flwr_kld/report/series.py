@@ -171,9 +171,14 @@ class Series(ABC, Generic[R]):
             self._draw(above, theme, narrow=narrow)
             spent = {p.number: p.report.cost for p in self.points if p.report}
             draw_spend(below, spent, self.what, theme)
-            started = {p.number: p.started for p in self.points if p.started is not None}
-            label_numbers(below, [p.number for p in self.points], started, self.what, narrow)
+            numbers, (dates, by) = [p.number for p in self.points], self._dates()
+            label_numbers(below, numbers, dates, self.what, by, narrow=narrow)
         return figure
+
+    def _dates(self) -> tuple[dict[int, str], str]:
+        """Return the moment of each number on the axis, and what it is of."""
+        started = {p.number: p.started for p in self.points if p.started is not None}
+        return started, "its start in UTC"
 
     def to_html(self, *, title: str = "", subtitle: str = "") -> str:
         """Return a self-contained page: what is known now comes first."""

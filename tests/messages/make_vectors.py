@@ -25,7 +25,7 @@ from flwr_kld.messages.envelopes import (
     Signers,
 )
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
-from flwr_kld.query.selection import Selection
+from flwr_kld.query.selection import Period, Selection
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
@@ -37,6 +37,7 @@ SCORES = bytes.fromhex(
 
 CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
 SELECTION = Selection(key="2026-11", modulus=4, residues=(0, 2))
+OF_NIGHT = Selection(period=Period("visited", "2026-11-24", "2026-11-25"))
 TERMS = Terms(
     check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=[4],
     wire=WIRE, trust="trusted", guarantee=Guarantee(0.5), asked=20,
@@ -58,6 +59,9 @@ KINDS = {
             "every record": TERMS,
             "half of the records; whole clients are hidden by noise that they add": OF_CLIENTS,
             "sums of scores": OF_SUMS,
+            "records of a night": replace(
+                TERMS, guarantee=Guarantee(0.5, adjacency=Adjacency.ADD_REMOVE), selection=OF_NIGHT
+            ),
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
@@ -142,6 +146,7 @@ KINDS = {
         {
             "every second bucket of four": SELECTION,
             "every record": Selection(),
+            "records of a night": OF_NIGHT,
         },
         {
             "no buckets": {"modulus": 0},
@@ -150,6 +155,15 @@ KINDS = {
             "half a bucket": {"residues": [0.5]},
             "a bucket that is a truth value": {"residues": [False]},
             "groups of records": {"groups": 10},
+            "a period that ends before it begins": {
+                "period": {"column": "visited", "end": "2026-11-24", "start": "2026-11-25"}
+            },
+            "a period of no column": {
+                "period": {"column": "", "end": "2026-11-25", "start": "2026-11-24"}
+            },
+            "a period in another form": {
+                "period": {"column": "visited", "end": "2026-11-25", "start": "20261124"}
+            },
             "a key with a line break": {"key": "a\nb"},
             "another order of the fields": lambda text: (
                 text.replace('"key":"2026-11",', "")[:-1] + ',"key":"2026-11"}'

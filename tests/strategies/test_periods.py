@@ -1,0 +1,271 @@
+"""Checks of the records of a period: each node selects them, record by record."""
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import numpy as np
+import pytest
+from flwr.app import Context, RecordDict
+from flwr.clientapp import ClientApp
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from flwr_kld import Binned, Dialect, Partition, Reference, Table
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.cli.show import report_lines
+from flwr_kld.clients import answer_drift_queries, node_records
+from flwr_kld.clients.records_of_node import load_records
+from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.messages.terms import Terms
+from flwr_kld.query.selection import Selection, asked_period, of_period
+from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.report import Report
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    KLDrift,
+    Period,
+    SinceLastCheck,
+    Trusted,
+)
+
+TABLE = Table({"age": Binned([30.0, 50.0, 70.0])})
+REFERENCE = Reference.from_counts(TABLE, {"age": [300, 300, 300, 100, 0]})
+JUNE = Period("visited", "2024-06-01", "2024-07-01")
+HIDDEN = Trusted(epsilon=5.0, adjacency="add-remove")
+
+
+def visits(node: int, old: int = 100, new: int = 60) -> dict[str, list[object]]:
+    """In May a node's people are as the reference says; in June all are over 70."""
+    rng = np.random.default_rng(node)
+    ages = rng.choice([20, 40, 60, 80], old, p=[0.3, 0.3, 0.3, 0.1]).tolist() + [90] * new
+    days = [f"2024-05-{1 + i % 31:02}" for i in range(old)]
+    return {
+        "age": ages,
+        "visited": days + [f"2024-06-{1 + i % 30:02}T23:59" for i in range(new)],
+        "id": list(range(old + new)),
+    }
+
+
+def federation(**options):
+    app = ClientApp()
+
+    def rows(context: Context):
+        return visits(context.node_id % 2**32)
+
+    answer_drift_queries(
+        app, rows, TABLE, record_ids=lambda context: rows(context)["id"], **options
+    )
+    return InProcessGrid(app, 40)
+
+
+@pytest.fixture(scope="module")
+def june() -> Report:
+    return KLDrift(REFERENCE, HIDDEN, threshold=0.05, period=JUNE, seed=3).check(federation())
+
+
+def test_a_check_is_of_the_records_of_its_period(june):
+    assert june.reading.records == pytest.approx(40 * 60 / 2, rel=0.2)  # of a half
+    assert june.columns["age"].histogram.clients[3] > 0.9
+    may = Period("visited", "2024-05-01", "2024-06-01")
+    calm = KLDrift(REFERENCE, HIDDEN, threshold=0.05, period=may, seed=3).check(federation())
+    assert calm.outcome is not Outcome.DRIFT
+    assert calm.columns["age"].histogram.clients[3] < 0.3
+
+
+def to_text(series: CheckSeries) -> str:
+    text = StringIO()
+    Console(file=text, width=200).print(series.table(title="checks"))
+    return text.getvalue()
+
+
+def test_whoever_reads_it_sees_the_period(june):
+    assert june.period == JUNE
+    assert Report.from_json(june.to_json()) == june
+    assert json.loads(june.to_json())["period"]["end"] == "2024-07-01"
+    assert str(JUNE) in str(june)
+    assert any(str(JUNE) in line for line in report_lines(june))
+    assert str(JUNE) in june.to_html()
+    series = CheckSeries([june])
+    assert "2024-06-01 – 2024-07-01" in to_text(series)
+    assert series.to_frame().loc[0, "period_start"] == "2024-06-01"
+
+
+def test_the_axis_of_a_history_shows_the_periods(june):
+    figure = CheckSeries([june]).plot()
+    figure.canvas.draw()
+    axes = figure.axes[1]
+    assert "period" in axes.get_xlabel()
+    assert any("Jun 2024" in label.get_text() for label in axes.get_xticklabels())
+
+
+def test_a_public_number_of_records_allows_no_period():
+    with pytest.raises(ValueError, match="add-remove"):
+        KLDrift(REFERENCE, Trusted(1.0), period=JUNE)
+    with pytest.raises(ValueError, match="SinceLastCheck"):
+        KLDrift(REFERENCE, HIDDEN, period="since last check")
+
+
+def terms(guarantee: Guarantee, period: Period | None) -> Terms:
+    plan = Partition().draw(REFERENCE, np.random.default_rng(0)).over(Selection(period=period))
+    trust = Trusted(guarantee.epsilon, adjacency=guarantee.adjacency)
+    return trust.terms(plan, check="c", asked=40)
+
+
+def test_terms_that_ask_for_a_period_with_a_public_number_are_refused_by_a_client():
+    told = terms(Guarantee(1.0, adjacency="add-remove"), JUNE).to_config()
+    assert Terms.from_config(told).selection.period == JUNE
+    lie = told | {"adjacency": "replace-one"}
+    with pytest.raises(QueryRefused, match="adjacency"):
+        Terms.from_config(lie)
+
+
+def test_the_period_is_in_the_fingerprint_of_the_terms():
+    hidden = Guarantee(1.0, adjacency="add-remove")
+    other = Period("visited", "2024-06-01", "2024-07-02")
+    prints = {terms(hidden, period).fingerprint for period in (None, JUNE, other)}
+    assert len(prints) == 3
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(),
+    st.datetimes(), st.just(float("nan")), st.just(object()), st.just([]), st.just("2024-06-15"),
+)  # fmt: skip
+
+
+@given(odd=ODD, place=st.integers(0, 3), dates=st.sampled_from(["iso", "day-first"]))
+def test_no_records_time_moves_another_record_in_or_out(odd, place, dates):
+    days = ["2024-05-31", "2024-06-01", "2024-06-30T23:59:59", "2024-07-01"]
+    usual = JUNE.holds({"visited": list(days)}, Dialect(dates=dates))
+    assert usual.tolist() == [False, True, True, False]
+    days[place] = odd
+    found = JUNE.holds({"visited": days}, Dialect(dates=dates))
+    rest = [i for i in range(4) if i != place]
+    assert found[rest].tolist() == usual[rest].tolist()
+
+
+def test_times_are_read_as_the_dialect_says():
+    rows = {"visited": ["03.06.2024", "06.03.2024", "", "x"]}
+    assert JUNE.holds(rows, Dialect(dates="day-first")).tolist() == [True, False, False, False]
+    assert JUNE.holds(rows, Dialect(dates="month-first")).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "ends", [("2024-06-01", "2024-06-01"), ("2024-06-02", "2024-06-01"), ("June", "July"),
+             ("2024-06-01T00:00Z", "2024-07-01"), ("2024-06-01", None)],
+)  # fmt: skip
+def test_what_is_no_period_is_refused(ends):
+    with pytest.raises(ValueError, match="period"):
+        Period("visited", *ends)
+
+
+@pytest.mark.parametrize("column", ["", 3, None, "x" * 1000])
+def test_what_is_no_column_is_refused(column):
+    for make in (
+        lambda: Period(column, "2024-06-01", "2024-07-01"),
+        lambda: SinceLastCheck(column),
+    ):
+        with pytest.raises(ValueError, match="column"):
+            make()
+
+
+def test_one_period_follows_another():
+    now = datetime(2024, 6, 10, 3, tzinfo=UTC)
+    rule = SinceLastCheck("visited")
+    assert rule.next(None, now) == Period("visited", "2024-06-09", "2024-06-10")
+    last = Period("visited", "2024-06-05", "2024-06-07")
+    assert rule.next(last, now) == Period("visited", "2024-06-07", "2024-06-10")
+    assert SinceLastCheck("visited", lag=2, first=7).next(None, now) == Period(
+        "visited", "2024-06-01", "2024-06-08"
+    )
+    assert rule.next(Period("other", "2024-06-05", "2024-06-10"), now).start == "2024-06-09"
+    with pytest.raises(CheckFailed, match="no whole day"):
+        rule.next(Period("visited", "2024-06-05", "2024-06-10"), now)
+
+
+def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(epsilon=100.0, delta=1e-6, window_days=30, adjacency="add-remove"))
+    grid, today = federation(), datetime.now(UTC).date()
+
+    def monitor() -> KLDrift:
+        rule = SinceLastCheck("visited", first=3650)
+        return KLDrift(REFERENCE, HIDDEN, period=rule, ledger=ledger)
+
+    first = monitor().check(grid)
+    assert first.period.end == str(today)
+    assert first.reading.records == pytest.approx(40 * 160, rel=0.1)
+    with pytest.raises(CheckFailed, match="no whole day"):
+        monitor().check(grid)
+    assert ledger.spent().epsilon == pytest.approx(5.0, rel=1e-4)
+    later = datetime.now(UTC) + timedelta(days=2)
+    following = SinceLastCheck.next
+    monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, later))
+    second = monitor().check(grid)
+    assert second.period == Period("visited", str(today), str(today + timedelta(days=2)))
+    assert abs(second.reading.records) < 100  # nobody came: noise alone
+
+
+def test_an_empty_period_is_answered_and_names_nobody():
+    """Whether a client has records in a period is hidden: it answers with none."""
+    never = Period("visited", "1990-01-01", "1990-02-01")
+    report = KLDrift(REFERENCE, HIDDEN, period=never).check(federation())
+    assert report.cohort.survivors == 40
+    assert not report.cohort.dropouts
+
+
+def test_a_column_that_is_not_there_is_refused_in_public_words():
+    nowhere = Period("arrived", "2024-06-01", "2024-07-01")
+    with pytest.raises(CheckFailed, match="arrived"):
+        KLDrift(REFERENCE, HIDDEN, period=nowhere).check(federation())
+
+
+@pytest.fixture
+def database(tmp_path):
+    file = tmp_path / "visits.db"
+    with closing(sqlite3.connect(file)) as held:
+        held.execute("CREATE TABLE visits (age, visited)")
+        days = ["2024-05-31", "2024-06-01", "2024-06-30 23:59:59", "2024-07-01", None, b"\xff"]
+        held.executemany("INSERT INTO visits VALUES (?, ?)", [(20, day) for day in days])
+        held.commit()
+    return f"sqlite:///{file}"
+
+
+QUERY = "SELECT age, visited, '12:30' AS at FROM visits WHERE visited >= {from} AND visited < {to}"
+
+
+def test_a_database_selects_by_the_ends_of_the_period(database):
+    config = {"drift-records": database, "drift-query": QUERY}
+    with of_period(JUNE):
+        assert asked_period() == JUNE
+        rows = load_records(config)
+    assert rows["visited"] == ["2024-06-01", "2024-06-30 23:59:59"]
+    assert rows["at"] == ["12:30"] * 2
+    assert asked_period() is None
+
+
+@pytest.mark.parametrize(
+    ("query", "period"), [(QUERY, None), (QUERY.replace("{to}", "'2024'"), JUNE)]
+)
+def test_a_query_of_periods_answers_no_other_check(database, query, period, caplog):
+    with of_period(period), pytest.raises(QueryRefused, match="RecordsError"):
+        load_records({"drift-records": database, "drift-query": query})
+    assert "{from} and {to}" in caplog.text
+
+
+def test_a_check_of_a_period_goes_through_a_nodes_database(database):
+    """May is not selected, though the database keeps it; the column itself is not checked."""
+    app = ClientApp()
+
+    def rows(context: Context):
+        named = {"drift-records": database, "drift-query": QUERY}
+        return node_records(Context(0, 1, named, RecordDict(), {}), TABLE)
+
+    answer_drift_queries(app, rows, TABLE)
+    monitor = KLDrift(REFERENCE, HIDDEN, period=JUNE)
+    report = monitor.check(InProcessGrid(app, 100))
+    assert report.reading.records == pytest.approx(200, abs=30)
