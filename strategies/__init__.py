@@ -53,6 +53,7 @@ __getattr__, __dir__ = on_request(
         "Distributed": "trust.distributed",
         "HostedClients": "strategies.population",
         "KLDrift": "strategies.kl_drift",
+        "Period": "query.selection",
         "PlainSum": "strategies.aggregation",
         "Period": "query.selection",
         "PrivatePredictor": "strategies.private_predictor",
