@@ -88,7 +88,7 @@ class Selection(Model, what="the selection of records"):
         bucket = _hashed(ids, f"bucket:{self.key}") % np.uint64(self.modulus)
         counted = np.zeros(self.modulus, dtype=bool)
         counted[list(self.residues)] = True
-        return counted[bucket]
+        return np.asarray(counted[bucket])
 
 
 EVERYTHING = Selection()
