@@ -94,7 +94,7 @@ class CohortReplies:
         if not set(answer.answered) <= members.keys():
             raise InvalidReply("it answers for clients that are not asked, or have answered")
         self.left_out |= refusals(members.values(), answer)
-        self._up += len(answer.to_json())
+        self._up += len(str(reply.content[ANSWER][ANSWER]))
         if not answer.answered:
             return nothing
         if not isinstance(reply.content.get(NUMBERS), ConfigRecord):
