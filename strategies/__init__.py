@@ -55,7 +55,6 @@ __getattr__, __dir__ = on_request(
         "KLDrift": "strategies.kl_drift",
         "Period": "query.selection",
         "PlainSum": "strategies.aggregation",
-        "Period": "query.selection",
         "PrivatePredictor": "strategies.private_predictor",
         "ReferenceFromClients": "strategies.reference_from_clients",
         "RotatingCohort": "cohort.cohort",
