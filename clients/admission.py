@@ -16,7 +16,7 @@ from flwr.app import Context
 
 from flwr_kld.clients.records_of_node import require_no_sample
 from flwr_kld.errors import DomainError, QueryRefused
-from flwr_kld.guard import Guard
+from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.terms import Terms

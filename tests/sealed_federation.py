@@ -51,7 +51,8 @@ class WatchedGrid(InProcessGrid):
             box
             for message in self.received
             if message.has_content()
-            for box in record_of(message.content, "numbers").values()
+            for boxes in record_of(message.content, "numbers").values()
+            for box in boxes
         ]
 
     def requests(self) -> list[Message]:
@@ -81,7 +82,7 @@ def values_of(content: RecordDict) -> Iterator[bytes | str | float]:
             if isinstance(record, ArrayRecord):
                 yield value.data
             elif isinstance(value, list):
-                yield from (value, str(value))
+                yield from (*value, str(value))
             else:
                 yield value
 

@@ -4,7 +4,6 @@ The operator of a node writes a file (``docs/guard.md``); neither the server nor
 server ships can loosen what it says.
 """
 
-from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.receipts import node_identity, verify
 
-__all__ = ["Guard", "node_identity", "verify"]
+__all__ = ["node_identity", "verify"]

@@ -277,15 +277,16 @@ def test_an_estimate_outside_of_its_range(estimate, theta, possible):
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome):
-    verdict = Verdict(outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95)
-    assert hold_to_estimates(verdict, 0.2, 0.2, None) is verdict
-    assert hold_to_estimates(verdict, None, 0.2, None) is verdict
-    held = hold_to_estimates(verdict, 0.3, 0.2, None)
-    if outcome is not Outcome.NO_DRIFT:
-        assert held is verdict
-        return
-    assert held.outcome is Outcome.INCONCLUSIVE
-    assert (
-        held.reason
-        == "the estimate of 0.300 nats is above the 0.2 that the bound excludes: as said"
+    """The population's above what is tolerated, or the cohort's above what is excluded."""
+    verdict = Verdict(
+        outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95, resolution=0.1
     )
+    for population, cohort in ((0.1, 0.2), (None, 0.2), (0.05, None), (None, None)):
+        assert hold_to_estimates(verdict, population, cohort, None) is verdict
+    for population, cohort, told in ((0.15, 0.1, "0.150"), (0.05, 0.3, "0.300")):
+        held = hold_to_estimates(verdict, population, cohort, None)
+        if outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
+            assert held is verdict
+        else:
+            assert held.outcome is Outcome.INCONCLUSIVE
+            assert told in held.reason

@@ -11,7 +11,8 @@ from guard.files import DOMAIN, REFERENCE, guard_file, question
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard, verify
+from flwr_kld.guard import verify
+from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.messages.terms import AggregatorNoise
 from flwr_kld.query.selection import Selection
@@ -115,7 +116,7 @@ def test_a_clock_that_shows_no_time_refuses_and_the_log_says_so(guard, clock, ca
 FULL = """
 import resource, sys
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard
+from flwr_kld.guard.guard import Guard
 sys.path.insert(0, sys.argv[2])
 from guard.files import question
 guard = Guard.from_file(sys.argv[1])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard, verify
+from flwr_kld.guard import verify
+from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.messages.terms import NoiseShares
 

@@ -256,7 +256,7 @@ PROCESS = """
 import sys
 from pathlib import Path
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard import Guard
+from flwr_kld.guard.guard import Guard
 sys.path.insert(0, sys.argv[3])
 from guard.files import question
 guard, won = Guard.from_file(sys.argv[1]), 0

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, load_femnist, partitioned, sources
+from flwr_kld.clients.handwriting import Handwriting, load_femnist, sources
+from flwr_kld.clients.handwriting.sources import partitioned
 
 
 @pytest.fixture(scope="module")
