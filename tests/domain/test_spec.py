@@ -134,7 +134,7 @@ TABLE = Table({"x": ["a"]}).spec()
         ({"kind": "codes", "version": 1, "names": ["a"]}, "form"),
         (CODES | {"names": ["a", "a"]}, "all different"),
         (CODES | {"names": [1]}, "all different"),
-        (CODES | {"names": "ab"}, "names, or buckets"),
+        (CODES | {"names": "ab"}, "must be a list"),
         (CODES | {"names": []}, "names, or buckets"),
         (CODES | {"names": None}, "codes"),
         (CODES | {"prefix": 0}, "prefix"),
