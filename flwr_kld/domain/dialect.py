@@ -172,13 +172,20 @@ class Dialect:
         if not all(isinstance(text, str) for text in texts if text is not None):
             return texts
         present = set(texts) - {None}
-        if all(_is_time(self.time(text)) for text in present):
-            return self.plain(column, name, "time")
-        numbers = [(self.number(text), number_of(text)) for text in present]
-        words = any(text.strip().isalpha() for text in present)  # such as TRUE
-        if not words and all(a == a for a, _ in numbers) and any(a != b for a, b in numbers):
-            return self.plain(column, name, "number")
-        return texts
+        times: dict[Any, str] = {}
+        for text in present:
+            times[text] = self.time(text)
+            if not _is_time(times[text]):
+                break
+        else:
+            return [times.get(text) for text in texts]
+        elsewhere = True
+        for text in present:
+            number = self.number(text)
+            if number != number or text.strip().isalpha():  # such as TRUE
+                return texts
+            elsewhere = elsewhere and number == number_of(text)
+        return texts if elsewhere else self.plain(column, name, "number")
 
     def number(self, text: str) -> float:
         """Return the number that a text spells, NaN if it is none."""

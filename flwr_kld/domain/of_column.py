@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -14,7 +15,14 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned, quantile_levels
 from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.labels import Labels, are_truth_values
-from flwr_kld.domain.records import as_column, is_missing, masked_in, numbers_in, values_in
+from flwr_kld.domain.records import (
+    as_column,
+    as_number,
+    is_missing,
+    masked_in,
+    numbers_in,
+    values_in,
+)
 from flwr_kld.domain.times import EPOCH, Times, times_in
 
 _ENOUGH = 100
@@ -45,6 +53,8 @@ _CALENDAR = {
 """Names of columns that a calendar fills, and between which numbers."""
 _USUAL = np.datetime64("1990-01-01"), np.datetime64("2040-01-01")
 """Between which numbers are taken for seconds, or their parts, since 1970."""
+_LEAST_TIME = 1e7
+"""Number from which on `Times` reads one as a time: 20240131 is a date."""
 _DAY = np.timedelta64(1, "D")
 
 
@@ -61,15 +71,17 @@ def features_of_column(
     column = as_column(values)
     gone = masked_in(column)
     every = values_in(column)
-    there = np.array([not is_missing(v) for v in every], dtype=bool) & ~gone
+    there = np.array([type(v) is str or not is_missing(v) for v in every], dtype=bool) & ~gone
     present = [value for value, here in zip(every, there.tolist(), strict=True) if here]
     if not present:
         enough = len(every) >= _ENOUGH
         return {name: Labels([]) if enough else "it has no values, in few rows"}
     if are_truth_values(present):
         return {name: Labels(["False", "True"])}
-    numbers = numbers_in(column)[there]
-    if np.isnan(numbers).any() or any(map(_is_code, present)):
+    numbers = np.empty(0)
+    if not math.isnan(as_number(present[0])) and not any(map(_is_code, present)):
+        numbers = numbers_in(column)[there]
+    if np.isnan(numbers).any():
         numbers = numbers[:0]
     if len(numbers) and (reason := _calendar(name, numbers)):
         return {name: reason}
@@ -79,9 +91,10 @@ def features_of_column(
         if isinstance(present[0], str | int | float):
             text = str(present[0])
             return {name: Labels([text]) if len(text) <= _SENTENCE else _too_long([text])}
-    times = times_in(column)[there]
-    if not np.isnat(times).any() and (not len(numbers) or _are_times(numbers, times)):
-        return _of_times(name, times, bins)
+    if not len(numbers) or numbers.min() >= _LEAST_TIME:
+        times = times_in(column)[there]
+        if not np.isnat(times).any() and (not len(numbers) or _are_times(numbers, times)):
+            return _of_times(name, times, bins)
     if len(numbers):
         return {name: _of_numbers(numbers, bins)}
     texts = [
