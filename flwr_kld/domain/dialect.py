@@ -181,10 +181,11 @@ class Dialect:
             return [times.get(text) for text in texts]
         elsewhere = True
         for text in present:
-            number = self.number(text)
+            plain = number_of(text)
+            number = plain if plain == plain and self.decimal == "." else self.number(text)
             if number != number or text.strip().isalpha():  # such as TRUE
                 return texts
-            elsewhere = elsewhere and number == number_of(text)
+            elsewhere = elsewhere and number == plain
         return texts if elsewhere else self.plain(column, name, "number")
 
     def number(self, text: str) -> float:
