@@ -18,13 +18,15 @@ from flwr_kld.sums.policy import ClientPolicy
 EXACT, GIVEN_UP, WRONG = "exact", "given up", "WRONG"
 _RANDOM = np.random.default_rng()
 _CELLS = 16
+_LEAST = 3
+"""Clients in any sum: one of two would know the other's vector."""
 
 
 def every_pattern(clients: int) -> Counter[str]:
     """Run every pattern: each client leaves before one of the four phases, or never (5^n).
 
     Everybody is everybody's neighbour. A sum must open exactly if a majority, which is the
-    threshold, stays to the end; anything else counts as wrong.
+    threshold, stays to the end, and at least `_LEAST` are in it; anything else counts as wrong.
     """
     federation, threshold = Federation(clients), clients // 2 + 1
     policy = ClientPolicy(min_asked=2, min_clients=2, min_neighbours=1, corrupted=0.0)
@@ -34,7 +36,8 @@ def every_pattern(clients: int) -> Counter[str]:
     total = (NEVER + 1) ** clients
     for leaves in track(patterns, f"{total:,} patterns of {clients} clients", total):
         found = _run(federation, np.array(leaves), policy=policy, shape=shape)
-        opens = leaves.count(NEVER) >= threshold
+        there = sum(leave > Phase.MASK for leave in leaves)
+        opens = leaves.count(NEVER) >= threshold and there >= _LEAST
         outcome[found if found == (EXACT if opens else GIVEN_UP) else WRONG] += 1
     return outcome
 
