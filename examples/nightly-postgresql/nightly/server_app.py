@@ -11,7 +11,7 @@ from flwr_kld.strategies import Alarm, KLDrift, Trusted
 from nightly.client_app import TRIPS
 
 app = ServerApp()
-survey = {"mode": [310, 250, 120, 320], "km": [300, 210, 260, 140, 70, 20]}  # public
+survey = {"mode": [3100, 2500, 1200, 3200], "km": [3000, 2100, 2600, 1400, 700, 200]}  # public
 
 
 @app.main()
