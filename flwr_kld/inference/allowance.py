@@ -54,7 +54,8 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
     if rows is None:
         return Allowance(0.0, 0.0, 0.0)
     part = (1 - level) / 3  # for the shape of what was seen, for what was not, and for a drift
-    z, most = -float(ndtri(part)), math.inf if theta == 0 else -math.log(theta)
+    z = -float(ndtri(part))
+    most = -math.log(max(theta, (rows + 1) ** -2))  # at θ = 0, of symbols that the rows could show
     counts = rows * reference.probabilities
     unseen = _unseen(counts, reference.noise, rows, z)
     seen = counts[counts > 0]
@@ -108,4 +109,4 @@ def _unseen(counts: Floats, noise: float, rows: float, z: float) -> float:
 
 def _steepest(most: float) -> float:
     """Return the largest ``x² / (x + e^-x - 1)`` for x up to `most`: Var ln(Π/M) by KL(Π ‖ M)."""
-    return most**2 / (most + math.expm1(-most)) if math.isfinite(most) else math.inf
+    return most**2 / (most + math.expm1(-most))

@@ -104,3 +104,12 @@ def test_as_many_rows_as_are_proposed_are_enough():
     assert 100 < rows < 10_000
     more = Reference.from_counts(Labels(list(range(20))), np.full(20, rows / 20))
     assert rows_needed(more, 0.05, 0.1, theta=THETA, level=0.99) is None
+
+
+@pytest.mark.parametrize("records", [1, 1000])
+@pytest.mark.parametrize("threshold", [0.0, 0.05])
+def test_plain_kl_has_a_finite_allowance(records, threshold):
+    reference = Reference.from_counts(Labels(["a", "b"]), [records, records])
+    found = allowance(reference, theta=0.0, level=0.95)
+    assert threshold < found.above(threshold) < math.inf
+    assert found.below(found.above(threshold)) == pytest.approx(threshold, abs=1e-12)
