@@ -38,7 +38,7 @@ def split_by(members: SumMembers) -> Channel:
             raise QueryRefused(str(error)) from None
 
         def send(rows: ClientRows, row: int) -> bytes:
-            vector = rows.summand(row, None, SystemBits(), counted=terms.counted)
+            vector = rows.summand(row, None, terms.guarantee, SystemBits(), counted=terms.counted)
             return split(vector, terms, key, name, context.run_id).to_bytes()
 
         return send

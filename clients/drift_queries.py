@@ -227,7 +227,9 @@ def host_drift_queries(
         if clip is not None and terms.columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
         rows = Records.counted([own.load(context, member, terms, most=most)], terms, cell_of)
-        return rows.summand(0, share, SystemBits(), clip=clip, counted=terms.counted)
+        return rows.summand(
+            0, share, terms.guarantee, SystemBits(), clip=clip, counted=terms.counted
+        )
 
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:

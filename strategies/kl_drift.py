@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
@@ -27,6 +28,7 @@ from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.planner.allotment import allot
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import Plan, QueryPlan
@@ -155,7 +157,6 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         require_trust(trust)
         if seed is not None:
             seed = whole("seed", seed, least=0)
-        trust = trust.over(reference.domain.per_record)
         aggregation = fitting(trust, aggregation)
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
@@ -170,13 +171,18 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         tolerated = None
         if thresholds is not None:
             tolerated = _tolerated(thresholds, outside)
+        plan = plan or Partition()
+        instance("plan", plan, Plan, "a plan, such as Partition(1000)")
+        alarm = alarm or Alarm()
+        instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
+        allowed = thresholds and {
+            name: nats + alarm.resolution for name, nats in thresholds.items()
+        }
+        usual = plan.draw(reference, np.random.default_rng(0))
+        trust = trust.over(allot(trust, usual, allowed, theta=theta))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
-        if plan is not None:
-            instance("plan", plan, Plan, "a plan, such as Partition(1000)")
-        if alarm is not None:
-            instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
         if period is not None:
             _require_period(period, trust)
         instance("with_model", with_model, bool, "True or False")
@@ -197,11 +203,11 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         self.candidates = candidates
         self.tolerated = tolerated
         self.about = about
-        self.alarm = alarm or Alarm()
+        self.alarm = alarm
         self.reference = reference
         self.trust = trust
         self.aggregation = aggregation
-        self.plan = plan or Partition()
+        self.plan = plan
         self.estimator = estimator
         self.theta = theta
         self.most_records = most_records
@@ -263,7 +269,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         if isinstance(self.period, SinceLastCheck):
             self._asked = self.period.next(self._last)
         parts = self._parts(chosen, len(present))
-        plan = self.plan.draw(self.reference, self._generator)
+        plan = self.plan.draw(self.reference, self._generator).allotted(self.trust.allotment)
         self.checks += 1
         return parts, plan
 

@@ -123,9 +123,10 @@ class SecureSum:
         terms, cohort = exchange.terms, len(exchange.chosen)
         share = terms.share()
         if share is not None:
-            cells = exchange.plan.length
+            layout = exchange.plan.layout
+            steps = share.grid * int(layout.steps.max())
             check_ring(
-                ring_bits_needed(share.share, cohort, _MOST_RECORDS, cells, grid=share.grid),
+                ring_bits_needed(share.share, cohort, _MOST_RECORDS, layout.length, grid=steps),
                 self.bits,
             )
         first, self._first = self._first, None

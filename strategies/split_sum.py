@@ -86,8 +86,7 @@ def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Rel
     terms = exchange.terms
     noised, records = total[: terms.numbers], None
     if not terms.adds_scores:
-        counted = total[-2] if terms.counted else noised.sum() / terms.columns
-        records = max(float(counted), 1.0)
+        records = max(float(total[-2]), 1.0) if terms.counted else terms.layout.records(noised)
     release = exchange.trust.event_of(exchange.plan, clients)
     return Released(noised, records, clients, release, private=True)
 

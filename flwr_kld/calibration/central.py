@@ -10,10 +10,9 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
-from flwr_kld.kernel.count import sums_move
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Ball, Box, Clip, Guarantee, check_shifts
+from flwr_kld.kernel.promise import Allotment, Ball, Box, Clip, Guarantee, check_shifts
 from flwr_kld.kernel.release import Release
 from flwr_kld.search import edge
 
@@ -89,21 +88,19 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
 
 
 def central_release(
-    guarantee: Guarantee, law: str, clip: int | None, columns: int, *, scored: bool = False
+    guarantee: Guarantee, law: str, clip: int | None, allotment: Allotment
 ) -> Release:
-    """Return the release of noise that one party adds to the whole sum of a check."""
-    if scored:
-        return box_event(guarantee, sums_move(columns).corner)
+    """Return the release of noise that one party adds to the counts of a whole cohort."""
     if clip is None:
         calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
-        shifts = guarantee.adjacency.table_shifts(columns)
+        shifts = allotment.record_moves(guarantee.adjacency)
         return calibrated.get(law, least_noise)(guarantee, shifts=shifts)
     if law == "gaussian":
         raise ValueError(
             "client-level counts are protected by pure discrete Laplace noise, or by Gaussian "
             "noise where that is less: leave noise='least'"
         )
-    ball = Clip(clip).moves(guarantee.adjacency, columns)
+    ball = allotment.client_moves(Clip(clip), guarantee.adjacency)
     return pure_laplace(guarantee, ball.l1) if law == "laplace" else ball_event(guarantee, ball)
 
 

@@ -20,7 +20,6 @@ from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import (
     Ball,
     Box,
-    Clip,
     Guarantee,
     Moves,
     Unit,
@@ -44,20 +43,17 @@ def calibrate_shares(
     *,
     n_min: int,
     mechanism: Mechanism = "discrete-laplace",
-    clip: Clip | None = None,
     moves: Moves | None = None,
-    columns: int = 1,
 ) -> ShareRelease:
-    """Find shares of which `n_min` deliver `guarantee`."""
-    epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
+    """Find shares of which `n_min` deliver `guarantee` for these moves, by default a record's."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
-    columns = whole("columns", columns, least=1)
     if moves is None:
-        if (guarantee.unit is Unit.CLIENT) != (clip is not None):
-            raise ValueError("clip= and unit=Unit.CLIENT go together: give both, or neither")
-        moves = adjacency.table_shifts(columns) if clip is None else clip.moves(adjacency, columns)
+        if guarantee.unit is Unit.CLIENT:
+            raise ValueError("how far a whole client moves counts is said by moves=")
+        moves = guarantee.adjacency.count_shifts
     mechanism, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
 
     def event(share: NoiseTable, grid: int) -> ShareRelease:

@@ -19,6 +19,7 @@ from flwr_kld.inference.decision import (
     hold_to_segments,
     ranked,
 )
+from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
@@ -87,16 +88,20 @@ class Conclusions:
         """
         why = measured.contradiction()
         measured_of = measured.columns
-        found = {name: self._column(name, one, budget, why) for name, one in measured_of.items()}
+        effects = {name: self._design_effect(name, one) for name, one in measured_of.items()}
+        found = {
+            name: self._column(name, one, budget, why, effects[name])
+            for name, one in measured_of.items()
+        }
         parts = {
-            name: () if why else self._segments(name, measured_of[name], decided.design_effect)
-            for name, (_, decided) in found.items()
+            name: () if why else self._segments(name, measured_of)
+            for name, one in measured_of.items()
         }
         found = {name: _held(one, parts[name]) for name, one in found.items()}
         verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
         for name in ranked(verdicts)[:1]:  # of a table: of the column that its verdict shows
             reading, decided = found[name]
-            decided = self._deciders[name].characterised(decided, measured_of[name])
+            decided = self._deciders[name].characterised(decided, measured_of[name], effects[name])
             found[name] = reading, decided
         states = tuple(state for _, decided in found.values() for state in decided.states)
         table = self.reference.domain
@@ -110,7 +115,7 @@ class Conclusions:
                 reading,
                 decided.verdict,
                 columns=len(found),
-                design_effect=decided.design_effect,
+                design_effect=effects[name],
                 segments=parts[name],
                 unit=units.get(name, ""),
                 description=descriptions.get(name, ""),
@@ -119,13 +124,23 @@ class Conclusions:
         }
         return columns, states
 
+    def _design_effect(self, name: str, measured: Measured) -> float:
+        """How far a column's counts spread, as this check and the last ones tell."""
+        recent = self.recent.get(name, RecentChecks())
+        return design_effect([*recent.spreads, measured.spread], measured.most_alike)
+
     def _column(
-        self, name: str, measured: Measured, budget: str, contradiction: str | None
+        self,
+        name: str,
+        measured: Measured,
+        budget: str,
+        contradiction: str | None,
+        design_effect: float,
     ) -> tuple[Reading, Decided]:
         decider = self._deciders.get(name)
         decided = Decided(None)
         if decider is not None:
-            decided = decider.decide(measured, budget, contradiction)
+            decided = decider.decide(measured, budget, contradiction, design_effect)
         own = self.candidates
         if own is not None:
             own = {one: candidate.columns[name] for one, candidate in own.items()}
@@ -134,26 +149,27 @@ class Conclusions:
             estimator=self.estimator,
             theta=self.theta,
             candidates=own,
-            design_effect=decided.design_effect,
+            design_effect=design_effect,
         )
         drawn_from, counted = measured.estimated
         decided, note = self._doubt(decided, reading, contradiction)
         return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
 
-    def _segments(self, name: str, measured: Measured, design_effect: float) -> tuple[Segment, ...]:
+    def _segments(self, name: str, measured_of: Mapping[str, Measured]) -> tuple[Segment, ...]:
         """Read the segments of a column that has some."""
-        table, counts = self.reference.domain, measured.published
+        table, measured = self.reference.domain, measured_of[name]
         if not isinstance(table, Table) or table.by is None:
             return ()
         if name not in table.by_segment or self.theta == 0:
             return ()
+        within = measured.spread_within(measured_of[table.by].published)
         return segments(
-            counts,
+            measured.published,
             table.by,
             theta=self.theta,
             level=self.alarm.level,
             columns=len(table.by_segment),
-            design_effect=design_effect,
+            design_effect=design_effect([within], measured.most_alike),
         )
 
     def _doubt(

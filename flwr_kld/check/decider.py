@@ -17,11 +17,12 @@ from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
 from flwr_kld.inference.outside import outside_limits, outside_sum
-from flwr_kld.inference.recent_checks import RecentChecks, design_effect
+from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.delay import expected_delays
 from flwr_kld.planner.detection import Half
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
@@ -74,7 +75,7 @@ class Alarm:
     rate: float = 0.05
     horizon: int = 365
     level: float = 0.95
-    resolution: float = 0.1
+    resolution: float = RESOLUTION
 
     def __post_init__(self) -> None:
         keep(
@@ -124,9 +125,6 @@ class Decided:
 
     verdict: Verdict | None  # None if no threshold was given
     states: tuple[Remembered, ...] = ()  # For the ledger, written together with the report
-    # Variance of a cohort's counts over that of as many independent records, at most; 1 where no
-    # second half tells
-    design_effect: float = 1.0
 
 
 @dataclass
@@ -187,7 +185,9 @@ class Decider:
         self._recent = RecentChecks.from_json(found.value["recent"])
         return True
 
-    def decide(self, measured: Measured, budget: str, contradiction: str | None) -> Decided:
+    def decide(
+        self, measured: Measured, budget: str, contradiction: str | None, design_effect: float
+    ) -> Decided:
         """Return the verdict of one check, and the evidence after it.
 
         Numbers that contradict each other decide nothing, and are not evidence for later checks.
@@ -201,7 +201,7 @@ class Decider:
         sums = measured.second.values
         if not isinstance(sums, ClientSums):
             raise TypeError("a bound needs sums over clients")
-        return self._by_sums(first, measured.witness, sums, budget, measured)
+        return self._by_sums(first, measured.witness, sums, budget, measured, design_effect)
 
     def _by_sums(
         self,
@@ -210,15 +210,14 @@ class Decider:
         sums: ClientSums,
         budget: str,
         measured: Measured,
+        design_effect: float,
     ) -> Decided:
         """Decide on sums over clients."""
         error = 1 - self.alarm.level
         part = 1 - _REFERENCE if self.sampled else 1
         level, each = 1 - part * error, 1 - part * error / self.columns
         bound = lower_confidence_bound(witness, sums, level=each)
-        spreads = [*self._recent.spreads, bound.spread]
-        effect = design_effect(spreads, witness.deciding.most_records)
-        upper = upper_limit(first, theta=self.theta, level=level, design_effect=effect)
+        upper = upper_limit(first, theta=self.theta, level=level, design_effect=design_effect)
         hidden = self._hidden(error)
         verdict = decide(
             replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
@@ -233,7 +232,9 @@ class Decider:
             counted=measured.estimated[0],
             held=measured.first.holds_to_limits,
             seen_from=lambda: self._seen_from(
-                Half(first.plan, first.event, witness.deciding, sums.event, each), effect, hidden
+                Half(first.plan, first.event, witness.deciding, sums.event, each),
+                design_effect,
+                hidden,
             ),
         )
         deciding = witness.deciding
@@ -241,14 +242,14 @@ class Decider:
             deciding.by, deciding.most_records, held=measured.first.holds_to_limits
         )
         verdict = replace(self._limited(verdict, hidden), holds=holds)
-        self._recent = self._recent.with_check(first, bound.spread)
+        self._recent = self._recent.with_check(first, measured.spread)
         if not self._recent.most_records and measured.sizes_are_hidden:
             self._recent = replace(
                 self._recent,
                 most_records=deciding.most_records,
                 usual=first.records / measured.first.survivors,
             )
-        return Decided(verdict, (self._remembered(budget),), effect)
+        return Decided(verdict, (self._remembered(budget),))
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
         """Say in a verdict what its reference cannot tell, and how many rows could."""
@@ -281,15 +282,14 @@ class Decider:
             self._seen = known, None if found is None else hidden.at_most(found)
         return self._seen[1]
 
-    def characterised(self, decided: Decided, measured: Measured) -> Decided:
+    def characterised(self, decided: Decided, measured: Measured, design_effect: float) -> Decided:
         """Say in a verdict that bounds something how the alarm works: forecasts take a while."""
         first, sums, verdict = measured.first.values, measured.second, decided.verdict
         if verdict is None or not verdict.holds or sums is None:
             return decided
         if not isinstance(first, NoisyCounts) or not isinstance(sums.values, ClientSums):
             return decided
-        witness, effect = measured.witness, decided.design_effect
-        alarm = self._characteristic(first, witness, sums.values, effect)
+        alarm = self._characteristic(first, measured.witness, sums.values, design_effect)
         return replace(decided, verdict=replace(verdict, alarm=alarm))
 
     def _characteristic(

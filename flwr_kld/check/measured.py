@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
+from flwr_kld.inference.deciding import default_most_records
+from flwr_kld.inference.design_effect import Clients, Spread, spread
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS, ClientLimit
 from flwr_kld.kernel.release import Release
@@ -163,6 +165,28 @@ class Measured:
         if part.by == "record":
             cohort = f"half of the records of {cohort}"
         return _population(clients, part.by == "record", self.first.most_records), cohort
+
+    @property
+    def spread(self) -> Spread:
+        """How far the counts of one column spread because records of a client are alike."""
+        return self.spread_within(None)
+
+    def spread_within(self, segments: NoisyCounts | None) -> Spread:
+        """Return `spread` of the records within segments, whose own column's counts are given."""
+        counts, limit = self.published, self.first.limit
+        if not counts.alike or self.parts[0].by == "record":  # drawn by themselves
+            return Spread(1.0, 0.0)
+        clients = Clients(self.most_alike - 1, 0 if limit is None else limit.single)
+        return spread(counts, clients, segments)
+
+    @property
+    def most_alike(self) -> float:
+        """Design effect if all records of each client are alike, at most."""
+        first = self.first
+        if first.limit is not None:
+            return first.limit.others + 1
+        usual = default_most_records(first.values.records, first.survivors)
+        return first.most_records or usual
 
     @property
     def sizes_are_hidden(self) -> bool:

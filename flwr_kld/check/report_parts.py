@@ -142,7 +142,7 @@ def protection(
         aggregation=aggregation,
         mechanism=published.event.mechanism,
         private=published.private,
-        noise=math.sqrt(published.noise.variance),
+        noise=math.sqrt(max(one.noise.variance for one in published.columns.values())),
         sight=trust.sight(hides_parts),
     )
 

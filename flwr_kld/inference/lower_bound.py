@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.recent_checks import Spread
 from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
 from flwr_kld.query.noisy import ClientSums
@@ -33,7 +32,6 @@ class LowerBound:
     standard_error: float  # Of `point`: sampling, clustering in clients, and noise together
     level: float  # Confidence, one-sided
     records: float  # In the second half
-    spread: Spread  # Spread of the clients' sums
 
 
 def lower_confidence_bound(
@@ -58,14 +56,12 @@ def lower_confidence_bound(
     most = crossing(p_value, lowest, highest, 1 - level, middle=middle, deviation=deviation)
     theta, mean = witness.deciding.theta, min(max(middle, lowest), highest)
     whole = (1 - theta) * mean + theta * witness.reference_mean
-    independent = max(score.least * records, 1.0)
     return LowerBound(
         lower=witness.divergence(most),
         point=witness.divergence(mean),
         standard_error=(1 - theta) * deviation / whole,
         level=level,
         records=records,
-        spread=Spread(score.spread / independent, score.noise_in_variance / independent),
     )
 
 

@@ -8,8 +8,6 @@ rests on was published before the half that decides was asked.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -18,39 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from flwr_kld.codec.model import Model
+from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.estimators.score import Floats
-
-_DOUBT, _SHARPNESS = 3.0, 4
-"""Standard deviations of its noise at which half of an excess counts, and how soon less of it does:
-at one deviation 1 %, at five 90 %."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How far the sums of a check's clients spread: the design effect. Public."""
-
-    # Counts vary more because records of one client hang together. One check's design effect is
-    # noisy, the more so where its witness sees little; recent checks together tell it better.
-
-    # Their variance over that of as many independent records; by noise, it may be below 0
-    ratio: float
-    noise: float  # Standard deviation of the noise in it
-
-
-def design_effect(spreads: Sequence[Spread], most: float) -> float:
-    """Estimate the design effect from checks, each by the weight of its noise."""
-    # What is above 1 counts in full where it stands far above the noise, and hardly where it does
-    # not: a witness that sees nothing has little spread, and all of it is noise.
-    ratio = np.array([spread.ratio for spread in spreads])
-    noise = np.array([spread.noise for spread in spreads])
-    weight = 1 / (1 + noise**2)
-    above = max(float(weight @ ratio / weight.sum()) - 1, 0.0)
-    if not above > 0:
-        return 1.0
-    doubt = _DOUBT * math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum()) / above
-    return min(1 + above / (1 + doubt**_SHARPNESS), max(most, 1.0))
-
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts

@@ -71,18 +71,6 @@ class ScoreSum:
         """Of the sum by sampling, in squared score steps: without its noise, and not below 0."""
         return float(self._variances(np.zeros(1))[0])
 
-    @property
-    def spread(self) -> float:
-        """Unbiased estimate of `variance`: noise may bring it below 0."""
-        return float(self._spreads(np.zeros(1))[0])
-
-    @property
-    def noise_in_variance(self) -> float:
-        """Standard deviation of what noise does to `variance`, in squared score steps."""
-        squares = "squares" if self.number == "total" else "outside_squares"
-        by_total = 2 * abs(self.value) / max(self._draws, 1.0) * self.sums.deviation(self.number)
-        return math.hypot(self.sums.deviation(squares), by_total)
-
     def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
         """Return how probable such a sum is if a record's mean score plus the shift is at most 0.
 

@@ -177,5 +177,6 @@ def _of(noisy: NoisyCounts, reference: Reference, cells: NDArray[np.int32]) -> N
     values, weight = noisy.values[cells[possible]], reference.probabilities[possible]
     if listed < len(cells):
         values, weight = np.append(values, 0), np.append(weight, 0.0)
-    plan = QueryPlan(reference, cell_of, weight, np.ones(len(weight)), np.full(len(weight), HEAD))
+    ones, heads = np.ones(len(weight)), np.full(len(weight), HEAD)
+    plan = QueryPlan(reference, cell_of, weight, ones, heads, allotment=noisy.plan.allotment)
     return replace(noisy, values=values, records=max(float(values.sum()), 1.0), plan=plan)

@@ -25,7 +25,9 @@ from flwr_kld.inference.unbiased_powers import HIGHEST, UnbiasedPowers
 from flwr_kld.kernel.arguments import real
 
 if TYPE_CHECKING:
+    from flwr_kld.kernel.law import NoiseTable
     from flwr_kld.query.noisy import NoisyCounts
+    from flwr_kld.query.plan import QueryPlan
 
 _DEGREES = tuple(range(2, HIGHEST + 1, 2))
 _FAR, _FAR_BY_SQUARES, _HIGH = 5.0, 8.0, 0.3
@@ -95,7 +97,7 @@ def upper_limit(
     """Limit D_θ of the population from above, for every alternative."""
     theta, level = check_theta(theta), check_level(level)
     effect = real("design_effect", design_effect, least=1)
-    design = _Design.of(noisy, theta, effect)
+    design = _Design.of(noisy.plan, noisy.noise, noisy.records, theta, effect)
     if theta == 0:
         return UpperLimit(math.inf, level, math.inf, math.inf, design)
     scored, counts = noisy.plan.weight > 0, noisy.values.astype(np.float64)
@@ -103,6 +105,18 @@ def upper_limit(
     value = max(excess, 0.0) + design.above(variance, level)
     ceiling = -math.log(theta)
     return UpperLimit(min(value, ceiling), level, excess, math.sqrt(variance), design)
+
+
+def usual_margin(
+    plan: QueryPlan, noise: NoiseTable, records: float, *, theta: float
+) -> Callable[[float], float]:
+    """Return about the limit without a drift, in nats, as a function of the noise, in times it."""
+    design = _Design.of(plan, noise, records, theta, 1.0)
+
+    def margin(times: float) -> float:
+        return replace(design, powers=design.powers.scaled(times)).margin(0.95)
+
+    return margin
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +137,18 @@ class _Design:
     effect: float
 
     @classmethod
-    def of(cls, noisy: NoisyCounts, theta: float, effect: float) -> _Design:
+    def of(
+        cls, plan: QueryPlan, noise: NoiseTable, records: float, theta: float, effect: float
+    ) -> _Design:
         """Read a plan and the law of the noise."""
-        plan, powers = noisy.plan, UnbiasedPowers.of(noisy.noise)
+        powers = UnbiasedPowers.of(noise)
         scored = plan.weight > 0
         weight, unasked = plan.weight[scored], 1 - plan.inclusion[scored]
         if plan.draws is not None:
             unasked = 1 / (weight * max(plan.draws - 1, 1))
         others = None if unasked.any() else plan.cells - len(weight)
-        expected = noisy.records * plan.mass[scored]
-        return cls(expected, weight, unasked, others, noisy.records, powers, theta, effect)
+        expected = records * plan.mass[scored]
+        return cls(expected, weight, unasked, others, records, powers, theta, effect)
 
     def even(self, symbols: int) -> _Design:
         """Return that of a domain of this many symbols, all of the same frequency."""

@@ -294,6 +294,53 @@ def _fractions(
     return up, down
 
 
+def alike_records(
+    counts: NDArray[np.integer],
+    starts: Sequence[int],
+    guarantee: Guarantee,
+    steps: int,
+    coins: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Compute how many of a client's records are alike, in each column, in whole steps.
+
+    ``Σ c (c - 1) / (n - 1)`` over its cells' counts c, which add up to n: as many as are in the
+    same cell as another of its records, drawn at random. One for a single record. One record that
+    is replaced moves it by 2 at most; one that comes or goes, by 1: as far as it moves counts.
+    Steps are sized for the first or the second (proof note: ``docs/proofs/counts.md``), and rounded
+    up or down at random so that the mean stays.
+
+    Parameters
+    ----------
+    counts : NDArray[np.integer]
+        Shape [clients, cells].
+    starts : Sequence[int]
+        First cell of each column.
+    guarantee : Guarantee
+        Says whether records are replaced, or come and go.
+    steps : int
+        By which one record moves a number at most.
+    coins : NDArray[np.uint64]
+        Random words of the clients, shape [clients, columns].
+    """
+    counts = counts.astype(np.int64)
+    pairs = np.add.reduceat(counts * (counts - 1), starts, axis=1)
+    records = np.add.reduceat(counts, starts, axis=1)
+    single = records == 1
+    pairs, others = pairs + single, np.maximum(records - 1, 1)
+    others *= moved_by(guarantee)  # below 2**32, so that nothing leaves 64 bits
+    wholes, rest = np.divmod(pairs, others)
+    more, rest = np.divmod(steps * rest, others)
+    # floor(rest / others + coin / 2**32), in whole numbers
+    up = rest.astype(np.uint64) << np.uint64(32)
+    up_from = others.astype(np.uint64) * (np.uint64(2**32) - (coins >> np.uint64(32)))
+    return np.asarray(steps * wholes + more + (up >= up_from))
+
+
+def moved_by(guarantee: Guarantee) -> int:
+    """By how many alike records one record moves them at most."""
+    return len(guarantee.adjacency.count_shifts) if guarantee.unit is Unit.RECORD else 1
+
+
 def clipped(counts: NDArray[Any], clip: Clip, bits: BitSource) -> NDArray[np.int64]:
     """Keep as many of the client's records, in uniformly random order, as the bound allows.
 
@@ -374,12 +421,28 @@ class ClientLimit:
         That all clients together say they have.
     over : dict[str, int]
         Clients that claim more than `most_records`, and how many: a uniform sample counts.
+    single : int
+        Clients of a single record.
+    others : float
+        Records of the same client beside a counted one, on average over the records.
     """
 
     most_records: int
     largest: int
     claimed: int
     over: dict[str, int]
+    single: int
+    others: float
+
+    @classmethod
+    def of(
+        cls, sizes: Sequence[int] | NDArray[np.int64], most: int, over: dict[str, int]
+    ) -> ClientLimit:
+        """Return it for clients of these sizes."""
+        counted = np.minimum(np.asarray(sizes, dtype=np.int64), most)
+        others = float(counted.astype(np.float64) @ (counted - 1)) / int(counted.sum())
+        single = int((counted == 1).sum())
+        return cls(most, int(counted.max()), int(np.sum(sizes)), over, single, others)
 
     def __post_init__(self) -> None:
         for name in ("most_records", "largest", "claimed"):

@@ -26,10 +26,6 @@ class Adjacency(StrEnum):
         """How a record moves a vector of disjoint counts: l1 norm 2 or 1, in counts."""
         return (1, -1) if self is Adjacency.REPLACE_ONE else (1,)
 
-    def table_shifts(self, columns: int) -> tuple[int, ...]:
-        """How a record moves the counts of a table, in each column of which it is counted once."""
-        return self.count_shifts * columns
-
 
 class Unit(StrEnum):
     """Whose presence or value is hidden."""
@@ -206,15 +202,72 @@ class Clip:
             norm=whole("norm", self.norm, least=1, most=2),
         )
 
-    def moves(self, adjacency: Adjacency, columns: int = 1) -> Ball:
-        """How far one client moves the sum of clipped vectors.
+
+_MOST_STEPS = 2**16 - 1
+
+
+@dataclass(frozen=True)
+class Allotment:
+    """How finely each column of a table is released: who gets how much of the noise. Public.
+
+    Noise of one law is added to whole steps. A column of which a count is more steps gets, in
+    counts, less noise, and is moved further.
+
+    Parameters
+    ----------
+    counts : tuple[int, ...]
+        Steps of a count, one number a column; odd, so that rounding to counts is even.
+    alike : int
+        Steps by which one record moves each column's number of alike records
+        (`kernel.count.alike_records`) at most; 0 where these are not asked.
+
+    Raises
+    ------
+    ValueError
+        If there is no column, or a number is even or out of range.
+    """
+
+    counts: tuple[int, ...]
+    alike: int = 0
+
+    def __post_init__(self) -> None:
+        steps = [whole("steps of a count", n, least=1, most=_MOST_STEPS) for n in self.counts]
+        if not steps or not all(n % 2 for n in steps):
+            raise ValueError(f"steps of a count are odd, one number a column, got {self.counts}")
+        keep(
+            self,
+            counts=tuple(steps),
+            alike=whole("alike", self.alike, least=0, most=_MOST_STEPS, unit="steps"),
+        )
+
+    @classmethod
+    def even(cls, columns: int) -> Allotment:
+        """Return the same noise for each of so many columns, in whole counts."""
+        return cls((1,) * whole("columns", columns, least=1))
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.counts)
+
+    def record_moves(self, adjacency: Adjacency) -> tuple[int, ...]:
+        """How one record moves the numbers, in steps: once in each column, and alike records."""
+        moves = [steps * move for steps in self.counts for move in adjacency.count_shifts]
+        return (*moves, *((self.alike,) * self.columns if self.alike else ()))
+
+    def client_moves(self, clip: Clip, adjacency: Adjacency) -> Ball:
+        """How far one client moves the sum of clipped vectors, in steps.
 
         Add-remove: its vector is there or all zeros. Replace-one: it becomes any other clipped
         vector; counts are not negative, so the squared l2 norm only doubles. Of a table at most
-        `bound` rows are counted, each once in every column.
+        `bound` rows are counted, each once in every column. Of its records at most `bound` are
+        alike, in every column, whatever the norm.
         """
         vectors = 1 if adjacency is Adjacency.ADD_REMOVE else 2
-        return Ball(self.norm, columns * vectors * self.bound**self.norm, self.bound)
+        size = sum(steps**clip.norm for steps in self.counts)
+        size = vectors * size + self.columns * self.alike**clip.norm
+        most = max(*self.counts, self.alike)
+        return Ball(clip.norm, size * clip.bound**clip.norm, most * clip.bound)
 
 
 @dataclass(frozen=True)

@@ -18,21 +18,24 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.kernel.arguments import keep
 from flwr_kld.kernel.channels import KEY, apply_masks, from_ring, seal, to_ring, word
 from flwr_kld.kernel.count import (
     NUMBERS,
     ClientLimit,
     InvalidReply,
     Scores,
+    alike_records,
     answer_of,
     clipped,
     fair_limit,
     limits_of,
+    moved_by,
     sampled,
     sums_move,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
-from flwr_kld.kernel.promise import Box, Clip, Guarantee, Unit, hides
+from flwr_kld.kernel.promise import Allotment, Box, Clip, Guarantee, Unit, hides
 from flwr_kld.kernel.release import Release, ShareRelease
 
 _T = TypeVar("_T")
@@ -127,17 +130,26 @@ class Layout:
         Number of cells of each column, >= 1; every record is counted once in each column.
     scores : tuple[Scores, ...] or None
         What is added up in each column, where the numbers are sums; None where they are counts.
+    allotment : Allotment or None
+        How finely the counts of each column are released, and whether numbers of alike records
+        follow them; by default in whole counts, and none. Sums have none.
 
     Raises
     ------
     ValueError
-        If scores are not one a cell, or not alike in each column.
+        If scores are not one a cell, or not alike in each column; or the allotment is of other
+        columns.
     """
 
     cells: tuple[int, ...]
     scores: tuple[Scores, ...] | None = None
+    allotment: Allotment | None = None
 
     def __post_init__(self) -> None:
+        if self.scores is None:
+            keep(self, allotment=self.allotment or Allotment.even(len(self.cells)))
+        if self.allotment is not None and (self.scores or self.allotment.columns != self.columns):
+            raise ValueError("counts are allotted steps, one number for each column; sums are not")
         if self.scores is None:
             return
         if tuple(each.cells for each in self.scores) != self.cells:
@@ -150,10 +162,41 @@ class Layout:
         """Number of columns."""
         return len(self.cells)
 
+    @property
+    def counts(self) -> int:
+        """Numbers that are counts: one a cell; none of sums."""
+        return 0 if self.allotment is None else sum(self.cells)
+
     @cached_property
     def length(self) -> int:
-        """Length of a vector: one count a cell, or the sums of each column."""
-        return sum(self.cells) if self.scores is None else len(NUMBERS) * len(self.scores)
+        """Length of a vector: one count a cell and alike records, or the sums of each column."""
+        if self.allotment is None:
+            return len(NUMBERS) * self.columns
+        return self.counts + (self.columns if self.allotment.alike else 0)
+
+    @cached_property
+    def steps(self) -> NDArray[np.int64]:
+        """Steps of one of each number; shape [length]."""
+        steps = np.ones(self.length, dtype=np.int64)
+        if self.allotment is not None:
+            steps[: self.counts] = np.repeat(self.allotment.counts, self.cells)
+        return steps
+
+    def records(self, steps: NDArray[np.int64]) -> float:
+        """Estimate the number of records from noised counts, shape [length], in steps; >= 1.
+
+        The columns' sums, weighted by how little noise is in them.
+        """
+        counts, cells = np.array(self._allotted.counts), np.array(self.cells)
+        sums = np.array([int(steps[part].sum()) for part in self.parts]) / counts
+        weights = (counts / counts.max()) ** 2 * (cells.min() / cells)
+        return max(float(sums @ weights / weights.sum()), 1.0)
+
+    @property
+    def _allotted(self) -> Allotment:
+        if self.allotment is None:
+            raise ValueError("these numbers are no counts")
+        return self.allotment
 
     @cached_property
     def parts(self) -> tuple[slice, ...]:
@@ -169,7 +212,7 @@ class Released:
     Parameters
     ----------
     values : NDArray[np.int64]
-        Shape [layout.length], in records, or steps of sums.
+        Shape [layout.length], in steps.
     records : float or None
         Number of records, exact where it is public, else from the noisy counts; None for sums.
     clients : int
@@ -193,7 +236,7 @@ class ClientRows(Private):
     Parameters
     ----------
     values : NDArray[np.int32]
-        Shape [clients, layout.length]: counts in records, or sums in steps.
+        Shape [clients, layout.length]: counts in records, and steps of alike records; or of sums.
     layout : Layout
         What the numbers are.
 
@@ -241,21 +284,20 @@ class ClientRows(Private):
         InvalidReply
             If no honest client answers so, without saying any value.
         """
-        if any(len(own) > LARGEST_CLIENT for own in symbols):
+        steps = layout.allotment.alike if layout.allotment is not None else 0
+        if any(len(own) > LARGEST_CLIENT // max(steps, 1) for own in symbols):
             raise InvalidReply("the client has more records than counts can carry")
         clients, cells = len(symbols), sum(layout.cells)
         values = np.zeros((clients, layout.length), dtype=np.int32)
         at_once = max(_AT_ONCE // cells, 1)
         for first in range(0, clients, at_once):
             some, rows = symbols[first : first + at_once], values[first : first + at_once]
-            counts = rows if layout.scores is None else np.zeros((len(some), cells), np.int32)
+            counts = np.zeros((len(some), cells), np.int32)
             for row, own in zip(counts, some, strict=True):
                 for part in range(0, own.size, _AT_ONCE):
                     cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
                     row += np.bincount(cell, minlength=cells)
-            if layout.scores is not None:
-                coins = _own(bits).words(rows.size).reshape(rows.shape)
-                rows[:] = answer_of(layout.scores, counts, guarantee, coins)
+            rows[:] = _numbers(counts, layout, guarantee, bits)
         counted = cls(values, layout)
         for wrong, why in counted._faults(guarantee, LARGEST_CLIENT):
             if wrong.any():
@@ -272,12 +314,18 @@ class ClientRows(Private):
             return
         yield np.logical_or.reduce(values < 0, axis=1), "counts must not be negative"
         starts = [part.start for part in layout.parts]
-        totals = np.add.reduceat(values, starts, axis=1, dtype=np.int64)
+        totals = np.add.reduceat(values[:, : layout.counts], starts, axis=1, dtype=np.int64)
         yield totals.max(axis=1) > most, "counts exceed the most records that a client may have"
         differ = totals != totals[:, :1]
         yield (
             np.logical_or.reduce(differ, axis=1),
             "counts of a table have another number of records in each column",
+        )
+        alike = values[:, layout.counts :]
+        highest = -(-layout._allotted.alike * totals[:, :1] // moved_by(guarantee))
+        yield (
+            np.logical_or.reduce((alike < 0) | (alike > highest), axis=1),
+            "more records are alike than there are",
         )
 
     def to_wire(self, client: int) -> bytes:
@@ -292,6 +340,7 @@ class ClientRows(Private):
         self,
         client: int,
         share: ShareRelease | None,
+        guarantee: Guarantee,
         bits: BitSource,
         *,
         clip: Clip | None = None,
@@ -305,6 +354,8 @@ class ClientRows(Private):
             Its row.
         share : ShareRelease or None
             Whose share, in its grid steps; None where another adds the noise: exact then.
+        guarantee : Guarantee
+            As in `count`.
         bits : BitSource
             The client's own randomness.
         clip : Clip, optional
@@ -313,12 +364,13 @@ class ClientRows(Private):
             Whether the exact number of records follows as a last number.
         """
         # No frame holds numbers that may show.
-        vector = SumVector(self._values[client].astype(np.int64))
+        vector, layout = SumVector(self._values[client].astype(np.int64)), self.layout
         if clip is not None:
-            vector._values = clipped(vector._values, clip, _own(bits))
+            counts = clipped(vector._values[: layout.counts], clip, _own(bits))
+            (vector._values,) = _numbers(counts[None], layout, guarantee, bits)
         if share is not None:
             noise = sample(share.share, len(vector._values), _own(bits))
-            vector._values = share.grid * vector._values + noise
+            vector._values = share.grid * layout.steps * vector._values + noise
         if counted:
             records = self._values[client, self.layout.parts[0]].sum(dtype=np.int64)
             vector._values = np.append(vector._values, records)
@@ -438,8 +490,8 @@ class ShareSum(Private):
         _require_hidden(release, self.layout)
         noisy, records = to_counts(self._total, self._share.grid), None
         if self.layout.scores is None:
-            summed = float(noisy.sum()) / self.layout.columns
-            records = max(summed if self.records is None else float(self.records), 1.0)
+            known = self.records is not None
+            records = max(float(self.records or 0), 1.0) if known else self.layout.records(noisy)
         return Released(noisy, records, self.clients, release, private=True)
 
 
@@ -513,7 +565,7 @@ class ClearSum(Private):
             if len(total._rows) * layout.length >= _AT_ONCE:
                 total._take(guarantee, most, empty)
         total._take(guarantee, most, empty)
-        total._limit(most, bits)
+        total._limit(guarantee, most, bits)
         return total
 
     def _read(self, names: Sequence[Any], held: Held[list[bytes]]) -> None:
@@ -552,7 +604,7 @@ class ClearSum(Private):
                 heapq.heappop(self._held)
             self._sizes.append(size)
 
-    def _limit(self, most: int, bits: BitSource) -> None:
+    def _limit(self, guarantee: Guarantee, most: int, bits: BitSource) -> None:
         """Let those that hold too much count a sample of it."""
         if not any(self._sizes):
             return
@@ -563,10 +615,10 @@ class ClearSum(Private):
         for size, _, name, values in sorted(self._held, key=lambda one: one[1]):
             if size > most:
                 over[str(name)] = size
-                for part in self.layout.parts:
-                    counts = values[part]
-                    self._values[part] += sampled(counts, most, _own(bits)) - counts
-        self.limit = ClientLimit(most, min(max(self._sizes), most), sum(self._sizes), over)
+                counts = [sampled(values[part], most, _own(bits)) for part in self.layout.parts]
+                numbers = _numbers(np.concatenate(counts)[None], self.layout, guarantee, bits)
+                self._values += numbers[0] - values
+        self.limit = ClientLimit.of(self._sizes, most, over)
         self._held = []
 
     @classmethod
@@ -585,8 +637,7 @@ class ClearSum(Private):
         """Add the release's noise to every number.
 
         Where records are hidden that change, their number is public and exact; elsewhere it is
-        estimated by the sum of the noisy cells (post-processing, no further cost), in a table by
-        the mean over the columns.
+        estimated from the noisy cells (post-processing, no further cost).
 
         Raises
         ------
@@ -594,11 +645,12 @@ class ClearSum(Private):
             If the release hides less than what one record moves these numbers by.
         """
         _require_hidden(release, self.layout)
-        noisy, records = self._values + sample(release.table, len(self._values), _own(bits)), None
+        noisy, records = sample(release.table, self.layout.length, _own(bits)), None
+        noisy += self._values * self.layout.steps
         if self.layout.scores is None:
-            exact = release.guarantee.total_is_public
-            summed = float((self._values if exact else noisy).sum()) / self.layout.columns
-            records = max(summed, 1.0)
+            records = self.layout.records(noisy)
+            if release.guarantee.total_is_public:
+                records = max(float(self._values[self.layout.parts[0]].sum()), 1.0)
         return Released(noisy, records, self.clients, release, bits.private)
 
 
@@ -631,30 +683,48 @@ class PartialSum(Private):
     def answer(
         self,
         release: Release,
-        numbers: int,
+        layout: Layout,
         bits: BitSource,
         *,
         added: list[bytes],
         removed: list[bytes],
     ) -> bytes:
-        """Return the part with noise on the first `numbers`, under one mask, once.
+        """Return the part in steps, with noise on the layout's numbers, under one mask, once.
 
         Raises
         ------
         ValueError
-            If there is not one mask.
+            If there is not one mask, or the release hides less than what one record moves the
+            numbers by.
         RuntimeError
             If it was answered before.
         """
         if len(added) + len(removed) != 1:
             raise ValueError("a part leaves under one mask")
+        _require_hidden(release, layout)
         if self._answered:
             raise RuntimeError("an aggregator answers once for a sum")
         self._answered = True
-        noise = sample(release.table, numbers, _own(bits))
-        self._words[:numbers] += to_ring(noise, self._bits)
+        noise, numbers = sample(release.table, layout.length, _own(bits)), self._words
+        numbers[: layout.length] *= layout.steps.astype(numbers.dtype)
+        numbers[: layout.length] += to_ring(noise, self._bits)
         apply_masks(self._words, added, removed)
         return self._words.tobytes()
+
+
+def _numbers(
+    counts: NDArray[np.integer], layout: Layout, guarantee: Guarantee, bits: BitSource
+) -> NDArray[np.integer]:
+    """Return what clients answer with whose counts by cell, shape [clients, cells], are these."""
+    columns, clients = layout.columns, len(counts)
+    if layout.scores is not None:
+        coins = _own(bits).words(clients * layout.length).reshape(clients, -1)
+        return answer_of(layout.scores, counts, guarantee, coins)
+    if not (steps := layout._allotted.alike):
+        return counts
+    starts = [part.start for part in layout.parts]
+    coins = _own(bits).words(clients * columns).reshape(clients, columns)
+    return np.hstack([counts, alike_records(counts, starts, guarantee, steps, coins)])
 
 
 def _own(bits: BitSource) -> BitSource:
@@ -675,7 +745,7 @@ def _require_hidden(release: Release, layout: Layout) -> None:
     if layout.scores is not None:
         needed: tuple[int, ...] | Box = sums_move(layout.columns)
     elif promised.unit is Unit.RECORD:
-        needed = promised.adjacency.table_shifts(layout.columns)
+        needed = layout._allotted.record_moves(promised.adjacency)
     else:
         return
     if not hides(release.moves, needed):

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
-from flwr_kld.calibration.central import central_release
+from flwr_kld.calibration.central import box_event, central_release
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.kernel.arguments import Unfit
-from flwr_kld.kernel.count import NUMBERS, Scores, sums_move
-from flwr_kld.kernel.promise import Clip, Guarantee, Unit
+from flwr_kld.kernel.arguments import Unfit, keep
+from flwr_kld.kernel.count import Scores, sums_move
+from flwr_kld.kernel.promise import Allotment, Clip, Guarantee, Moves, Unit
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.plan import LONGEST, cells_from_wire
@@ -85,18 +85,15 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
         """Client-level bound, if any."""
         return Clip(self.bound, self.norm) if self.bound else None
 
-    def release(
-        self, guarantee: Guarantee, columns: int = 1, *, scored: bool = False
-    ) -> ShareRelease:
-        """Return the verified share law, for counts or for sums of scores."""
-        return calibrate_shares(
-            guarantee,
-            n_min=self.n_min,
-            mechanism=self.mechanism,
-            clip=self.clip,
-            moves=sums_move(columns) if scored else None,
-            columns=columns,
-        )
+    def release(self, guarantee: Guarantee, counts: Allotment | int) -> ShareRelease:
+        """Return the verified share law, for counts, or for sums of scores in so many columns."""
+        if isinstance(counts, int):
+            moves: Moves = sums_move(counts)
+        elif self.clip is None:
+            moves = counts.record_moves(guarantee.adjacency)
+        else:
+            moves = counts.client_moves(self.clip, guarantee.adjacency)
+        return calibrate_shares(guarantee, n_min=self.n_min, mechanism=self.mechanism, moves=moves)
 
 
 @dataclass(frozen=True)
@@ -148,6 +145,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     selection: Json[Selection] = EVERYTHING  # Which records are counted
     # Most records a client may count, a uniform sample of its own; 0 for no limit
     clip: _Number = 0
+    # How finely counts are released, and whether alike records are counted: by default in whole
+    # counts, and not; None of sums
+    allotment: Json[Allotment | None] = None
     # What clients add up in each column and answer with, over at most ``clip`` records each,
     # ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts
     score_wire: bytes = NO_SCORES
@@ -158,6 +158,12 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def __post_init__(self) -> None:
         if self.adds_scores and most_records_of(self.score_wire) != self.clip:
             raise Unfit("clip", "the most records of the scores", self.clip)
+        if self.allotment is None and not self.adds_scores:
+            keep(self, allotment=Allotment.even(self.columns))
+        if self.allotment is not None and (
+            self.adds_scores or self.allotment.columns != self.columns
+        ):
+            raise Unfit("allotment", "one number for each column of counts", self.allotment.columns)
         if self.selection.period is not None and self.guarantee.total_is_public:
             raise Unfit(
                 "adjacency",
@@ -210,8 +216,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     @property
     def numbers(self) -> int:
-        """Numbers that get noise: one a cell, or the sums of each column."""
-        return len(NUMBERS) * self.columns if self.adds_scores else sum(self.cells)
+        """Numbers that get noise."""
+        return self.layout.length
 
     @property
     def counted(self) -> bool:
@@ -232,7 +238,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @cached_property
     def layout(self) -> Layout:
         """What the numbers of a client are; the errors are those of `scores`."""
-        return Layout(tuple(self.cells), self.scores)
+        return Layout(tuple(self.cells), self.scores, self.allotment)
 
     def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
@@ -243,6 +249,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             self.reference,
             self.plan,
             self.selection,
+            self.allotment,
             self.score_wire,
         )
 
@@ -250,7 +257,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """Return the verified law of a client's share of the noise; None if it adds none."""
         if not isinstance(self.noise, NoiseShares):
             return None
-        return self.noise.release(self.guarantee, self.columns, scored=self.adds_scores)
+        return self.noise.release(self.guarantee, self.allotment or self.columns)
 
     def central(self) -> Release:
         """Return the verified release of an aggregator's noise; `QueryRefused` if there is none."""
@@ -258,9 +265,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise QueryRefused("these terms name no aggregator")
         clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
         try:
-            return central_release(
-                self.guarantee, self.noise.law, clip, self.columns, scored=self.adds_scores
-            )
+            if self.allotment is None:
+                return box_event(self.guarantee, sums_move(self.columns).corner)
+            return central_release(self.guarantee, self.noise.law, clip, self.allotment)
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None
 

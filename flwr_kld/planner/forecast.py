@@ -18,9 +18,12 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Allotment
+from flwr_kld.planner.allotment import RESOLUTION, allot
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
+from flwr_kld.query.noisy import allotted, noise_in_counts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -120,7 +123,15 @@ def forecast(
     """
     instance("reference", reference, Reference, "a Reference, and come first")
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
-    query = query or Partition(setting.cells).draw(reference, np.random.default_rng(0))
+    if query is None:
+        query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
+        bound = setting.trust.allotment
+        if bound.columns > 1 and not reference.is_table:  # one of as many, as all others are
+            query = query.allotted(Allotment(bound.counts[:1], bound.alike))
+        else:
+            allowed = _allowed(setting, query)
+            query = query.allotted(allot(setting.trust, query, allowed, theta=setting.theta))
+            setting = replace(setting, trust=setting.trust.over(allotted(query)))
     if not reference.is_table:
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
     if isinstance(drift, Path):
@@ -129,7 +140,6 @@ def forecast(
             "or forecast reference.columns[name] by itself, with "
             "trust.over(columns)"
         )
-    setting = replace(setting, trust=setting.trust.over(len(query.columns)))
     traffic = traffic_of(setting, query)
     found = [
         _forecast(setting, own, traffic, drift, estimator, column=name)
@@ -137,6 +147,13 @@ def forecast(
     ]
     found.sort(key=_difficulty, reverse=True)
     return replace(found[0], columns={str(one.column): one for one in found})
+
+
+def _allowed(setting: Setting, query: QueryPlan) -> dict[str, float] | None:
+    """Nats up to which "no drift" is said of each column."""
+    if setting.threshold is None:
+        return None
+    return dict.fromkeys(query.columns, setting.threshold + RESOLUTION)
 
 
 def _forecast(
@@ -152,14 +169,14 @@ def _forecast(
     threshold, own = setting.threshold or 0.0, setting
     if column is not None:  # not every column can drift as far as others are allowed to
         threshold = min(threshold, moves.largest(setting.theta))
-        own = replace(setting, level=1 - (1 - setting.level) / setting.trust.columns)
+        own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
     law = moves.at(threshold, setting.theta)
     accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     decides = setting.threshold is not None
     return Forecast(
         setting=setting,
         counted=setting.total,
-        noise=math.sqrt(setting.event.noise.variance),
+        noise=math.sqrt(noise_in_counts(setting.event, query).variance),
         truth=accuracy.truth,
         reading=accuracy.reading,
         sampling=accuracy.sampling,

@@ -17,7 +17,7 @@ from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.drift import Law
-from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust import Trust
@@ -218,7 +218,7 @@ def published(
     counts: NDArray[np.int64], plan: QueryPlan, event: Release, bits: BitSource
 ) -> NoisyCounts:
     """Noise counts, shape [plan.length], as a release does."""
-    noisy = counts + sample(event.noise, len(counts), bits)
+    noisy = counts + sample(noise_in_counts(event, plan), len(counts), bits)
     exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
     records = float((counts if exact else noisy).sum())
     return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import mean
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.count import NUMBERS, Scores
-from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.count import NUMBERS, Scores, moved_by
+from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.query.plan import QueryPlan
+
+
+@lru_cache(maxsize=32)
+def _in_counts(noise: NoiseTable, steps: int) -> NoiseTable:
+    return on_coarser_grid(noise, steps) if steps > 1 else noise
+
+
+def noise_in_counts(release: Release, plan: QueryPlan) -> NoiseTable:
+    """Law of the noise in each cell of a column, in counts; refused if columns differ in it."""
+    (steps,) = set(allotted(plan).counts)
+    return _in_counts(release.noise, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +38,9 @@ class NoisyCounts:
     event: Release  # What the release cost, and its noise table
     plan: QueryPlan  # What was asked
     private: bool  # False if the noise came from a seed
+    # Records that are alike within their clients, noisy, one number a column (`alike_records`);
+    # empty if they were not asked
+    alike: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.values.shape != (self.plan.cells,):
@@ -34,15 +49,23 @@ class NoisyCounts:
     @cached_property
     def columns(self) -> dict[str, NoisyCounts]:
         """Counts of each column by name, with the noise of all."""
-        parts = zip(self.plan.columns.items(), self.plan.parts, strict=True)
+        alike = zip(self.alike) if self.alike else [()] * len(self.plan.parts)
+        parts = zip(self.plan.columns.items(), self.plan.parts, alike, strict=True)
         return {
-            name: replace(self, values=self.values[part], plan=plan) for (name, plan), part in parts
+            name: replace(self, values=self.values[part], plan=plan, alike=own)
+            for (name, plan), part, own in parts
         }
 
     @property
     def noise(self) -> NoiseTable:
-        """Law of the noise in each cell."""
-        return self.event.noise
+        """Law of the noise in each cell of a column, in counts; refused if columns differ in it."""
+        return noise_in_counts(self.event, self.plan)
+
+    @property
+    def noise_in_alike(self) -> float:
+        """Standard deviation of the noise in a number of alike records."""
+        steps = allotted(self.plan).alike / moved_by(self.event.guarantee)
+        return math.sqrt(self.event.noise.variance) / steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +121,20 @@ class ClientSums:
 
 def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | ClientSums:
     """Return what was released of a plan's numbers, as estimators and decisions take it."""
+    values, release, private = released.values, released.release, released.private
     if released.records is None:
-        return ClientSums(
-            released.values, released.clients, released.release, plan, released.private
-        )
-    return NoisyCounts(released.values, released.records, released.release, plan, released.private)
+        return ClientSums(values, released.clients, release, plan, private)
+    steps = allotted(plan)
+    counts = [
+        to_counts(values[part], own) for part, own in zip(plan.parts, steps.counts, strict=True)
+    ]
+    worth = moved_by(release.guarantee) / max(steps.alike, 1)
+    alike = tuple((worth * values[plan.cells :]).tolist())
+    return NoisyCounts(np.concatenate(counts), released.records, release, plan, private, alike)
+
+
+def allotted(plan: QueryPlan) -> Allotment:
+    """Return how finely the counts that a plan asks for are released."""
+    if plan.allotment is None:
+        raise ValueError("a plan of scores asks for no counts")
+    return plan.allotment

@@ -17,7 +17,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.score_wire import (
     NO_SCORES,
@@ -58,9 +60,13 @@ class QueryPlan:
     selection: Selection = EVERYTHING  # Which records are counted
     # What clients add up in each column and answer with; None if they answer with the counts
     scores: tuple[Scores, ...] | None = None
+    # How finely counts are released, and whether alike records are counted; by default in whole
+    # counts, and not. None of scores
+    allotment: Allotment | None = None
 
     def __post_init__(self) -> None:
-        _ = self.layout  # scores that do not fit are refused
+        # What does not fit is refused
+        object.__setattr__(self, "allotment", self.layout.allotment)
 
     @property
     def cells(self) -> int:
@@ -71,7 +77,8 @@ class QueryPlan:
     def layout(self) -> Layout:
         """What a client answers with."""
         sizes = self.reference.domain.sizes
-        return Layout(cells_of_columns(self.cell_of, sizes, self.cells), self.scores)
+        cells = cells_of_columns(self.cell_of, sizes, self.cells)
+        return Layout(cells, self.scores, self.allotment)
 
     @property
     def length(self) -> int:
@@ -92,7 +99,12 @@ class QueryPlan:
         scores = (
             (None,) * len(references) if self.scores is None else tuple((s,) for s in self.scores)
         )
-        symbols = self.reference.domain.parts
+        symbols, allotted = self.reference.domain.parts, self.allotment
+        steps = (
+            (None,) * len(references)
+            if allotted is None
+            else tuple(Allotment((n,), allotted.alike) for n in allotted.counts)
+        )
         return {
             name: QueryPlan(
                 reference,
@@ -103,15 +115,20 @@ class QueryPlan:
                 self.draws,
                 self.selection,
                 score,
+                step,
             )
-            for (name, reference), own, cells, score in zip(
-                references.items(), symbols, self.parts, scores, strict=True
+            for (name, reference), own, cells, score, step in zip(
+                references.items(), symbols, self.parts, scores, steps, strict=True
             )
         }
 
     def scored(self, scores: tuple[Scores, ...]) -> QueryPlan:
         """Return the same cells, of whose records clients add up scores."""
-        return replace(self, scores=scores)
+        return replace(self, scores=scores, allotment=None)
+
+    def allotted(self, allotment: Allotment) -> QueryPlan:
+        """Return the same cells, whose counts are released so."""
+        return replace(self, allotment=allotment)
 
     def over(self, selection: Selection) -> QueryPlan:
         """Return the same cells, counted over other records."""
@@ -135,9 +152,9 @@ class QueryPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the reference's fingerprint, the cells, the selection and the scores."""
+        """SHA-256 (hex) of the reference's fingerprint, and of what is asked."""
         return plan_fingerprint(
-            self.reference.fingerprint, self.cell_of, self.selection, self.scores
+            self.reference.fingerprint, self.cell_of, self.selection, self.allotment, self.scores
         )
 
     @cached_property
@@ -194,12 +211,14 @@ def plan_fingerprint(
     reference: str,
     cell_of: NDArray[np.int32],
     selection: Selection,
+    allotment: Allotment | None = None,
     scores: tuple[Scores, ...] | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
     digest = hashlib.sha256(b"flwr-kld plan 1\n")
     asked = scores_as_bytes(scores)
-    digest.update(f"{reference}\n{selection.to_json()}\n{len(asked)}\n".encode())
+    steps = json_text(None if allotment is None else [allotment.counts, allotment.alike])
+    digest.update(f"{reference}\n{selection.to_json()}\n{steps}\n{len(asked)}\n".encode())
     digest.update(asked)
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
@@ -213,6 +232,7 @@ def cells_from_wire(
     reference: str,
     fingerprint: str,
     selection: Selection,
+    allotment: Allotment | None = None,
     score_wire: bytes = NO_SCORES,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
@@ -235,8 +255,8 @@ def cells_from_wire(
     if cells_of_columns(cell_of, sizes, total) != cells:
         raise ValueError("the query plan has another number of cells in a column than it says")
     scores = scores_from_wire(score_wire, len(sizes), total)
-    Layout(cells, scores)
-    if plan_fingerprint(reference, cell_of, selection, scores) != fingerprint:
+    allotted = Layout(cells, scores, allotment).allotment
+    if plan_fingerprint(reference, cell_of, selection, allotted, scores) != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of

@@ -193,7 +193,7 @@ class Addition(Private):
         """Add noise to what is to be noised, and the mask to all; to be called once."""
         mask = [self._mask()]
         added, removed = (mask, []) if self._adds_seeds else ([], mask)
-        return self._part.answer(event, self._terms.numbers, bits, added=added, removed=removed)
+        return self._part.answer(event, self._terms.layout, bits, added=added, removed=removed)
 
     def _mask(self) -> bytes:
         """Return the key of a mask that one aggregator adds and the other takes off."""

@@ -8,12 +8,12 @@ from typing import Self, get_args
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.shares import Mechanism, epsilon_of
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.arguments import choice, keep, whole
+from flwr_kld.kernel.arguments import choice, instance, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
-from flwr_kld.kernel.promise import Adjacency, Clip
+from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
 from flwr_kld.kernel.release import Release, ShareRelease
-from flwr_kld.messages.terms import MOST_COLUMNS, NoiseShares
-from flwr_kld.trust.trust_model import Trust
+from flwr_kld.messages.terms import NoiseShares
+from flwr_kld.trust.trust_model import Trust, allotted_to
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Distributed(Trust):
         So many of these may tell the server their share: the noise of the others suffices.
     clip : Clip, optional
         Protect whole clients, whose vectors are clipped so, instead of single records.
-    columns : int
+    allotment : Allotment
         As in `Trusted`.
     """
 
@@ -48,13 +48,13 @@ class Distributed(Trust):
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     corrupted: int = 0
     clip: Clip | None = None
-    columns: int = field(default=1, kw_only=True)
+    allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
 
     name = "distributed"
 
-    def over(self, columns: int) -> Self:
+    def over(self, allotment: Allotment | int) -> Self:
         """Return this model for a table."""
-        return replace(self, columns=columns)
+        return replace(self, allotment=allotted_to(allotment))
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
@@ -72,7 +72,7 @@ class Distributed(Trust):
                 most=max(self.min_clients - 2, 0),
                 unit="clients",
             ),
-            columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
+            allotment=instance("allotment", self.allotment, Allotment, "an Allotment"),
         )
         if self.clip is not None and not isinstance(self.clip, Clip):
             raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
@@ -93,7 +93,8 @@ class Distributed(Trust):
         return self._share(self.noise_before(scored), scored=scored)
 
     def _share(self, noise: NoiseShares, *, scored: bool) -> ShareRelease:
-        return noise.release(self.guarantee, self.columns, scored=scored)
+        allotment = self.allotment
+        return noise.release(self.guarantee, allotment.columns if scored else allotment)
 
     @property
     def _honest(self) -> int:

@@ -11,13 +11,20 @@ from typing import Self
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import box_event
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.arguments import instance
+from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
-from flwr_kld.messages.terms import NO_MODEL, AggregatorNoise, Noise, Terms, trust_of
+from flwr_kld.messages.terms import (
+    MOST_COLUMNS,
+    NO_MODEL,
+    AggregatorNoise,
+    Noise,
+    Terms,
+    trust_of,
+)
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
 from flwr_kld.trust.traffic import Traffic, secure_traffic, traffic_of
@@ -35,12 +42,12 @@ class Trust(ABC):
 
     A model in which the server adds the noise says three things: its `name`, its `guarantee`, and
     the `event` of a release. One in which others do also has `noise_before`, from which the
-    messages of a check follow, and what these weigh. One that serves tables has `columns`, on which
-    its event depends, and `over`.
+    messages of a check follow, and what these weigh. One that serves tables has `over`, and an
+    event that depends on the `allotment`.
     """
 
-    columns: int = 1
-    """Symbols that a record has: one, or of a table as many as columns."""
+    allotment: Allotment = Allotment.even(1)
+    """How finely the counts of each column are released, and whether alike records are counted."""
     min_clients: int = 1
     """Fewest clients in a sum."""
 
@@ -54,16 +61,16 @@ class Trust(ABC):
     def guarantee(self) -> Guarantee:
         """What each check promises."""
 
-    def over(self, columns: int) -> Self:
-        """Return this model for records that have a symbol in each of so many columns.
+    def over(self, allotment: Allotment | int) -> Self:
+        """Return this model for counts that are released so, or alike for so many columns.
 
-        Raises `ValueError` if it knows of one only.
+        Raises `ValueError` if it knows of whole counts of one column only.
         """
-        if columns == self.columns:
+        if allotted_to(allotment) == self.allotment:
             return self
         raise ValueError(
-            f"{type(self).__name__}(…) is for records of one column, and the table has {columns}: "
-            "give it a method 'over'"
+            f"{type(self).__name__}(…) is for whole counts of one column, and is asked for "
+            f"{allotment}: give it a method 'over'"
         )
 
     @abstractmethod
@@ -92,7 +99,7 @@ class Trust(ABC):
         clients : int
             Clients in the sum.
         """
-        return box_event(self.guarantee, MOVES * self.columns)
+        return box_event(self.guarantee, MOVES * self.allotment.columns)
 
     def event_of(self, plan: QueryPlan, clients: int) -> Release:
         """Return the release of what a plan asks; the errors are those of `event`."""
@@ -191,6 +198,7 @@ class Trust(ABC):
             asked=asked,
             selection=plan.selection,
             clip=clip,
+            allotment=plan.allotment,
             score_wire=plan.score_wire,
             model=model,
             noise=self.noise_before(plan.scores is not None),
@@ -210,6 +218,13 @@ class Trust(ABC):
         if isinstance(total, ShareSum):
             return total.release(release)
         return total.release(release, bits)
+
+
+def allotted_to(columns: Allotment | int) -> Allotment:
+    """Return an allotment, or the even one to so many columns."""
+    if isinstance(columns, Allotment):
+        return columns
+    return Allotment.even(whole("columns", columns, least=1, most=MOST_COLUMNS))
 
 
 def require_trust(trust: object) -> None:

@@ -8,13 +8,13 @@ from typing import Literal, Self
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import central_release
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.arguments import choice, keep, whole
+from flwr_kld.kernel.arguments import choice, instance, keep, whole
 from flwr_kld.kernel.law import noise_sum
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_pair, check_public
-from flwr_kld.messages.terms import MOST_COLUMNS, AggregatorNoise
-from flwr_kld.trust.trust_model import Trust
+from flwr_kld.messages.terms import AggregatorNoise
+from flwr_kld.trust.trust_model import Trust, allotted_to
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class CentralNoise(Trust):
     noise: Literal["least", "laplace", "gaussian"] = "least"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     clip: int | None = None
-    columns: int = field(default=1, kw_only=True)
+    allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
@@ -36,7 +36,7 @@ class CentralNoise(Trust):
             delta=guarantee.delta,
             noise=choice("noise", self.noise, ("least", "laplace", "gaussian")),
             adjacency=guarantee.adjacency,
-            columns=whole("columns", self.columns, least=1, most=MOST_COLUMNS),
+            allotment=instance("allotment", self.allotment, Allotment, "an Allotment"),
         )
         if self.clip is not None:
             keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
@@ -44,9 +44,9 @@ class CentralNoise(Trust):
                 raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
         self.event(1)  # calibrated now: a bad pair fails before anything is asked
 
-    def over(self, columns: int) -> Self:
+    def over(self, allotment: Allotment | int) -> Self:
         """Return this model for a table."""
-        return replace(self, columns=columns)
+        return replace(self, allotment=allotted_to(allotment))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -61,7 +61,7 @@ class CentralNoise(Trust):
 
     def event(self, clients: int) -> Release:
         """Return the release of counts; how many clients there are changes nothing."""
-        return central_release(self.guarantee, self.noise, self.clip, self.columns)
+        return central_release(self.guarantee, self.noise, self.clip, self.allotment)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
@@ -88,8 +88,8 @@ class Trusted(CentralNoise):
         Protect whole clients of at most this many records each instead of single records. Needs
         add-remove adjacency; clients with more records count a uniform sample of theirs. Which
         clients took part is public.
-    columns : int
-        Symbols that a record has: 1, or of a table as many as columns; a strategy says it (`over`).
+    allotment : Allotment
+        How finely each column's counts are released; a strategy says it (`over`).
     """
 
     name = "trusted"
@@ -109,7 +109,7 @@ class TrustedAggregator(CentralNoise):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, adjacency, clip, columns
+    delta, noise, adjacency, clip, allotment
         As in `Trusted`.
     """
 
@@ -143,7 +143,7 @@ class TwoAggregators(CentralNoise):
     aggregators : tuple[bytes, bytes]
         The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
         bytes a client, and the second masked counts.
-    delta, noise, adjacency, clip, columns
+    delta, noise, adjacency, clip, allotment
         As in `Trusted`.
     """
 

@@ -16,9 +16,9 @@ def worst_move(terms: Terms) -> Moves:
     """Return the worst move of exactly what a client counts by these terms, in counts."""
     # A record that changes its value leaves one cell and enters another. One that comes or goes
     # moves one cell, unless a uniform sample of the records is counted (``terms.clip``): then
-    # another record takes its place, and two cells move. In a table each column moves so. A whole
-    # client's vector is bounded by its clip, or by nothing.
-    if terms.adds_scores:
+    # another record takes its place, and two cells move. In a table each column moves so, by as
+    # many steps as it is allotted. A whole client's vector is bounded by its clip, or by nothing.
+    if terms.allotment is None:
         return sums_move(terms.columns)  # in steps, which clients compute from what is claimed
     adjacency = terms.guarantee.adjacency
     if terms.guarantee.unit is Unit.CLIENT:
@@ -28,9 +28,9 @@ def worst_move(terms: Terms) -> Moves:
             clip = Clip(terms.clip) if terms.clip else None
         if clip is None:
             raise QueryRefused("the server claims client-level privacy, but clips nobody's records")
-        return clip.moves(adjacency, terms.columns)
+        return terms.allotment.client_moves(clip, adjacency)
     moving = Adjacency.REPLACE_ONE if terms.clip else adjacency
-    return moving.table_shifts(terms.columns)
+    return terms.allotment.record_moves(moving)
 
 
 def hidden_move(terms: Terms) -> Moves:
@@ -41,11 +41,11 @@ def hidden_move(terms: Terms) -> Moves:
     share = terms.share()
     if share is not None:
         return share.moves
-    if terms.adds_scores:
+    if terms.allotment is None:
         return sums_move(terms.columns)
     if terms.guarantee.unit is Unit.CLIENT:
-        return Clip(terms.clip).moves(Adjacency.ADD_REMOVE, terms.columns)
-    return terms.guarantee.adjacency.table_shifts(terms.columns)
+        return terms.allotment.client_moves(Clip(terms.clip), Adjacency.ADD_REMOVE)
+    return terms.allotment.record_moves(terms.guarantee.adjacency)
 
 
 def require_move(terms: Terms) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.design_effect import Clients, Spread, spread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
+from flwr_kld.kernel.count import ClientLimit, moved_by
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.planner.allotment import allot
+from flwr_kld.query.noisy import ClientSums, NoisyCounts, allotted, noise_in_counts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.federations import Federation
 from flwr_kld.simulations.studies.records import Records, released
 from flwr_kld.trust import Trust
@@ -31,6 +35,7 @@ class Halves:
     first: NoisyCounts  # Of the cells
     witness: Witness  # Learnt from them
     sums: ClientSums  # Of its scores
+    spread: Spread  # How far counts spread because clients' records are alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,16 @@ class Checks:
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""
-        return Partition(self.cells).draw(self.reference, rng)
+        return Partition(self.cells).draw(self.reference, rng).allotted(self._trust.allotment)
+
+    @property
+    def _most(self) -> int:
+        return self.trust.most_records or self.most_records
+
+    @cached_property
+    def _trust(self) -> Trust:
+        usual = Partition(self.cells).draw(self.reference, np.random.default_rng(0))
+        return self.trust.over(allot(self.trust, usual, None, theta=THETA))
 
     def halves(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves:
         """Run one check on a fresh cohort."""
@@ -63,7 +77,9 @@ class Checks:
         one, other = self.split(asked, rng)
         first = self.counted(plan, one, rng)
         witness = self.learnt(first, other, recent, by_client=asked.clients >= MANY)
-        return Halves(first, witness, self.summed(witness, other, rng))
+        limit = ClientLimit.of(one.sizes[one.sizes > 0], self._most, {})
+        alike = spread(first, Clients(limit.others, limit.single))
+        return Halves(first, witness, self.summed(witness, other, rng), alike)
 
     def split(self, asked: Records, rng: np.random.Generator) -> tuple[Records, Records]:
         """Split a cohort in two halves, as the product does."""
@@ -73,13 +89,15 @@ class Checks:
 
     def counted(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> NoisyCounts:
         """Publish one half's counts: of as many records of a client as the other half counts."""
-        records = records.at_most(self.trust.most_records or self.most_records, rng)
+        records = records.at_most(self._most, rng)
         bits = _bits(rng)
-        event = _event(self.trust, records.clients)
-        values = records.counts(plan.cells) + sample(event.table, plan.cells, bits)
+        event = _event(self._trust, records.clients)
+        values = records.counts(plan.cells) + sample(noise_in_counts(event, plan), plan.cells, bits)
         exact = event.guarantee.total_is_public
-        number = len(records.cells) if exact else values.sum()
-        return NoisyCounts(values, max(float(number), 1.0), event, plan, bits.private)
+        number = max(float(len(records.cells) if exact else values.sum()), 1.0)
+        noise = sample(event.noise, 1, bits) * moved_by(event.guarantee) / allotted(plan).alike
+        alike = (float(records.alike() + noise[0]),)
+        return NoisyCounts(values, number, event, plan, bits.private, alike)
 
     def learnt(
         self,

@@ -5,6 +5,9 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
 
 - ``coverage``: how often the lower bound is at most the population's D_θ, and the upper limit at
   least, where 95 % is promised for each; and their means;
+- ``clustered``: whether what reports tell of a population is true where clients' records are
+  alike, at design effects of 1, 3, 9, 25 and 50: sentences, PSI's 95 % interval, and the
+  population's D_θ within two of its stated deviations;
 - ``first_check``: how often the very first check finds a drift, at the level at which a year of
   checks is safe, a fifth of 5 % in 365 checks: D_θ three times the threshold of 0.1 nats and drifts
   of many shapes, then 1.2 to 5 times the threshold in cohorts of several sizes;
@@ -30,12 +33,15 @@ import numpy as np
 from flwr_kld.check.decider import Alarm
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import decide
+from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
-from flwr_kld.inference.recent_checks import design_effect
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.report.explanation import sentence
 from flwr_kld.simulations.studies.check_setting import Setting
 from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
@@ -60,7 +66,7 @@ _SHOWN = 40
 def limits(halves: Halves, level: float) -> tuple[float, UpperLimit]:
     """Limit D_θ from below, in nats, and from above."""
     bound = lower_confidence_bound(halves.witness, halves.sums, level=level)
-    effect = design_effect([bound.spread], halves.witness.deciding.most_records)
+    effect = design_effect([halves.spread], halves.witness.deciding.most_records)
     return bound.lower, upper_limit(halves.first, theta=THETA, level=level, design_effect=effect)
 
 
@@ -85,9 +91,10 @@ Read = dict[str, float]
 """Numbers of one check, of which a row has the means."""
 
 
-def covers(checks: Checks, halves: Halves, truth: float) -> Read:
+def covers(setting: Setting, checks: Checks, halves: Halves) -> Read:
     """Say whether both limits hold, and where they are."""
     lower, upper = limits(halves, LEVEL)
+    truth = max(setting.truth, 0.0)
     return {
         "lower_holds": lower <= truth,
         "upper_holds": upper.value >= truth,
@@ -96,18 +103,38 @@ def covers(checks: Checks, halves: Halves, truth: float) -> Read:
     }
 
 
-def finds(checks: Checks, halves: Halves, truth: float) -> Read:
+def finds(setting: Setting, checks: Checks, halves: Halves) -> Read:
     """Say whether a drift is found at the level of one check of a year."""
     return {"found": checks.found_at_once(halves.witness, halves.sums, _YEAR)}
 
 
-def finds_at_5_percent(checks: Checks, halves: Halves, truth: float) -> Read:
+def finds_at_5_percent(setting: Setting, checks: Checks, halves: Halves) -> Read:
     """Say whether a drift is found where one check is all that there is."""
     level = 1 - LEVEL
     return {"found": divergence_sum(halves.witness, halves.sums, level).p_value() < level}
 
 
-def says(checks: Checks, halves: Halves, truth: float) -> Read:
+def tells(setting: Setting, checks: Checks, halves: Halves) -> Read:
+    """Say whether what a report tells of the population is true of it."""
+    first, most = halves.first, halves.witness.deciding.most_records
+    effect = design_effect([halves.spread], most)
+    plan, law = first.plan, setting.federation.law(most)
+    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
+    inside = (plan.mass > 0) & (p > 0)
+    psi = float(((p - plan.mass) * np.log(p / plan.mass, where=inside, out=0 * p))[inside].sum())
+    told = figures(first, design_effect=effect).psi
+    reading = posterior_ratios(first, theta=THETA, design_effect=effect)
+    off = (reading.value - max(setting.truth, 0.0)) / reading.error.total
+    return {
+        "sentence": sentence("it", first, design_effect=effect) is not None,
+        "psi_holds": told.low <= psi <= told.high,
+        "population_holds": abs(off) <= 2,
+        "squared_z": off**2,
+        "effect": effect,
+    }
+
+
+def says(setting: Setting, checks: Checks, halves: Halves) -> Read:
     """Say which outcome a single check has."""
     said = verdict(halves, _ALONE).outcome
     return {outcome.name.lower(): said is outcome for outcome in Outcome}
@@ -150,6 +177,17 @@ def coverage_settings() -> list[Setting]:
         Setting(0, "digit mix", 0.1, 200, 50),
         Setting(0, "digit mix", 0.2, 200, 50),
         Setting(0, "other hand", 0.1, 200, 50),
+    ]
+
+
+def clustered_settings() -> list[Setting]:
+    """List clients whose records are more and more alike, without a drift and with one."""
+    return [
+        Setting(20, "tilted", nats, *cohort, epsilon, alike=alike)
+        for cohort in ((400, 50), (120, 50))
+        for epsilon in (0.3, 1.0, 5.0)
+        for alike in (None, 23.5, 5.1, 1.04, 0.0)  # design effects of 1, 3, 9, 25 and 50
+        for nats in (0.0, 0.1)
     ]
 
 
@@ -248,7 +286,7 @@ class Question:
     """What is asked of single checks."""
 
     settings: Callable[[], list[Setting]]
-    read: Callable[[Checks, Halves, float], Read]  # Off one check, given the true D_θ
+    read: Callable[[Setting, Checks, Halves], Read]  # Off one check
     threshold: float  # Nats that are tolerated
     runs: int  # Checks in each setting
     worst: str  # What is to be small, or large: the printed table begins with the worst
@@ -259,6 +297,7 @@ class Question:
 
 QUESTIONS = {
     "coverage": Question(coverage_settings, covers, 0.05, 1000, "lower_holds"),
+    "clustered": Question(clustered_settings, tells, 0.05, 200, "population_holds"),
     "first_check": Question(first_check_settings, finds, 0.1, 200, "found"),
     "distance": Question(distance_settings, finds_at_5_percent, 0.0, 400, "found", finest=1e6),
     "false_no_drift": Question(
@@ -272,9 +311,8 @@ def means(name: str, setting: Setting, runs: int) -> Read:
     question = QUESTIONS[name]
     rng = generator(setting.name, int(question.finest * setting.nats))
     checks = Checks(setting.reference, setting.trust, question.threshold, setting.records)
-    truth = max(setting.truth, 0.0)
     found = [
-        question.read(checks, checks.halves(setting.federation, setting.clients, rng), truth)
+        question.read(setting, checks, checks.halves(setting.federation, setting.clients, rng))
         for _ in range(runs)
     ]
     return {key: float(np.mean([one[key] for one in found])) for key in found[0]}

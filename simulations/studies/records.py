@@ -44,6 +44,13 @@ class Records:
         """Count every record in its cell, shape [cells]."""
         return np.bincount(self.cells, minlength=cells)
 
+    def alike(self) -> float:
+        """How many records are alike, over all clients."""
+        cell = np.stack([self.client, self.cells])
+        (client, _), often = np.unique(cell, axis=1, return_counts=True)
+        pairs = np.bincount(client, often * (often - 1), self.clients)
+        return float((pairs / np.maximum(self.sizes - 1, 1)).sum() + (self.sizes == 1).sum())
+
     def sums(self, score: Table) -> NDArray[np.float64]:
         """Add up a score of each cell over each client's records, shape [clients]."""
         summed = np.bincount(self.client, score[self.cells], self.clients)

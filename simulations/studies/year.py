@@ -32,7 +32,6 @@ from flwr_kld.cohort.cohort import Participant, RotatingCohort
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.e_detector import EDetector, Standing
-from flwr_kld.inference.lower_bound import lower_confidence_bound
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
@@ -169,8 +168,7 @@ class Memory:
 
     def update(self, halves: Halves) -> Standing:
         """Take in a check."""
-        spread = lower_confidence_bound(halves.witness, halves.sums).spread
-        self.recent = self.recent.with_check(halves.first, spread)
+        self.recent = self.recent.with_check(halves.first, halves.spread)
         return self.detector.update(log_evidence(halves.witness, halves.sums))
 
 

@@ -13,7 +13,7 @@ from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency, Ball, Clip
+from flwr_kld.kernel.promise import Adjacency, Ball
 from flwr_kld.kernel.release import Release
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))
@@ -57,7 +57,7 @@ def test_a_whole_clients_counts_have_no_known_worst_move():
     )  # fmt: skip
     assert Cost.of(event).table is None
     clients = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)
-    share = calibrate_shares(clients, n_min=10, clip=Clip(3))
+    share = calibrate_shares(clients, n_min=10, moves=Ball(1, 3, 3))
     assert Cost.of_shares(share, 10).table is None
     assert Cost.of_shares(share, 10).epsilon == 10**9
 

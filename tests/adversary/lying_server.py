@@ -33,7 +33,7 @@ from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.strategies import (
     Clip,
@@ -240,7 +240,7 @@ def hold(question: Terms, session: Session | None) -> None:
             asked,
             question.clip,
             noise,
-            question.columns,
+            question.allotment,
             row_moves(question.wire) if question.columns > 1 else 1,
         )
     assert delta <= asked.delta
@@ -251,7 +251,7 @@ def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseShares
     """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
     steps = tuple(move for scores in columns for move in farthest(scores, asked) if move)
     if noise is not None:
-        event = noise.release(asked, len(columns), scored=True)
+        event = noise.release(asked, len(columns))
         table, shifts = event.noise(noise.n_min), tuple(event.grid * move for move in steps)
         return float(hockey_stick(table, shifts, asked.epsilon)) if shifts else 0.0
     try:
@@ -309,27 +309,35 @@ def row_moves(wire: bytes) -> int:
 
 @lru_cache(maxsize=1000)
 def exact_delta(
-    asked: Guarantee, clip: int, noise: NoiseShares | None, columns: int, moved: int
+    asked: Guarantee, clip: int, noise: NoiseShares | None, allotment: Allotment, moved: int
 ) -> float:
     """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
 
     Where the noise is another's it is what the claim makes a trusted server or aggregator add.
-    A row moves at most `moved` cells up and as many down, each by 1: columns share none.
+    A row moves at most `moved` cells up and as many down, each by a count: columns share none.
+    And it moves how many records are alike, in each column.
     """
     unit, adjacency, epsilon = asked.unit, asked.adjacency, asked.epsilon
+    steps, alike = allotment.counts[:moved], (allotment.alike,) * allotment.columns
     if unit == "record":
         sampled = clip > 0  # a sampled record that leaves makes room for another
-        shifts = ((1,) if adjacency == "add-remove" and not sampled else (1, -1)) * moved
+        each = (1,) if adjacency == "add-remove" and not sampled else (1, -1)
     else:
         most = noise.bound if noise else clip
         if not most:
             return math.inf  # nothing bounds a client's vector
-        shifts = ((most,) if adjacency == "add-remove" else (most, -most)) * moved
+        each = (most,) if adjacency == "add-remove" else (most, -most)
+        alike = tuple(most * move for move in alike)
+    shifts = (*(n * move for n in steps for move in each), *(move for move in alike if move))
     if noise is not None:
-        event = noise.release(asked, columns)
-        table = event.noise(noise.n_min)
-        return float(hockey_stick(table, tuple(event.grid * s for s in shifts), epsilon))
-    claimed = adjacency.table_shifts(columns) if unit == "record" else (clip * columns,)
+        event = noise.release(asked, allotment)
+        table, shifts = event.noise(noise.n_min), tuple(event.grid * s for s in shifts)
+        if noise.mechanism == "discrete-laplace":  # no move of this norm loses more than this one
+            shifts = (sum(map(abs, shifts)),)
+        return float(hockey_stick(table, shifts, epsilon))
+    claimed = allotment.record_moves(adjacency)
+    if unit == "client":
+        claimed = (clip * (sum(allotment.counts) + allotment.alike * allotment.columns),)
     if unit == "client" and adjacency == "add-remove" and clip > 100:
         return 0.0  # it hides just this move: large tables take seconds to build
     try:

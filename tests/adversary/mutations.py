@@ -4,7 +4,7 @@ import copy
 import json
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire
@@ -38,6 +39,12 @@ def mutate(message: Message, others: list[Message], rng: random.Random) -> None:
         _make_consistent(content, rng)
 
 
+def allotment_of(asked: Mapping[str, Any]) -> Allotment | None:
+    """Return how finely a question's counts are released."""
+    told = json.loads(asked["allotment"])
+    return told and Allotment(tuple(told["counts"]), told["alike"])
+
+
 def _make_consistent(content: RecordDict, rng: random.Random) -> None:
     """Let a liar's fingerprints and sessions fit what it changed, as far as that can be."""
     try:
@@ -52,7 +59,9 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         scores = scores_from_wire(asked["score_wire"], len(cells), int(cell_of.max()) + 1)
         if scores and rng.random() < 0.7:
             asked["clip"] = scores[0].most_records
-        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, named, scores)
+        asked["plan"] = plan_fingerprint(
+            asked["reference"], cell_of, named, allotment_of(asked), scores
+        )
         if "phase" in content:
             fit_sessions(content)
     except Exception:  # what is not readable stays as it is

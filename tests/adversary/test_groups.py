@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from adversary.lying_server import SCENARIOS, watching
+from adversary.mutations import allotment_of
 from federation import REFERENCE, app_of, grid_of
 from sealed_federation import KEY, federation
 
@@ -48,7 +49,9 @@ def test_a_question_that_asks_for_groups_is_refused_before_anything_is_counted(n
             text = in_groups(asked["selection"], groups)
             named = SimpleNamespace(to_json=lambda: text)
             asked["selection"] = text
-            asked["plan"] = plan_fingerprint(REFERENCE.fingerprint, PLAN.cell_of, named, None)
+            asked["plan"] = plan_fingerprint(
+                REFERENCE.fingerprint, PLAN.cell_of, named, allotment_of(asked)
+            )
         return app(message, context)
 
     grid = federation(client) if trust.aggregator_keys else grid_of(client, 12)

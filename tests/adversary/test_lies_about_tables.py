@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adversary.lying_server import watching
-from adversary.mutations import fit_sessions
+from adversary.mutations import allotment_of, fit_sessions
 from federation import grid_of
 from rows import rows_of
 from sealed_federation import KEY, federation, on_request
@@ -20,6 +20,7 @@ from tables import REFERENCE, TABLE, rows, table_app
 
 from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring, to_ring
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
@@ -80,7 +81,9 @@ def told_otherwise(name, *, cells=None, terms=None, scores=None):
         if cells is not None:
             asked["cells"] = [1, 1, max(int(cell_of.max()) - 1, 1)]
         selection = Selection.from_json(asked["selection"])
-        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, selection, told)
+        asked["plan"] = plan_fingerprint(
+            asked["reference"], cell_of, selection, allotment_of(asked), told
+        )
         asked.update(terms or {})
         if "phase" in content:
             with suppress(ValueError):  # the client is to refuse what cannot be read
@@ -130,7 +133,7 @@ def test_another_number_of_columns_is_refused(name, columns, monkeypatch):
     monkeypatch.setattr(Terms, "central", lambda terms: calibrated.append(terms))
     told = [PLAN.cells] if columns == 1 else [1] * (columns - 1) + [PLAN.cells - 1]
     why, seen = told_otherwise(name, terms={"cells": told})
-    assert "number of columns is not the domain's" in why, why
+    assert "number of columns is not the domain's" in why or "for each column" in why, why
     assert not seen.admitted
     assert not seen.counted
     assert {terms.columns for terms in calibrated} <= {COLUMNS}
@@ -207,7 +210,8 @@ def test_an_aggregator_calibrates_for_boxes_that_open_only(monkeypatch):
     monkeypatch.setattr(Terms, "central", calibrated.append)
 
     def widen(content):
-        content["terms"]["cells"] = [1] * 4096
+        told = json.dumps({"alike": 0, "counts": [1] * 4096}, separators=(",", ":"))
+        content["terms"].update(cells=[1] * 4096, allotment=told)
 
     grid = federation(table_app(aggregator=KEY.public), meddle=on_request(widen))
     with pytest.raises(CheckFailed, match="NotOpened"):
@@ -219,7 +223,7 @@ def test_the_number_of_records_stays_in_the_ring():
     """Of all columns together it would wrap at 2^31: 300 columns, 10 million records."""
     columns, records = 300, 10_000_000
     rows = rows_of(Layout((1,) * columns), [records] * columns)
-    vector = rows.summand(0, None, SystemBits(), counted=True)
+    vector = rows.summand(0, None, Guarantee(1.0), SystemBits(), counted=True)
     assert int(from_ring(to_ring(vector._values, 32), 32)[-1]) == records
 
 
@@ -251,7 +255,7 @@ def miscount(monkeypatch):
 
         def counting(*args):
             rows = count(*args)
-            if node["id"] == LIAR and rows.layout.length == PLAN.cells:
+            if node["id"] == LIAR and rows.layout.scores is None:
                 rows._values = change(rows._values[0]).astype(np.int32)[None]
             return rows
 

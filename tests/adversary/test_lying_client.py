@@ -18,6 +18,7 @@ from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report import Outcome, Verdict
@@ -87,7 +88,7 @@ def of_all(share):
 
     def counts(own):
         own[:] = 0
-        own[0 if share > 0 else -1] = abs(share) * MOST
+        own[0 if share > 0 else -2] = abs(share) * MOST  # alike records are the last
         return own
 
     return counts
@@ -193,7 +194,7 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
 
     def vector(own):
         more = own + 10_000
-        more[-1] = own[-1] + 10_000 * (len(own) - 1)
+        more[-1] = own[-1] + 10_000 * (len(own) - 2) // 17
         return more
 
     lie(vector=vector)
@@ -257,7 +258,7 @@ def test_noise_alone_is_no_contradiction(cells, epsilon, adjacency):
     """By its margins one release of 200 is called impossible with probability below 1e-6."""
     rng = np.random.default_rng(cells)
     event = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency))
-    plan = SimpleNamespace(cells=cells)
+    plan = SimpleNamespace(cells=cells, allotment=Allotment.even(1))
     for _ in range(200):
         clear = rng.multinomial(500, np.full(cells, 1 / cells))
         noisy = clear + sample(event.table, cells, SystemBits())

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from adversary.lying_server import VICTIM
+from adversary.mutations import allotment_of
 from federation import REFERENCE, app_of, grid_of, keep_secrets
 from guard.files import guard_file
 
@@ -66,7 +67,7 @@ def test_no_record_loses_more_than_its_guard_allows(seed, tmp_path, monkeypatch)
         claimed = rng.choice([1.0, 0.5, 0.125])
         text = renamed(asked["selection"], rng)
         named = SimpleNamespace(to_json=partial(str, text))
-        plan = plan_fingerprint(asked["reference"], cell_of, named)
+        plan = plan_fingerprint(asked["reference"], cell_of, named, allotment_of(asked))
         asked.update(check=f"{number:016x}", selection=text, plan=plan, epsilon=claimed)
         app(message, context)
         assert spent.max() <= BUDGET

@@ -42,7 +42,7 @@ from flwr_kld.strategies import (
 
 NODES, AGGREGATOR = 4, 1004
 KEY = AggregatorKey.generate()
-COUNTS = {"511": 733, "547": 911, "563": 1103, "613": 1303, "617": 1511, "691": 1709}
+COUNTS = {"511": 2733, "547": 2917, "563": 3109, "613": 3307, "617": 3511, "691": 3709}
 """Labels that are also their own symbols, and how many records of each a client has."""
 RECORDS = [name for name, n in COUNTS.items() for _ in range(n)]
 DOMAIN = Labels([str(i) for i in range(700)])

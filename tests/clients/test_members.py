@@ -100,16 +100,17 @@ def test_each_member_is_counted_and_refused_by_itself():
     for member, row in rows.items():
         own = FRUIT.encode(records(None, member))
         expected = np.bincount(cell_of[own], minlength=sum(terms.cells))
-        assert np.frombuffer(row, "<i4").tolist() == expected.tolist()
+        assert np.frombuffer(row, "<i4")[: len(expected)].tolist() == expected.tolist()
     assert report.cohort.survivors == HOSTED - 5  # nobody compares no records
     assert report.cohort.dropouts["it has no records"] == 1
     assert report.one_client.over.keys() == {"1000:5"}
 
 
 def test_a_limit_is_each_members_own():
-    _, reply, _, _ = answers_of(Trusted(1.0), most=50)
+    terms, reply, _, _ = answers_of(Trusted(1.0), most=50)
     answer = json.loads(reply["answer"]["answer"])
-    sizes = [np.frombuffer(row, "<i4").sum() for row in reply["numbers"]["numbers"]]
+    counts = slice(sum(terms.cells))
+    sizes = [np.frombuffer(row, "<i4")[counts].sum() for row in reply["numbers"]["numbers"]]
     for member, size in zip(answer["answered"], sizes, strict=True):
         assert size == min(len(records(None, member)), 50)
     assert max(sizes) == 50
@@ -134,7 +135,7 @@ def test_what_counting_raises_is_told_by_its_type_and_takes_no_other_group_along
     def exhausted(*given, **more):
         if failing == "count" and any(len(own) == GIANT for own in given[0]):
             raise MemoryError("measles")
-        if failing == "to_wire" and given[0]._values[given[1]].sum() == GIANT:
+        if failing == "to_wire" and GIANT in given[0]._values[given[1]]:
             raise MemoryError("measles")
         return honest(*given, **more)
 
@@ -157,7 +158,10 @@ def test_a_box_holds_the_row_of_its_sender_only():
         sealed_for = SealContext(context.run_id, terms.fingerprint, sender)
         row = np.frombuffer(open_sealed(KEY, box, sealed_for), "<i4")
         own = FRUIT.encode(records(None, member))
-        assert row.tolist() == np.bincount(cell_of[own], minlength=len(row)).tolist()
+        assert (
+            row[: sum(terms.cells)].tolist()
+            == np.bincount(cell_of[own], minlength=sum(terms.cells)).tolist()
+        )
 
 
 def test_two_parts_add_up_to_the_row_of_their_sender_only():

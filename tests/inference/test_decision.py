@@ -8,7 +8,6 @@ from flwr_kld.inference.decision import Alone, Outside, decide, hold_to_estimate
 from flwr_kld.inference.e_detector import Standing
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
-from flwr_kld.inference.recent_checks import Spread
 from flwr_kld.inference.verdict import Outcome
 
 BOUND = LowerBound(
@@ -17,7 +16,6 @@ BOUND = LowerBound(
     standard_error=0.01,
     level=0.95,
     records=1e4,
-    spread=Spread(1.0, 0.0),
 )
 ALONE = Alone(0.9, 1e-4, "client")
 NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)

@@ -1,9 +1,22 @@
-"""The design effect from clients' spread: noise alone hardly raises it, and checks add up."""
+"""The design effect from numbers of alike records: true for clients who differ, and on the safe
+side of noise."""
 
 import numpy as np
 import pytest
 
-from flwr_kld.inference.recent_checks import Spread, design_effect
+from flwr_kld import Labels, Reference
+from flwr_kld.inference.design_effect import Clients, Spread, design_effect, spread
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import ClientLimit, alike_records
+from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.kernel.promise import Allotment
+from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
+from flwr_kld.query.partition import Partition
+from flwr_kld.trust.trusted import Trusted
+
+CELLS = 20
+STEPS = Allotment((17,), 1)
+TRUST = Trusted(1.0).over(STEPS)
 
 
 def test_without_noise_it_is_what_was_seen():
@@ -12,9 +25,9 @@ def test_without_noise_it_is_what_was_seen():
     assert design_effect([Spread(80.0, 0.0)], 50.0) == 50.0
 
 
-def test_what_may_be_noise_hardly_counts():
-    assert design_effect([Spread(5.0, 10.0)], 50.0) < 1.2
-    assert 4.9 < design_effect([Spread(5.0, 0.2)], 50.0) <= 5.0
+def test_what_may_be_noise_is_added():
+    assert design_effect([Spread(5.0, 10.0)], 50.0) == pytest.approx(15.0)
+    assert design_effect([Spread(-20.0, 2.0)], 50.0) == 1.0
 
 
 def test_recent_checks_tell_what_one_cannot():
@@ -25,9 +38,56 @@ def test_recent_checks_tell_what_one_cannot():
         alone.append(design_effect(spreads[-1:], 50.0))
         together.append(design_effect(spreads, 50.0))
     errors = [float(np.mean((np.array(found) - 3) ** 2)) for found in (alone, together)]
-    assert errors[1] < 0.8 * errors[0]  # squared errors 2.6 and 3.7: seeded
+    assert errors[1] < 0.3 * errors[0]
 
 
 def test_a_check_that_sees_little_weighs_little():
     clear, dim = Spread(2.0, 0.1), Spread(40.0, 30.0)
     assert design_effect([clear, dim], 50.0) < 2.5
+
+
+def counted(sizes, correlation, seed) -> tuple[NoisyCounts, Clients]:
+    """A check of clients of these sizes, whose records are drawn from laws of their own."""
+    rng = np.random.default_rng(seed)
+    law = np.full(CELLS, 1 / CELLS)
+    concentration = 1e9 if correlation == 0 else 1 / correlation - 1
+    laws = rng.dirichlet(concentration * law, len(sizes))
+    counts = np.stack([rng.multinomial(n, p) for n, p in zip(sizes, laws, strict=True)])
+    bits = SeededBits(seed)
+    reference = Reference.from_probabilities(Labels([str(i) for i in range(CELLS)]), [*law, 0, 0])
+    plan = Partition(100).draw(reference, rng).allotted(STEPS)
+    event = TRUST.event(len(sizes))
+    coins = bits.words(len(sizes)).reshape(-1, 1)
+    alike = alike_records(counts, [0], Guarantee(1.0), 1, coins).sum()
+    noisy = np.zeros(plan.cells, dtype=np.int64)
+    np.add.at(noisy, plan.cell_of[:CELLS], counts.sum(axis=0))
+    noisy += sample(noise_in_counts(event, plan), plan.cells, bits)
+    steps = alike + sample(event.table, 1, bits)[0]
+    found = NoisyCounts(noisy, float(sum(sizes)), event, plan, False, (2.0 * steps,))
+    limit = ClientLimit.of(sizes, max(sizes), {})
+    return found, Clients(limit.others, limit.single)
+
+
+WORLDS = {
+    "alike clients": ([50] * 400, 0.0),
+    "a design effect of 3": ([50] * 400, 2 / 49),
+    "a design effect of 9": ([50] * 400, 8 / 49),
+    "clients of one law each": ([50] * 400, 0.999),
+    "two sizes": ([10] * 300 + [200] * 60, 0.05),
+    "one giant": ([50] * 300 + [6000], 0.05),
+    "half of the clients have one record": ([1] * 500 + [60] * 300, 0.05),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_it_is_that_of_clients_who_differ(world):
+    """True: one plus the other records of a record's client, by how correlated records are."""
+    sizes, correlation = WORLDS[world]
+    found = [spread(*counted(sizes, correlation, seed)) for seed in range(40)]
+    ratio, noise = np.array([(one.ratio, one.noise) for one in found]).T
+    sizes = np.array(sizes)
+    true = 1 + correlation * (sizes @ (sizes - 1)) / sizes.sum()
+    error = np.hypot(ratio.std() / np.sqrt(len(ratio)), 0.03 * true)
+    assert abs(ratio.mean() - true) < 4 * error
+    if correlation == 0:  # then the noise in it is all its error
+        assert 0.6 < ratio.std() / noise.mean() < 1.5

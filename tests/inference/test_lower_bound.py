@@ -122,7 +122,6 @@ def test_clients_that_are_alike_widen_the_bound(plan_for, publish, zipf):
     alike = ClientSums(steps, sums.clients, EVENT, sums.plan, False)
     one, other = (lower_confidence_bound(witness, s) for s in (sums, alike))
     assert other.lower < one.lower
-    assert other.spread.ratio > 3 * one.spread.ratio
 
 
 @pytest.mark.parametrize("tolerated", [0.0, 0.02])

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.estimators.posterior_counts import expected_shares
-from flwr_kld.inference.recent_checks import RecentChecks, Spread
+from flwr_kld.inference.recent_checks import RecentChecks
 
 NOTHING = Spread(1.0, 0.0)
 RECORDS, EPSILON = 5000, 0.2

@@ -48,6 +48,10 @@ def counts() -> ClientRows:
     return rows_of(LAYOUT, [7, 0, 2], [2, 0, 7])
 
 
+def summand() -> SumVector:
+    return counts().summand(0, None, Guarantee(1.0), SystemBits())
+
+
 def clear() -> ClearSum:
     return ClearSum(LAYOUT, counts())
 
@@ -56,11 +60,11 @@ RUN = {
     "a seal that is a function": (TypeError, lambda: counts().sealed(0, lambda box: box)),
     "a seal to a key that is none": (ValueError, lambda: counts().sealed(0, b"", b"")),
     "a mask that is a function": (
-        TypeError, lambda: counts().summand(0, None, SystemBits()).masked(lambda v: v, bits=32),
+        TypeError, lambda: summand().masked(lambda v: v, bits=32),
     ),
     "no mask": (
         ValueError,
-        lambda: counts().summand(0, None, SystemBits()).masked([], [], length=3, bits=32),
+        lambda: summand().masked([], [], length=3, bits=32),
     ),
     "a mask that is only taken off": (
         ValueError,
@@ -97,7 +101,7 @@ RUN = {
     "the ring words of a sum": (TypeError, lambda: from_ring(np.asarray(RingSum(np.ones(3))))),
     "an aggregator's part without a mask": (
         ValueError,
-        lambda: PartialSum(3, 32).answer(EVENT, 3, SystemBits(), added=[], removed=[]),
+        lambda: PartialSum(3, 32).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
     ),
     "whether a hidden number of records is zero": (
         ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
@@ -123,9 +127,9 @@ def test_a_way_that_is_run_fails(way):
 def test_an_aggregator_answers_once():
     """Two answers under one mask differ by their noise, and under two by the noise's mean."""
     part = PartialSum(3, 32)
-    part.answer(EVENT, 3, SystemBits(), added=[bytes(32)], removed=[])
+    part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])
     with pytest.raises(RuntimeError, match="once"):
-        part.answer(EVENT, 3, SystemBits(), added=[bytes(32)], removed=[])
+        part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])
 
 
 SLOTS = {"_values", "_words", "_total"}

@@ -10,7 +10,7 @@ from scipy import stats
 
 from flwr_kld.kernel.count import clipped
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.promise import Adjacency, Ball, Clip
+from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip
 
 FALSE_ALARM = 1e-7
 
@@ -82,7 +82,7 @@ def test_moves_are_those_of_all_pairs_of_clipped_vectors(norm, adjacency):
     ]
     other = vectors if adjacency is Adjacency.REPLACE_ONE else [np.zeros(3, dtype=int)]
     moves = [abs(u - v) for u in vectors for v in other]
-    ball = clip.moves(adjacency)
+    ball = Allotment.even(1).client_moves(clip, adjacency)
     assert max((m**norm).sum() for m in moves) == ball.power
     assert max(m.max() for m in moves) == ball.largest
     assert max(m.sum() for m in moves) <= ball.l1

@@ -138,7 +138,7 @@ def test_what_leaves_the_ring_is_not_told_by_a_refusal(bits):
     share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
     counts = rows_of(PLAN.layout, [LARGEST_CLIENT, 0, 0, 0, 0])
     assert share.grid * LARGEST_CLIENT >= 2**31
-    noised, key = counts.summand(0, share, SystemBits()), bytes(32)
+    noised, key = counts.summand(0, share, Guarantee(6.0), SystemBits()), bytes(32)
     put = np.frombuffer(noised.masked([key], [], length=5, bits=bits), f"<u{bits // 8}").copy()
     apply_masks(put, [], [key])
     apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**bits

@@ -13,12 +13,13 @@ from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, eps
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import delivered_delta, exp_below, pure_delta, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Adjacency, Ball, Clip
+from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip
 from flwr_kld.kernel.release import NotPrivateEnough
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MECHANISMS = ("discrete-laplace", "skellam", "discrete-gaussian")
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+ONE = Allotment.even(1)
 SIGMA = math.sqrt(35.696)
 """Analytic Gaussian noise of epsilon 1 at delta 1e-6 for replacing a record."""
 
@@ -82,7 +83,9 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
 @pytest.mark.parametrize("clip", [None, Clip(4, 1)])
 def test_epsilon_falls_with_every_survivor(mechanism, clip):
     promised = Guarantee(1.0, 1e-6, ADD, Unit.RECORD if clip is None else Unit.CLIENT)
-    event = calibrate_shares(promised, n_min=40, mechanism=mechanism, clip=clip)
+    event = calibrate_shares(
+        promised, n_min=40, mechanism=mechanism, moves=clip and ONE.client_moves(clip, ADD)
+    )
     delivered = [epsilon_of(event, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
     if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
         assert all(b <= a for a, b in itertools.pairwise(delivered))
@@ -100,7 +103,7 @@ def test_missing_shares_cost_what_is_documented():
 
 
 @pytest.mark.parametrize("share", [laplace_share(2.0, 9), skellam_share(2.0), gaussian_share(1.4)])
-@pytest.mark.parametrize("moves", [(1, -1), Clip(3, 1).moves(ADD), Clip(3, 2).moves(REPLACE)])
+@pytest.mark.parametrize("moves", [(1, -1), Ball(1, 3, 3), Ball(2, 18, 3)])
 def test_delivered_epsilon_is_rounded_up(share, moves):
     epsilon = delivered_epsilon(share, 7, moves, 1e-5)
     assert delivered_delta(share, 7, moves, epsilon) <= 1e-5
@@ -160,7 +163,7 @@ def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 def test_central_laplace_hides_clients_purely(adjacency):
     """The trusted models: one table, calibrated for the l1 norm of the ball."""
-    ball = Clip(16).moves(adjacency)
+    ball = ONE.client_moves(Clip(16), adjacency)
     event = calibrated_laplace(Guarantee(1.0, 0.0, adjacency, unit=Unit.CLIENT), shifts=(ball.l1,))
     assert event.table.step_ratio**ball.l1 <= exp_below(1.0)
     tail = ball.coordinates * event.table.tail / TOTAL
@@ -174,7 +177,10 @@ def test_central_laplace_hides_clients_purely(adjacency):
 def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
     clip = Clip(16, 1 if mechanism == "discrete-laplace" else 2)
     event = calibrate_shares(
-        Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT), n_min=n_min, mechanism=mechanism, clip=clip
+        Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT),
+        n_min=n_min,
+        mechanism=mechanism,
+        moves=ONE.client_moves(clip, adjacency),
     )
     assert event.guarantee.unit is Unit.CLIENT
     assert 0.99 < epsilon_of(event, n_min) <= 1.0
@@ -188,7 +194,11 @@ def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
 
 def test_laplace_does_not_hide_l2_clips():
     with pytest.raises(ValueError, match="hides l1 moves"):
-        calibrate_shares(Guarantee(1.0, 1e-6, ADD, Unit.CLIENT), n_min=10, clip=Clip(4, 2))
+        calibrate_shares(
+            Guarantee(1.0, 1e-6, ADD, Unit.CLIENT),
+            n_min=10,
+            moves=Ball(2, 16, 4),
+        )
 
 
 def test_noise_that_a_client_outreaches_protects_nobody():

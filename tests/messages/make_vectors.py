@@ -14,7 +14,7 @@ from messages.vector_forms import GONE, Kind
 
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import ClientLimit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.messages.envelopes import (
     Answer,
     Hosted,
@@ -46,11 +46,15 @@ OF_CLIENTS = replace(
     TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS, selection=SELECTION,
     noise=NoiseShares(5, "skellam", 100, 2),
 )  # fmt: skip
-OF_SUMS = replace(TERMS, check="00f1e2d3c4b5a699", clip=100, score_wire=SCORES)
+OF_SUMS = replace(TERMS, check="00f1e2d3c4b5a699", clip=100, allotment=None, score_wire=SCORES)
 OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5, "discrete-laplace"))
 SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "laplace"))
 SPLIT = replace(
-    TERMS, trust="two-aggregators", noise=AggregatorNoise((KEY, "ab" * 32), "least"), cells=[2, 2]
+    TERMS,
+    trust="two-aggregators",
+    noise=AggregatorNoise((KEY, "ab" * 32), "least"),
+    cells=[2, 2],
+    allotment=Allotment((3, 5), 1),
 )
 KINDS = {
     "terms": Kind(
@@ -225,7 +229,7 @@ KINDS = {
                 "00f1e2d3c4b5a697", 19, 1900.0,
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (190, 381, -2, 1331)),
                 {"7:0": "NotOpened: the sealed counts are cut short"}, True,
-                ClientLimit(400, 400, 31_800, {"3:0": 30_000}),
+                ClientLimit(400, 400, 31_800, {"3:0": 30_000}, 0, 101.5),
             ),
             "sums of scores, of which no limit is told": Published(
                 "00f1e2d3c4b5a697", 19, 0.0,
@@ -242,7 +246,8 @@ KINDS = {
             "a reason that is a number": {"rejected": '{"why":-3}'},
             "counts as a list": {"values": [190, 381, -2, 1331]},
             "a limit of no records": {
-                "limit": '{"claimed":1,"largest":1,"most_records":0,"over":{}}'
+                "limit": '{"claimed":1,"largest":1,"most_records":0,"others":0.0,"over":{},'
+                '"single":0}'
             },
             "no word of a limit": {"limit": GONE},
         },

@@ -16,6 +16,7 @@ from scipy import stats
 
 from flwr_kld import Binned, Labels, Partition, Reference, Table
 from flwr_kld.check.decider import Alarm
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner import Setting, forecast, plan
 from flwr_kld.planner.detection import power_of, smallest_drift
 from flwr_kld.planner.drift import Drift, Towards
@@ -178,8 +179,8 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     told = table_forecast().columns["die"]
     alone = COLUMNS.columns["die"]
     bound = Setting(
-        clients=100, records=50, trust=Trusted(1.0).over(3), threshold=0.01, level=1 - 0.05 / 3,
-        population=200,
+        clients=100, records=50, trust=Trusted(1.0).over(Allotment((17, 17, 17), 1)),
+        threshold=0.01, level=1 - 0.05 / 3, population=200,
     )  # fmt: skip
     same = forecast(alone, bound)
     assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
@@ -241,7 +242,9 @@ def test_a_table_over_a_grid(tmp_path):
         (50, 0.5), (50, 1.0), (100, 0.5), (100, 1.0),
     ]  # fmt: skip
     assert [r.checks_per_person for r in rows] == [1, 1, 2, 2]
-    assert [r.setting for r in rows] == settings
+    assert [(r.setting.clients, r.setting.checks) for r in rows] == [
+        (s.clients, s.checks) for s in settings
+    ]
     save_csv(rows, tmp_path / "plan.csv")
     read = list(csv.DictReader((tmp_path / "plan.csv").open()))
     assert [float(r["error"]) for r in read] == [r.error for r in rows]

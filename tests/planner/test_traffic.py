@@ -11,6 +11,7 @@ from sealed_federation import federation, monitor
 from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import seconds_of, traffic_of
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
@@ -64,7 +65,7 @@ TABLE = Table(
     interactions=[("fruit", "hand")],
 )
 LAW = Reference.from_samples(TABLE, {"fruit": ["apple", "banana"], "hand": ["left", "right"]})
-QUERY = Partition(16).draw(LAW, np.random.default_rng(0))
+QUERY = Partition(16).draw(LAW, np.random.default_rng(0)).allotted(Allotment((17, 17, 17), 1))
 
 
 def table_app(**options):
@@ -81,7 +82,11 @@ def test_a_table(trust, monkeypatch):
         grid_of(table_app(secure_sum=FirstUse()))
     )
     setting = Setting(
-        clients=20, records=100, trust=trust.over(3), threshold=None, aggregation="secure-sum"
+        clients=20,
+        records=100,
+        trust=trust.over(QUERY.allotment),
+        threshold=None,
+        aggregation="secure-sum",
     )
     told = traffic_of(setting, QUERY)
     assert told.down == pytest.approx(report.cost.bytes_down, abs=8)
@@ -94,7 +99,9 @@ def test_the_deciding_half_answers_with_five_numbers_a_column(trust, monkeypatch
     report = KLDrift(LAW, trust, aggregation=SecureSum(), plan=Partition(16), threshold=0.1).check(
         grid_of(table_app(secure_sum=FirstUse()))
     )
-    setting = Setting(clients=20, records=100, trust=trust.over(3), aggregation="secure-sum")
+    setting = Setting(
+        clients=20, records=100, trust=trust.over(QUERY.allotment), aggregation="secure-sum"
+    )
     sums = QUERY.scored(
         tuple(
             Scores((0,) * plan.cells, (0,) * plan.cells, 9, 100, setting.by)
@@ -104,6 +111,6 @@ def test_the_deciding_half_answers_with_five_numbers_a_column(trust, monkeypatch
     first, second = traffic_of(setting, QUERY), traffic_of(setting, sums)
     counted = int(not isinstance(trust, Trusted))  # the number of records, with the counts only
     set_up = 186 + 3049  # keys and sealed shares for both sums, 19 neighbours: with the first only
-    assert first.up - second.up == set_up + 4 * (QUERY.cells + counted - 15)
+    assert first.up - second.up == set_up + 4 * (QUERY.length + counted - 15)
     assert second.down < first.down
     assert first.up + second.up == pytest.approx(report.cost.bytes_up, abs=16)

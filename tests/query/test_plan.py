@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
 
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
 
+EVEN = Allotment.even(1)
 REFERENCE = Reference.from_counts(Numbered(40), np.arange(40))
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
@@ -107,7 +109,7 @@ def test_a_bomb_is_never_inflated(monkeypatch):
 def test_a_cell_that_does_not_exist(cell):
     cell_of = PLAN.cell_of.copy()
     cell_of[7] = cell
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING, EVEN)
     with pytest.raises(ValueError, match="names a cell that it does not have"):
         read(packed(cell_of), fingerprint=fingerprint)
 
@@ -115,7 +117,7 @@ def test_a_cell_that_does_not_exist(cell):
 def test_the_cells_of_each_column_are_those_that_are_named():
     """As many in all, but shared out otherwise: the totals of columns would be compared wrongly."""
     cell_of = np.array([0, 1, 2, 3, 4, 4], dtype=np.int32)
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING, Allotment.even(2))
     told = ((3, 3), REFERENCE.fingerprint, fingerprint, EVERYTHING)
 
     def read_columns(cells):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.simulations import flights as module
 from flwr_kld.simulations.flights import MONTHS, NAMES, NUMBERS, Flights, monthly_checks
 from flwr_kld.strategies import HostedClients, KLDrift, Trusted
@@ -55,7 +56,7 @@ def test_the_truth_is_of_the_aircraft_that_are_named(few):
 
 def test_each_month_is_checked_as_it_was(few):
     everything = 1000  # no aircraft flies so often: each counts all its flights
-    trust = Trusted(500.0, columns=few.table.per_record)
+    trust = Trusted(500.0, allotment=Allotment.even(few.table.per_record))
     monitor = KLDrift(few.reference, trust, population=HostedClients(), most_records=everything)
     months = []
     for month, report in monthly_checks(few, monitor):

@@ -165,8 +165,8 @@ NONSENSE = Answer(1, "", 0, [])
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (put_counts([1, 2, -3, 4, 0, 0]), "counts must not be negative"),
-        (put_counts([2**31 - 1] * 6), "counts exceed the most records"),
+        (put_counts([1, 2, -3, 4, 0, 0, 0]), "counts must not be negative"),
+        (put_counts([2**31 - 1] * 6 + [0]), "counts exceed the most records"),
         (put_counts([1, 2, 3, 4, 0, 0], "<i8"), "wrong shape"),
         (put_counts([1, 2, 3]), "wrong shape"),
         (put_counts([[1, 2, 3, 4, 0, 0]] * 2), "wrong shape"),

@@ -72,7 +72,7 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
         ("terms", "cells", [2**24] * 2, "the terms of the check: cells is out of range"),
         ("terms", "noise", "null", "the terms of the check: trust is out of range"),
         ("terms", "noise", "[" * 10000, "the terms of the check: noise is out of range"),
-        ("terms", "score_wire", bytes(6), "the aggregator cannot read the terms"),
+        ("terms", "score_wire", bytes(6), "the terms of the check: allotment"),
         ("order", "least", "many", "the order to an aggregator: least is not of its type"),
         ("numbers", "1003:0", "text", "sealed counts are bytes"),
     ],
@@ -102,12 +102,12 @@ def lying(values, dtype="<i4", **trust):
 @pytest.mark.parametrize(
     ("values", "options", "reason"),
     [
-        ([1, 2, -3, 4, 0, 0], {}, "counts must not be negative"),
-        ([2**31 - 1] * 6, {}, "counts exceed the most records that a client may have"),
+        ([1, 2, -3, 4, 0, 0, 0], {}, "counts must not be negative"),
+        ([2**31 - 1] * 6 + [0], {}, "counts exceed the most records that a client may have"),
         ([1, 2, 3], {}, "an answer has the wrong shape: one number each is expected"),
-        ([1, 2, 3, 4, 5], {}, "an answer has the wrong shape: one number each is expected"),
+        ([1, 2, 3, 4, 5, 6], {}, "an answer has the wrong shape: one number each is expected"),
         (
-            [101, 0, 0, 0, 0, 0],
+            [101, 0, 0, 0, 0, 0, 0],
             {"clip": 100, "adjacency": ADD_REMOVE},
             "counts exceed the most records",
         ),

@@ -71,7 +71,7 @@ def test_nothing_that_the_server_handles_opens_a_box():
     guesses = [AggregatorKey(piece) for piece in pieces | {KEY.public, bytes(32)}]
     for sender, box in list(request.content["numbers"].items())[:5]:
         context = SealContext(grid.run.run_id, terms, sender)
-        assert open_sealed(KEY, box, context) == np.array(ROW, "<i4").tobytes()
+        assert open_sealed(KEY, box, context)[: 4 * len(ROW)] == np.array(ROW, "<i4").tobytes()
         for guess in guesses:
             with pytest.raises(NotOpened):
                 open_sealed(guess, box, context)
@@ -88,7 +88,7 @@ def test_boxes_tell_nothing_of_the_counts():
         boxes.append(grid.boxes())
     everything = list(chain(*boxes))
     assert len(everything) == 3 * 4 * NODES
-    assert {len(box) for box in everything} == {24 + 48}
+    assert {len(box) for box in everything} == {28 + 48}
     assert len({box[:32] for box in everything}) == len({box[32:48] for box in everything}) == 240
     assert chi_squared([box[32:] for box in everything]) < chi2.isf(1e-9, 255)
     plain = np.array(ROW, "<i4").tobytes()

@@ -76,8 +76,10 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
     assert protection.sight.exact.startswith("Nobody saw exact counts")
     assert report.cost.epsilon == report.guarantee.epsilon == 3.0
     assert report.reading.records == 100 * NODES  # the number of records is public, and exact
-    one = Terms.from_config(grid.requests()[0].content["terms"]).central()
-    assert protection.noise == pytest.approx(np.sqrt(2 * one.table.variance), rel=1e-3)
+    terms = Terms.from_config(grid.requests()[0].content["terms"])
+    one, steps = terms.central(), terms.allotment.counts[0]
+    in_counts = 2 * one.table.variance / steps**2 + 1 / 12  # and rounded
+    assert protection.noise == pytest.approx(np.sqrt(in_counts), rel=1e-3)
 
 
 def test_no_exact_counts_pass_the_server_in_any_usual_form():
@@ -211,8 +213,11 @@ def keyed(*keys: AggregatorKey):
         (keyed(KEYS[0], AggregatorKey.generate()), "WrongAggregator"),
         (keyed(KEYS[0]), "trust is out of range"),
         (lambda c: c["terms"].update(cells=[5]), "names a cell that it does not have"),
-        (lambda c: c["terms"].update(cells=[3, 3]), "number of columns"),
-        (lambda c: c["terms"].update(score_wire=bytes(6)), "does not score each cell"),
+        (lambda c: c["terms"].update(cells=[3, 3]), "one number for each column"),
+        (
+            lambda c: c["terms"].update(score_wire=bytes(6), allotment="null"),
+            "does not score each cell",
+        ),
         (lambda c: c["terms"].update(trust="trusted-aggregator"), "trust is out of range"),
         (lambda c: c["terms"].update(noise="{}"), "the terms of the check: noise"),
         (lambda c: c.pop("terms"), "the terms of the check: another version"),

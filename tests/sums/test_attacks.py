@@ -8,14 +8,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from splitting import CELLS, RUN, SCORED, Actors, agreed, terms_of
+from splitting import CELLS, RUN, Actors, agreed, scored, terms_of
 
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks, from_ring, seal
 from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.promise import Adjacency, Unit
+from flwr_kld.kernel.promise import Adjacency, Allotment, Unit
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.query.selection import Selection
@@ -37,7 +37,7 @@ def actors():
     [
         {},
         {"guarantee": Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)},
-        {"cells": [10, 10], **SCORED},
+        scored(10, 10),
     ],
 )
 def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
@@ -204,10 +204,12 @@ LIES = {
     "asked": [7],
     "selection": [Selection("half", 2, (0,))],
     "clip": [5],
-    "score_wire": [SCORED["score_wire"]],
+    "allotment": [Allotment((3,)), Allotment((1,), 1)],
+    "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
     "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
+RESHAPED = {"score_wire": scored(CELLS), "cells": {"allotment": None}}
 """Another value of each of the terms; of the noise its law and whose keys: 2 is a stranger."""
 
 
@@ -219,7 +221,7 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
     lies = [
         {name: AggregatorNoise(tuple(keys[i] for i in value[1:]), value[0])}
         if name == "noise"
-        else {name: value} | (SCORED if name == "score_wire" else {})
+        else {name: value} | RESHAPED.get(name, {})
         for value in LIES[name]
     ]
     clients = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT)
@@ -285,10 +287,11 @@ ADD_REMOVE, CLIENT = Adjacency.ADD_REMOVE, Unit.CLIENT
 )
 def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, clip, columns):
     """The exact loss of the farthest move, of counts and of sums, under one noise of the two."""
+    cells = [CELLS] * columns
     counts, sums = (
         terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
-                 guarantee=guarantee, cells=[CELLS] * columns, **told).central()
-        for told in ({"clip": clip or 0}, SCORED)
+                 guarantee=guarantee, **{"cells": cells, "allotment": None} | told).central()
+        for told in ({"clip": clip or 0}, scored(*cells))
     )  # fmt: skip
     each = (clip,) if clip else (1,) if guarantee.adjacency is ADD_REMOVE else (1, -1)
     for event, shifts in ((counts, each * columns), (sums, MOVES * columns)):

@@ -19,7 +19,7 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, answer_of, sums_move
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency, Ball, l1_norm
+from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, l1_norm
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
@@ -75,7 +75,7 @@ def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, a
     """Attained in all columns at once, and never by more than 1 in a cell."""
     plan, counted = tables(columns, most)
     claimed = worst_move(question(cells=[3] * columns, adjacency=str(adjacency)))
-    assert claimed == adjacency.table_shifts(columns)
+    assert claimed == Allotment.even(columns).record_moves(adjacency)
     moves = set()
     for one, other in neighbours(counted, adjacency):
         move = counted[one].astype(int) - counted[other]
@@ -186,8 +186,8 @@ def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adja
 @pytest.mark.parametrize(("columns", "less"), [(1, False), (3, False), (4, True), (11, True)])
 def test_shares_of_sums_take_the_law_with_less_noise(noise, columns, less):
     """And what they deliver is bounded for the very corner of the moves."""
-    laplace = Distributed(1.0, 20, 1e-6, columns=columns).share(scored=True)
-    trust = Distributed(1.0, 20, 1e-6, noise, columns=columns)
+    laplace = Distributed(1.0, 20, 1e-6).over(columns).share(scored=True)
+    trust = Distributed(1.0, 20, 1e-6, noise).over(columns)
     taken = trust.share(scored=True)
     assert taken.mechanism == (noise if less else "discrete-laplace")
     assert taken.variance <= laplace.variance

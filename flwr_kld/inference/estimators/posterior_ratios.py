@@ -8,9 +8,11 @@
    bias of φ.
 3. Sum of posterior means, T = Σ w E[φ(r) | y]. The sum S of N Π r over the cells is known, from N
    and the cells that are not scored: T is conditioned on it as if both were normal.
-4. Var T: what the counts leave open of each r, of the law and of the trend. Records that come in
-   clusters tell less: evidence is divided by their design effect, and the variance that is not the
-   noise's multiplied by it.
+4. Var T: what the counts leave open of each r, of the law and of the trend.
+
+Records that come in clusters tell less: k of them as much as one, k the odd number next to their
+design effect. So counts are divided by k, and by what is left over evidence is divided, and the
+variance that is not the noise's multiplied.
 
 Derivation: ``docs/proofs/estimates.md``.
 """
@@ -18,6 +20,7 @@ Derivation: ``docs/proofs/estimates.md``.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +32,9 @@ from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
 from flwr_kld.kernel.arguments import real
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.law import to_counts
+from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.query.noisy import allotted
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -43,7 +48,7 @@ def posterior_ratios(
 ) -> Estimate:
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0."""
     theta = check_theta(theta)
-    design_effect = real("design_effect", design_effect, least=1)
+    counts, design_effect = _effective(counts, real("design_effect", design_effect, least=1))
     plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
     total, total_variance = _total(counts, scored)
@@ -83,6 +88,21 @@ def posterior_ratios(
         sampling=math.sqrt(sampling),
         privacy=math.sqrt(privacy),
     )
+
+
+def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, float]:
+    """Return the counts of as many independent records as tell as much, and what is left over."""
+    # Clustered counts vary as if each k records were one: whole k that is odd, as counts are
+    # rounded to it and so is the law of their noise.
+    k = 2 * round((design_effect - 1) / 2) + 1
+    steps = allotted(counts.plan)
+    found = replace(
+        counts,
+        values=to_counts(counts.values, k),
+        records=counts.records / k,
+        plan=counts.plan.allotted(Allotment(tuple(k * n for n in steps.counts), steps.alike)),
+    )
+    return found, max(design_effect / k, 1.0)
 
 
 def _total(counts: NoisyCounts, scored: NDArray[np.int64]) -> tuple[float, float]:

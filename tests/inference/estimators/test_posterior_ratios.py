@@ -142,11 +142,30 @@ def test_states_what_rare_symbols_hide(plan_for, release, zipf, epsilon):
     assert 0.2 < np.sqrt(np.mean(np.square(scaled))) < 2.5
 
 
-def test_clusters_of_records_tell_less(plan_for, release, zipf):
-    p = zipf(300)
-    counts = release(plan_for(p), np.random.default_rng(0).multinomial(5_000, p), 3.0)
-    alone, clustered = (ESTIMATORS["posterior_ratios"](counts, design_effect=d) for d in (1, 4))
-    assert clustered.error.sampling > 1.9 * alone.error.sampling
+@pytest.mark.parametrize("effect", [1, 2, 3, 9, 24.6, 50])
+def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf, effect):
+    """Clients of 50 records, whose counts vary by the design effect; a drift, and none."""
+    rng, still = np.random.default_rng(0), zipf(20)
+    moved = still * np.exp(0.4 * np.linspace(-1, 1, 20))
+    moved /= moved.sum()
+    for law in (still, moved):
+        truth, found = skewed_divergence(still, law, 0.01), []
+        for seed in range(40):
+            drawn = law
+            if effect > 1:
+                drawn = rng.dirichlet((20_000 - effect) / (effect - 1) * law)
+            counts = release(plan_for(still), rng.multinomial(20_000, drawn), 1.0, seed)
+            told = ESTIMATORS["posterior_ratios"](counts, design_effect=effect)
+            found.append((told.value - truth, told.error.total))
+        off, stated = np.array(found).T
+        assert np.sqrt(np.mean((off / stated) ** 2)) < 1.25 + 3 / np.sqrt(2 * len(off))
+        assert np.mean(np.abs(off) <= 2 * stated) >= 0.875  # 95 %, less three deviations
+        by_chance = effect * 20 / (2 * 20_000)  # the mean divergence of such a cohort's own counts
+        assert law is moved or off.mean() < 0.5 * by_chance
+
+
+def test_a_design_effect_below_one_is_refused(plan_for, release, zipf):
+    counts = release(plan_for(zipf(20)), 100 * np.ones(20, dtype=np.int64), 3.0)
     with pytest.raises(ValueError, match="design_effect"):
         ESTIMATORS["posterior_ratios"](counts, design_effect=0.5)
 

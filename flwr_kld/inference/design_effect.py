@@ -1,0 +1,92 @@
+"""How alike the records of a client are: the design effect, from numbers of alike records.
+
+A cohort's counts vary more than those of as many independent records, because records of one client
+hang together. Each client counts how many of its records are alike, in expectation as many as are
+in the same cell as another of its own (`alike_records`). Beyond those that any two records of the
+population are, they are alike because they are one client's. Proof note: ``docs/proofs/counts.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from flwr_kld.query.noisy import NoisyCounts
+
+_ROUNDS = 4
+"""Of the fixed point: the counts that say how alike any two records are vary by its solution."""
+_DIFFERENT = 1e-6
+"""Probability of two different records below which all are alike, and nothing varies."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the counts of a check spread, over independent records: the design effect. Public."""
+
+    # One check's design effect is noisy; recent checks together tell it better.
+
+    ratio: float  # By noise, it may be below 0
+    noise: float  # Standard deviation of the noise in it
+
+
+@dataclass(frozen=True)
+class Clients:
+    """How the records of a check are shared out among its clients, as far as it is public."""
+
+    others: float  # Records of the same client beside a record, on average over the records
+    single: int = 0  # Clients of one record, where it is known: it counts as alike to itself
+
+
+def spread(counts: NoisyCounts, clients: Clients, within: NoisyCounts | None = None) -> Spread:
+    """Estimate the design effect of one column of a check.
+
+    With the counts `within` segments, which the cells tell apart: that of a segment's records.
+    """
+    alike, noise = _of_client(counts, clients)
+    others, part, of_segment = clients.others, 1.0, 1.0
+    if within is not None:
+        part, of_segment = _of_client(within, clients)[0], _of_anybody(within)[0]
+        if min(part, of_segment) < _DIFFERENT:
+            return Spread(1.0, 0.0)
+    same, error = _of_anybody(counts)
+    effect = ratio = 1.0
+    for _ in range(_ROUNDS):
+        by_chance = effect * (1 - same) / counts.records  # a cohort's records are more alike
+        shared = min(max(same - by_chance, 0.0) / of_segment, 1.0)
+        if 1 - shared < _DIFFERENT:
+            return Spread(1.0, 0.0)
+        ratio = 1 + others * part * (alike / part - shared) / (1 - shared)
+        effect = min(max(ratio, 1.0), max(others + 1, 1.0))
+    return Spread(ratio, others * math.hypot(noise, part * error / of_segment) / (1 - shared))
+
+
+def _of_client(counts: NoisyCounts, clients: Clients) -> tuple[float, float]:
+    """Return how probably two records of one client are alike, and the noise in that."""
+    several = max(counts.records - clients.single, 1.0)
+    return (counts.alike[0] - clients.single) / several, counts.noise_in_alike / several
+
+
+def _of_anybody(counts: NoisyCounts) -> tuple[float, float]:
+    """Return how probably two records of the cohort are alike, and the noise in that."""
+    y, v, n = counts.values.astype(np.float64), counts.noise.variance, counts.records
+    same = max((float(y @ y) - len(y) * v) / n**2, 0.0)
+    return same, math.sqrt(4 * v * same + 2 * len(y) * (v / n) ** 2) / n
+
+
+def design_effect(spreads: Sequence[Spread], most: float) -> float:
+    """Estimate the design effect from checks, each by the weight of its noise.
+
+    One standard deviation of its noise above the estimate, to be on the safe side, and at most
+    `most`: that of a client's records if they are all alike.
+    """
+    ratio = np.array([one.ratio for one in spreads])
+    noise = np.array([one.noise for one in spreads])
+    weight = 1 / (1 + noise**2)
+    mean = float(weight @ ratio / weight.sum())
+    doubt = math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum())
+    return min(max(mean + doubt, 1.0), max(most, 1.0))

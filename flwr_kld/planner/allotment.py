@@ -1,0 +1,103 @@
+"""How finely each column of a table is released: chosen from public numbers, before a check.
+
+Whatever is released beside the counts takes of their noise's budget: numbers of alike records so
+little that the noise in counts grows by less than 3 %. With a threshold, columns whose upper limits
+are far from what "no drift" allows get less noise, at the cost of those that hardly notice.
+Proof note: ``docs/proofs/counts.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from flwr_kld.inference.upper_limit import usual_margin
+from flwr_kld.kernel import Unit
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.promise import Allotment
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.search import edge
+from flwr_kld.trust import Trust
+
+RESOLUTION = 0.1
+"""Nats beyond the threshold up to which "no drift" is said, unless an alarm says otherwise."""
+_USUAL = 10_000.0
+"""Records that are expected of a check whose reference does not say how many it has."""
+_USUAL_STEPS, _ALIKE = 15, 3
+"""Of a count of a column that gets as much noise as if all got the same, and of alike records."""
+_GROWTH = 1.03
+"""What the error of a column's counts may grow by, for the sake of others."""
+_LONGEST = {"laplace": 4000.0, "shares": 64.0, "gaussian": 20_000.0}
+"""Standard deviations of noise, in steps, whose tables are quickly made."""
+_MOST = 4
+"""Times the usual steps that a column gets at most."""
+
+
+def allot(
+    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float] | None, *, theta: float
+) -> Allotment:
+    """Return how a check's counts are released.
+
+    Parameters
+    ----------
+    trust : Trust
+        Who adds the noise, and how much.
+    plan : QueryPlan
+        What is asked.
+    allowed : Mapping[str, float] or None
+        Nats up to which "no drift" is said of each column; None if nothing is decided.
+    """
+    columns = len(plan.columns)
+    even = Allotment.even(columns)
+    if type(trust).over is Trust.over:  # it knows of whole counts only
+        return even
+    release = trust.over(even).event(max(trust.min_clients, 1))
+    deviation, law = math.sqrt(release.noise.variance), release.mechanism
+    gaussian = not law.endswith("laplace")
+    kind = "gaussian" if gaussian else "shares" if law.startswith("distributed") else "laplace"
+    most = _LONGEST[kind] / deviation
+    by_need = columns > 1 and trust.guarantee.unit is Unit.RECORD
+    if allowed is not None and by_need and gaussian and most >= _USUAL_STEPS:
+        return _by_need(plan, allowed, release.noise, theta)
+    if most < (3 if gaussian else 17):
+        return even
+    return Allotment((3 if gaussian else 17,) * columns, 1)
+
+
+def _by_need(
+    plan: QueryPlan, allowed: Mapping[str, float], noise: NoiseTable, theta: float
+) -> Allotment:
+    """Allot Gaussian noise so that the largest margin, by what is allowed, is the smallest."""
+    # The noise of all columns together hides a move of Σ steps²: that stays as it is.
+    usual = _USUAL_STEPS
+    margins = {
+        name: usual_margin(own, noise, _records(own), theta=theta)
+        for name, own in plan.columns.items()
+    }
+    least = {name: _least(own, noise, usual) for name, own in plan.columns.items()}
+
+    def steps(ratio: float) -> Iterator[int]:
+        for name, margin in margins.items():
+            tried = range(least[name], _MOST * usual, 2)
+            enough = (n for n in tried if margin(usual / n) <= ratio * allowed[name])
+            yield next(enough, _MOST * usual - 1)
+
+    def affordable(ratio: float) -> bool:
+        return sum(n * n for n in steps(ratio)) <= usual**2 * len(margins)
+
+    worst = max(margin(1.0) / allowed[name] for name, margin in margins.items())
+    ratio = edge(affordable, worst, 0.0, within=1e-3 * worst)
+    return Allotment(tuple(steps(ratio)), _ALIKE)
+
+
+def _records(plan: QueryPlan) -> float:
+    return plan.reference.records or _USUAL
+
+
+def _least(plan: QueryPlan, noise: NoiseTable, usual: int) -> int:
+    """Return the fewest steps of a column: the error of its counts grows by `_GROWTH` at most."""
+    # The error of a fraction is about that of sampling times √(1 + cells · noise² / records).
+    by_noise = plan.cells * noise.variance / _records(plan)
+    room = ((1 + by_noise) * _GROWTH**2 - 1) / by_noise
+    fewest = math.ceil(usual / math.sqrt(room))
+    return fewest + 1 - fewest % 2

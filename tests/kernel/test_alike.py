@@ -1,0 +1,201 @@
+"""Numbers of alike records: no record or client moves them further than the release hides."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import rows_of
+
+from flwr_kld.calibration.central import central_release, least_noise
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.count import InvalidReply, alike_records
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
+
+REPLACE, ADD = Guarantee(1.0), Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE)
+CLIENT = Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
+COINS = (0, 1, 2**32 - 1, 2**32, 2**63, 2**63 + 2**40, 2**64 - 1)
+
+
+def exact(counts) -> Fraction:
+    """Records in the same cell as another one of their client's that is drawn at random."""
+    records = sum(counts)
+    if records < 2:
+        return Fraction(records)
+    return Fraction(sum(c * (c - 1) for c in counts), records - 1)
+
+
+def steps_of(counts, guarantee, steps, coin) -> int:
+    coins = np.array([[coin]], dtype=np.uint64)
+    return int(
+        alike_records(np.array([counts], dtype=np.int32), [0], guarantee, steps, coins)[0, 0]
+    )
+
+
+def neighbours(counts, adjacency):
+    """Counts of the same client after one record changed."""
+    for gone in range(len(counts)):
+        if counts[gone]:
+            fewer = [c - (i == gone) for i, c in enumerate(counts)]
+            if adjacency is Adjacency.ADD_REMOVE:
+                yield fewer
+            else:
+                for come in range(len(counts)):
+                    yield [c + (i == come) for i, c in enumerate(fewer)]
+
+
+@pytest.mark.parametrize("guarantee", [REPLACE, ADD])
+@pytest.mark.parametrize("steps", [1, 3, 7])
+def test_one_record_moves_them_by_as_many_steps_at_most_whatever_the_coins(guarantee, steps):
+    """All clients of up to six records in three cells, and all that one record may change."""
+    farthest = 0
+    for counts in product(range(7), repeat=3):
+        if sum(counts) <= 6:
+            for other in neighbours(list(counts), guarantee.adjacency):
+                for coin in COINS:
+                    a, b = (steps_of(c, guarantee, steps, coin) for c in (counts, other))
+                    farthest = max(farthest, abs(a - b))
+    assert farthest == steps
+
+
+@given(
+    st.lists(st.integers(0, 10**6), min_size=2, max_size=5),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.sampled_from([1, 3, 255, 1023]),
+    st.integers(0, 2**64 - 1),
+)
+def test_one_record_of_a_large_client_moves_them_no_further(counts, gone, come, steps, coin):
+    gone, come = gone % len(counts), come % len(counts)
+    counts[gone] += 1
+    fewer = [c - (i == gone) for i, c in enumerate(counts)]
+    other = [c + (i == come) for i, c in enumerate(fewer)]
+    for guarantee, neighbour in ((REPLACE, other), (ADD, fewer)):
+        apart = [steps_of(c, guarantee, steps, coin) for c in (counts, neighbour)]
+        assert abs(apart[0] - apart[1]) <= steps
+
+
+@given(
+    st.lists(st.integers(0, 2**20), min_size=1, max_size=6),
+    st.sampled_from([1, 3, 1023]),
+    st.integers(0, 2**64 - 1),
+)
+def test_they_are_the_exact_number_rounded_by_the_coin(counts, steps, coin):
+    for guarantee, worth in ((REPLACE, 2), (ADD, 1)):
+        number = exact(counts) * steps / worth + Fraction(coin >> 32, 2**32)
+        assert steps_of(counts, guarantee, steps, coin) == number.__floor__()
+
+
+def test_the_largest_client_does_not_overflow():
+    half = LARGEST_CLIENT // 2
+    for counts in ([LARGEST_CLIENT], [half, half], [half, 1, half]):
+        number = exact(counts) * 1023 / 2
+        assert abs(steps_of(counts, REPLACE, 1023, 2**63) - number) <= 1
+
+
+def test_a_whole_client_has_no_more_alike_than_it_counts():
+    """Whatever the norm of its clip: then the ball of its moves holds them."""
+    for clip in (Clip(3, 1), Clip(3, 2)):
+        inside = [
+            counts
+            for counts in product(range(10), repeat=3)
+            if sum(c**clip.norm for c in counts) <= clip.bound**clip.norm
+        ]
+        most = max(steps_of(counts, CLIENT, 1, coin) for counts in inside for coin in COINS)
+        assert most == clip.bound
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_ball_holds_every_move_of_a_whole_client(adjacency, norm):
+    clip, allotment = Clip(3, norm), Allotment((3, 1), 5)
+    guarantee = Guarantee(1.0, adjacency=adjacency, unit=Unit.CLIENT)
+    column = [v for v in product(range(4), repeat=2) if sum(c**norm for c in v) <= clip.bound**norm]
+    steps = np.repeat(allotment.counts, 2)
+    vectors = [
+        np.array([*steps * (*a, *b), *(steps_of(c, guarantee, 5, 2**63) for c in (a, b))])
+        for a in column
+        for b in column
+        if sum(a) == sum(b)  # a record is counted once in each
+    ]
+    others = vectors if adjacency is Adjacency.REPLACE_ONE else [0 * vectors[0]]
+    ball = allotment.client_moves(clip, adjacency)
+    for move in (np.abs(u - v) for u in vectors for v in others):
+        assert move.max() <= ball.largest
+        assert (move**norm).sum() <= ball.power
+
+
+@pytest.mark.parametrize("allotment", [Allotment((3,) * 4, 1), Allotment((15, 13, 21, 11), 3)])
+@pytest.mark.parametrize("guarantee", [Guarantee(1.0, 1e-6), Guarantee(0.3, 1e-9), ADD])
+def test_the_noise_hides_the_farthest_move_and_little_more(allotment, guarantee):
+    """By the exact loss of the implemented table."""
+    release = central_release(guarantee, "least", None, allotment)
+    moves = allotment.record_moves(guarantee.adjacency)
+    assert hockey_stick(release.table, moves, guarantee.epsilon) <= guarantee.delta
+    assert hockey_stick(release.table, moves, 0.9 * guarantee.epsilon) > guarantee.delta
+
+
+def test_a_release_for_fewer_steps_is_refused():
+    layout = Layout((2, 1), allotment=Allotment((3, 5), 1))
+    clear = ClearSum(layout, rows_of(layout, [1, 1, 2, 0, 1]))
+    for less in (Allotment((3, 5)), Allotment((3, 3), 1), Allotment.even(2)):
+        release = least_noise(REPLACE, shifts=less.record_moves(REPLACE.adjacency))
+        with pytest.raises(ValueError, match="hides"):
+            clear.release(release, SystemBits())
+    enough = least_noise(REPLACE, shifts=layout.allotment.record_moves(REPLACE.adjacency))
+    assert clear.release(enough, SystemBits()).records == 2
+
+
+def test_what_is_released_are_steps_of_each_column():
+    layout = Layout((2, 1), allotment=Allotment((3, 5), 7))
+    symbols = [np.array([[0, 2]] * 4 + [[1, 2]] * 6), np.array([[1, 2]])]
+    rows = ClientRows.count(symbols, np.arange(3, dtype=np.int32), layout, REPLACE, SystemBits())
+    loud = least_noise(Guarantee(0.1), shifts=layout.allotment.record_moves(REPLACE.adjacency))
+    runs = [ClearSum(layout, rows).release(loud, SeededBits(seed)).values for seed in range(2000)]
+    exactly = [3 * 4, 3 * 7, 5 * 11, 7 / 2 * (42 / 9 + 1), 7 / 2 * (10 + 1)]
+    error = np.sqrt(loud.table.variance / len(runs))
+    assert np.abs(np.mean(runs, axis=0) - exactly).max() < 5 * error
+
+
+@pytest.mark.parametrize("alike", [-1, 6, 2**31 - 1])
+def test_a_client_cannot_say_that_more_are_alike_than_it_has(alike):
+    """Ten records, of which each is worth half a step."""
+    layout = Layout((2,), allotment=Allotment((3,), 1))
+    answers = [([name], Held([np.array(row, "<i4").tobytes()]))
+               for name, row in (("honest", [4, 6, 5]), ("liar", [4, 6, alike]))]  # fmt: skip
+    clear = ClearSum.of_answers(answers, layout, REPLACE, SystemBits())
+    assert clear.clients == 1
+    assert list(clear.refused) == ["liar"]
+    assert any(why in clear.refused["liar"] for why in ("more records are alike", "negative"))
+
+
+def test_a_heavy_client_counts_alike_what_it_counts():
+    """A limit leaves a sample of its records: as many are alike as there are in that."""
+    layout = Layout((2,), allotment=Allotment((3,), 1))
+    rows = [[5, 5, 2]] * 9 + [[100_000, 0, 50_000]]
+    answers = [([i], Held([np.array(row, "<i4").tobytes()])) for i, row in enumerate(rows)]
+    clear = ClearSum.of_answers(answers, layout, REPLACE, SystemBits())
+    assert clear.limit.most_records == 40
+    assert clear._values.tolist() == [45 + 40, 45, 18 + 20]
+    assert clear.limit.others == pytest.approx((90 * 9 + 40 * 39) / 130)
+
+
+def test_a_client_with_more_steps_than_an_answer_carries_is_refused():
+    layout = Layout((1,), allotment=Allotment((3,), 1023))
+    many = np.broadcast_to(np.int64(0), (LARGEST_CLIENT // 1023 + 1,))
+    with pytest.raises(InvalidReply, match="more records than counts can carry"):
+        ClientRows.count([many], np.zeros(1, np.int32), layout, REPLACE, SystemBits())
+
+
+@pytest.mark.parametrize(
+    "given", [{"counts": (2,)}, {"counts": ()}, {"counts": (1, -3)}, {"counts": (1,), "alike": -1},
+              {"counts": (1025,)}, {"counts": (1.5,)}, {"counts": (1,), "alike": True}]
+)  # fmt: skip
+def test_allotments_that_are_none(given):
+    with pytest.raises(ValueError, match=r"steps|alike"):
+        Allotment(**given)
