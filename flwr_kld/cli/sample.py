@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from flwr_kld.cli.public_files import read_frame, say_dialect
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.database import read_rows
 from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.frame import TextFile, columns_of
 from flwr_kld.domain.labels import Labels
@@ -230,15 +231,7 @@ def _name_of(url: str) -> str:
 def _of_database(url: str, query: str) -> dict[str, list[Any]]:
     name = _name_of(url)
     try:
-        engine = sa.create_engine(url, hide_parameters=True)
-        with engine.connect() as connection:
-            found = connection.exec_driver_sql(query)
-            names, rows = list(found.keys()), found.fetchmany(_MOST)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{name} needs the driver {error.name}: pip install it") from None
+        return read_rows(url, query, most=_MOST)
     except SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", None) or error).split())
         raise ValueError(f"{name} does not answer the query: {why}") from None
-    if len(set(names)) < len(names):
-        raise ValueError(f"two columns of the query have the same name: rename one ({names})")
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
