@@ -33,6 +33,8 @@ from flwr_kld.cli.new_app import (
 )
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
+from flwr_kld.domain.frame import texts_in
+from flwr_kld.domain.sniff import signs_in
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import NoBudget
 from flwr_kld.kernel.promise import Adjacency
@@ -314,7 +316,8 @@ def init(
         typer.Option(help="Data dictionary, table.toml, instead of one made of the public rows."),
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Column to check; by default all.")
+        list[str] | None,
+        typer.Option(help="Column to check, whatever it holds; by default all that serve."),
     ] = None,
     bins: Annotated[int, typer.Option(min=2, help="Most bins for a numeric column.")] = 20,
     labels: Annotated[int, typer.Option(min=1, help="Most labels for a text column.")] = 20,
@@ -475,8 +478,14 @@ def _write_table(rows: Sample, file: Path) -> None:
 
 
 def _tell_columns(rows: Sample) -> None:
-    """Say which columns are checked, and why the others are not."""
+    """Say which columns are checked, how numbers are written, and why others are not."""
     say(f"checked: {', '.join(rows.table.columns)}")
+    for name, source in rows.table.sources.items():
+        if rows.table.columns[name].reads == "number":
+            signs = signs_in(texts_in(rows.rows[source]), rows.table.dialect)
+            mixed = "; values with different signs are compared as they stand" * (len(signs) > 1)
+            if signs:
+                say(f"{name}: numbers are read without {' and '.join(signs)}{mixed}")
     for name, reason in rows.table.left_out.items():
         say(f"left out: {name}: {reason}")
 

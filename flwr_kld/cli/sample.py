@@ -210,15 +210,15 @@ def read_sample(
     for option, told in (("--id", identifier), ("--period", period)):
         if told is not None and told not in rows:
             raise ValueError(f"{name} has no column {told!r}: {option} names one of its columns")
-    if identifier is not None:
-        columns = [column for column in columns or rows if column != identifier]
     if known is not None:
         try:
             return Sample(name, file, rows, Reference.from_frame(known, rows))
         except ValueError as error:
             raise ValueError(f"{name} does not fit the table: {error}") from None
+    held = {column: rows[column] for column in rows if column != identifier}
+    dialect = rows.dialect if isinstance(rows, TextFile) else None
     try:
-        table = Table.from_frame(rows, bins=bins, labels=labels, columns=columns)
+        table = Table.from_frame(held, bins=bins, labels=labels, columns=columns, dialect=dialect)
     except ValueError as error:
         raise ValueError(f"{name}: {error}; give more public rows, or other columns") from None
     if period is not None:

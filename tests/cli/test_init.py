@@ -245,6 +245,20 @@ def test_what_systemd_cannot_express_is_said(at):
         on_calendar(at)
 
 
+def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = (f"{i % 7}.5 %;{i}.234,50 {'€' if i % 2 else '$'};{i % 5}" for i in range(1, 60))
+    (tmp_path / "sample.csv").write_text(
+        "\n".join(["rate;cost;plain", *rows]).replace(".5 ", ",5 ")
+    )
+    done = cli("init", "sample.csv")
+    assert done.exit_code == 0, done.output
+    assert "rate: numbers are read without %\n" in done.stderr
+    assert "cost: numbers are read without $ and €; values with different signs" in done.stderr
+    assert "plain: " not in done.stderr
+    assert Table.from_toml("table.toml").features["cost"].edges[0] > 1234
+
+
 def test_init_needs_one_place(cli, sample, tmp_path):
     done = cli("init", sample, "--out", tmp_path / "a", "--into", tmp_path / "b")
     assert "give either --out, a new folder, or --into" in done.stderr
