@@ -144,9 +144,9 @@ class Table(Domain):
     ) -> Table:
         """Choose a domain for each column of public data.
 
-        Numbers get quantile bins (`Binned.quantiles`), texts their most frequent labels, truth
-        values both, times the hour of the day, or the weekday of dates; 'other' and 'missing' come
-        with each. Columns that are constant, free text or identifiers are left out: `left_out` says
+        Numbers get quantile bins (`Binned.quantiles`), texts their most frequent labels, many codes
+        groups, truth values both; of times, date, weekday and hour are features each. 'other' and
+        'missing' come with them. Free text, identifiers and counters are left out: `left_out` says
         which and why, and ``Table({**table.features, "id": …})`` takes one in.
 
         Parameters
