@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study studies bench test test-portable test-slow test-deployment test-postgres fuzz check docs release test-lowest test-flower clean
+.PHONY: demo study studies bench test test-portable test-slow test-deployment test-databases fuzz check docs release test-lowest test-flower clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -56,9 +56,10 @@ test-slow: $(VENV)/ready
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
 
-# The ledger's tests on a PostgreSQL server of their own; Debian's package is installed if missing.
-test-postgres: $(VENV)/ready
-	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
+# Tests of the ledger and of node records on servers of their own, PostgreSQL and MariaDB; Debian's packages are
+# installed if missing.
+test-databases: $(VENV)/ready
+	tests/accounting/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
 
 # Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
 bench: $(VENV)/bench

@@ -8,19 +8,15 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flwr.app import Context
 
-from flwr_kld._extras import require
 from flwr_kld.domain.base import Domain
-from flwr_kld.domain.dialect import Dialect, distinct, is_text_file
+from flwr_kld.domain.dialect import Dialect, is_text_file
 from flwr_kld.domain.frame import TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.query.selection import asked_period
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, CursorResult
 
 logger = logging.getLogger("flwr_kld")
 
@@ -39,18 +35,16 @@ _REAL = (
     "this run simulates nodes on a public sample, and this node is a real one: run it with "
     f"{SAMPLE} = '' in its run config"
 )
-_TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bytea"}
-"""PostgreSQL's types all of whose values psycopg reads."""
 
 
 def node_records(context: Context, domain: Domain | None = None) -> Any:
     """Load a node's records as its node config says, for `answer_drift_queries`.
 
     ``drift-records`` is the absolute path of a text file (``.csv``, ``.tsv``, also ``.gz`` or
-    ``.zst``) or a ``.parquet`` file, or the SQLAlchemy URL of a database, of which
-    ``drift-query`` selects the rows, on a connection that only reads. A query for checks of a
-    period may name its ends, ``… WHERE visited >= {from} AND visited < {to}``, and then has to
-    select that column, too.
+    ``.zst``) or a ``.parquet`` file, or the URL of an SQLite, PostgreSQL, MySQL or MariaDB
+    database, of which ``drift-query`` selects the rows, on a connection that only reads. A query
+    for checks of a period may name its ends, ``… WHERE visited >= {from} AND visited < {to}``, and
+    then has to select that column, too.
 
     In a text file, each line below the header is a record, a blank one too, and a text never goes
     on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as
@@ -212,70 +206,13 @@ def _require_file(place: str | None) -> None:
 
 
 def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
-    from sqlalchemy import create_engine  # imported here: an app starts anew for every message
+    from sqlalchemy import make_url  # imported here: an app starts anew for every message
+
+    from flwr_kld.domain.database import read_rows
 
     if not isinstance(query, str):
         raise RecordsError(f"a database needs a query under {QUERY}, which selects its rows")
-    engine = create_engine(url, hide_parameters=True)
-    try:
-        if engine.dialect.name == "sqlite":
-            _require_file(engine.url.database)
-        with engine.connect() as connection:  # whose transaction is rolled back
-            _only_read(connection)
-            found = _selected(connection, query)
-            names, rows = distinct(list(found.keys())), found.all()
-            return {name: [row[i] for row in rows] for i, name in enumerate(names)}
-    finally:
-        engine.dispose()
-
-
-def _selected(connection: Connection, query: str) -> CursorResult[Any]:
-    """Run the query; the ends of the period that is asked for stand for its {from} and {to}."""
-    if "{from}" not in query and "{to}" not in query:
-        return connection.exec_driver_sql(query)
-    from sqlalchemy import bindparam, text
-    from sqlalchemy.types import NullType
-
-    period = asked_period()
-    if period is None or "{from}" not in query or "{to}" not in query:
-        raise RecordsError(
-            f"{QUERY} names {{from}} and {{to}}, both, for checks of a period, and answers no other"
-        )
-    bound = query.replace(":", r"\:").replace("{from}", ":period_start")
-    ends = {"period_start": period.start, "period_end": period.end}
-    typed = (bindparam(name, at.replace("T", " "), NullType()) for name, at in ends.items())
-    return connection.execute(text(bound.replace("{to}", ":period_end")).bindparams(*typed))
-
-
-def _only_read(connection: Connection) -> None:
-    """Let a connection write nothing, and raise for no value where the driver would."""
-    own: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA query_only = ON")
-        own.text_factory = lambda text: text.decode(errors="replace")
-    elif connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-        if connection.dialect.driver == "psycopg":
-            # Dates in ISO 8601; text as it is stored, as the server raises for what it cannot
-            # convert.
-            connection.exec_driver_sql(
-                "SELECT set_config('datestyle', 'ISO', true), "
-                "set_config('client_encoding', current_setting('server_encoding'), false)"
-            )
-            _take_text(own)
-
-
-def _take_text(connection: Any) -> None:
-    """Take as text whatever psycopg raises for at some values: infinite dates, times of 24:00."""
-    adapt = require("psycopg.adapt", extra="postgres")
-    codec = connection.info.encoding.replace("ascii", "utf-8")
-
-    class AsText(adapt.Loader):  # type: ignore[name-defined, misc]
-        def load(self, data: bytes) -> str:
-            return bytes(data).decode(codec, "replace")
-
-    connection.adapters.register_loader(0, AsText)  # types that psycopg does not know
-    for known in connection.adapters.types:
-        for oid in {known.oid, known.array_oid} - {0}:
-            if known.name not in _TOTAL or oid != known.oid:
-                connection.adapters.register_loader(oid, AsText)
+    place, period = make_url(url), asked_period()
+    if place.get_backend_name() == "sqlite":
+        _require_file(place.database)
+    return read_rows(url, query, ends=None if period is None else (period.start, period.end))

@@ -33,8 +33,11 @@ from flwr_kld.cli.new_app import (
 )
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
+from flwr_kld.domain.frame import texts_in
+from flwr_kld.domain.sniff import signs_in
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import NoBudget
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.operate.schedule import Cron, most_in_window
 
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
@@ -127,7 +130,7 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
     main = _main(source, server)
     grid, context = (argument.arg for argument in main.args.args[:2])
     config = f"{context}.run_config"
-    names = {name: _free(name, source) for name in ("monitor", "simulated", "reference")}
+    names = {name: _free(name, source) for name in ("monitor", "simulated", "sampled", "reference")}
     code = proposal.monitor(config)
     for name, free in names.items():
         code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
@@ -313,12 +316,20 @@ def init(
         typer.Option(help="Data dictionary, table.toml, instead of one made of the public rows."),
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Column to check; by default all.")
+        list[str] | None,
+        typer.Option(help="Column to check, whatever it holds; by default all that serve."),
     ] = None,
     bins: Annotated[int, typer.Option(min=2, help="Most bins for a numeric column.")] = 20,
     labels: Annotated[int, typer.Option(min=1, help="Most labels for a text column.")] = 20,
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column that identifies a row permanently.")
+    ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of each row's date, where tables grow: checks are of the rows since the "
+            "last one. Needs --id."
+        ),
     ] = None,
     clients: Annotated[int, typer.Option(min=2, help="Number of nodes in the deployment.")] = 4,
     epsilon: Annotated[
@@ -359,13 +370,17 @@ def init(
     """
     if out is not None and into is not None:
         raise ValueError("give either --out, a new folder, or --into, a Flower app")
-    if table is not None and (column or identifier):
-        raise ValueError("--column and --id choose columns: edit them in the data dictionary")
+    if table is not None and column:
+        raise ValueError("--column chooses columns: edit them in the data dictionary")
+    if period is not None and identifier is None:
+        raise ValueError("--period needs --id: a row's place changes as rows come and go")
     if wheel is not None and index is not None:
         raise ValueError("give --wheel or --index, not both")
-    budget = Budget(epsilon, 1e-6, days)
+    hides = Adjacency.REPLACE_ONE if period is None else Adjacency.ADD_REMOVE
+    budget = Budget(epsilon, 1e-6, days, adjacency=hides)
     rows = read_sample(
-        sample, query, columns=column, identifier=identifier, bins=bins, labels=labels,
+        sample, query, columns=column, identifier=identifier, period=period, bins=bins,
+        labels=labels,
         known=None if table is None else Table.from_toml(table),
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:
@@ -373,7 +388,10 @@ def init(
         return
     if rows.made_up and into is not None:
         raise ValueError("--into needs public rows: a schema alone gives no reference to check")
-    proposal = Proposal(clients, most_in_window(Cron(at), days), budget, rows.made_up)
+    proposal = Proposal(
+        clients, most_in_window(Cron(at), days), budget, rows.made_up,
+        None if period is None else rows.period(period),
+    )  # fmt: skip
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
@@ -425,7 +443,8 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 def _open(url: str, budget: Budget) -> None:
     """Put the budgets in force; one that is in force stays."""
     if not url.startswith("sqlite"):
-        say(f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}")
+        hides = f" --adjacency {budget.adjacency}" * (budget.adjacency != Budget(1.0).adjacency)
+        say(f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}{hides}")
         return
     ledger = Ledger(url)
     for own in (budget, _PLAY):
@@ -459,8 +478,14 @@ def _write_table(rows: Sample, file: Path) -> None:
 
 
 def _tell_columns(rows: Sample) -> None:
-    """Say which columns are checked, and why the others are not."""
+    """Say which columns are checked, how numbers are written, and why others are not."""
     say(f"checked: {', '.join(rows.table.columns)}")
+    for name, source in rows.table.sources.items():
+        if rows.table.columns[name].reads == "number":
+            signs = signs_in(texts_in(rows.rows[source]), rows.table.dialect)
+            mixed = "; values with different signs are compared as they stand" * (len(signs) > 1)
+            if signs:
+                say(f"{name}: numbers are read without {' and '.join(signs)}{mixed}")
     for name, reason in rows.table.left_out.items():
         say(f"left out: {name}: {reason}")
 

@@ -15,6 +15,7 @@ from typing import Any
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.pace import FEW, Pace, Turns
 from flwr_kld.codec.model import json_text
+from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 
 _FOLDER = Path(__file__).parent / "app_templates"
@@ -77,6 +78,8 @@ class Proposal:
     budget: Budget
     # Whether the reference is made up: clients make the real one, for one half of the budget
     made_up: bool = False
+    # That of the sample's rows, where checks are of the rows since the last one
+    period: Period | None = None
 
     @property
     def epsilon(self) -> float:
@@ -122,16 +125,26 @@ class Proposal:
         """Names that the monitor's code imports."""
         cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
         made = {"ReferenceFromClients"} if self.made_up else set()
-        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made))
+        periods = set() if self.period is None else {"Period", "SinceLastCheck"}
+        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods))
 
     def monitor(self, config: str = "config") -> str:
         """Return the code of a monitor; `config` names the run config in it."""
         either = f"UniformCohort() if simulated else {self.cohort}"
+        sampled = hides = period = ""
+        if self.period is not None:
+            column, *ends = map(quoted, (self.period.column, self.period.start, self.period.end))
+            sampled = f"sampled = Period({', '.join((column, *ends))})  # of the sample's rows\n"
+            hides = ', adjacency="add-remove"'
+            period = f"    period=sampled if simulated else SinceLastCheck({column}),\n"
         code = fill(
             "monitor",
             config=config,
             epsilon=self.epsilon,
             cohort="UniformCohort()" if self.cohort == "UniformCohort()" else either,
+            sampled=sampled,
+            hides=hides,
+            period=period,
         )
         made = fill("reference", config=config, epsilon=self.epsilon) if self.made_up else ""
         return code + made
@@ -146,6 +159,7 @@ class Proposal:
         return (
             fill(
                 "guard.toml.txt",
+                protects=f'protects = "{self.budget.hidden}"\n' if self.period else "",
                 domain=reference.domain.fingerprint,
                 references=_LATER if self.made_up else f'references = ["{pinned}"]',
                 epsilon=self.epsilon,

@@ -13,6 +13,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld.cli.common import AsJson, messages, print_json, results, say
+from flwr_kld.domain.table import Table as DataTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 
@@ -36,7 +37,16 @@ def plan(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
     ] = None,
-    threshold: Annotated[float, typer.Option(min=0, help="Tolerated divergence, in nats.")] = 0.0,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Data dictionary, table.toml, whose thresholds are to hold."),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Tolerated divergence of columns that have no threshold, in nats."
+        ),
+    ] = 0.0,
     estimate_only: Annotated[
         bool, typer.Option("--estimate-only", help="Plan checks that decide nothing.")
     ] = False,
@@ -88,6 +98,7 @@ def plan(
 
     if out is not None and out.suffix not in _FORMATS:
         raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
+    known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
     settings = [
         Setting(
             clients=cohort,
@@ -112,9 +123,7 @@ def plan(
         for cohort in clients
         for amount in epsilon or [1.0]
     ]
-    rows = forecasts(
-        Reference.load(reference), _progress(settings), drift=drift, estimator=estimator
-    )
+    rows = forecasts(known, _progress(settings), drift=drift, estimator=estimator)
     if as_json:
         print_json(flat(rows))
     else:
@@ -160,8 +169,8 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     for row in rows if of_table else ():
         yield _table(
             f"each column, of {row.setting.clients:,} clients, ε = {row.setting.epsilon:g} in all",
-            None, ("column", "error", "finds"),
-            ((str(one.column), *_found(one)) for one in row.by_column),
+            None, ("column", "tolerated", "error", "finds"),
+            ((str(one.column), _tolerated(one), *_found(one)) for one in row.by_column),
         )  # fmt: skip
 
 
@@ -175,6 +184,10 @@ def _table(
     for row in rows:
         table.add_row(*map(escape, row))
     return table
+
+
+def _tolerated(row: Forecast) -> str:
+    return "–" if row.setting.threshold is None else f"{row.setting.threshold:g}"
 
 
 def _found(row: Forecast) -> tuple[str, str]:

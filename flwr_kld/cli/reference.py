@@ -246,7 +246,10 @@ def build(
     bins: Annotated[int, typer.Option(min=2, help="Public rows: most bins of a number.")] = 20,
     labels: Annotated[int, typer.Option(min=1, help="Public rows: most labels of a text.")] = 20,
     column: Annotated[
-        list[str] | None, typer.Option(help="Public rows: a column to look at; by default all.")
+        list[str] | None,
+        typer.Option(
+            help="Public rows: a column to take, whatever it holds; by default all that serve."
+        ),
     ] = None,
     interaction: Annotated[
         list[str] | None,

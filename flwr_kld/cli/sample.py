@@ -22,11 +22,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from flwr_kld.cli.public_files import read_frame, say_dialect
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.database import read_rows
 from flwr_kld.domain.dialect import is_text_file
-from flwr_kld.domain.frame import TextFile, columns_of
+from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.times import Times
+from flwr_kld.domain.times import Times, times_in
+from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 
 _ROWS = 1000
@@ -147,6 +149,17 @@ class Sample:
         known = replace(self.reference, domain=replace(table, thresholds=thresholds))
         return replace(self, reference=known)
 
+    def period(self, column: str) -> Period:
+        """Return the period of the public rows by their dates or times in a column."""
+        written = self.table.dialect.plain(texts_in(self.rows[column]), column, "time")
+        days = times_in(written).astype("M8[D]")
+        days = days[~np.isnat(days)]
+        if not len(days):
+            raise ValueError(
+                f"{self.place} has no dates in {column!r}: --period names a column of them"
+            )
+        return Period(column, str(days.min()), str(days.max() + 1))
+
     def save_rows(self, file: Path) -> None:
         """Write the rows as CSV, for simulated nodes."""
         with file.open("w", newline="", encoding="utf-8") as lines:
@@ -161,6 +174,7 @@ def read_sample(
     *,
     columns: Sequence[str] | None = None,
     identifier: str | None = None,
+    period: str | None = None,
     bins: int = 20,
     labels: int = 20,
     known: Table | None = None,
@@ -193,22 +207,42 @@ def read_sample(
     for column in rows:
         if not isinstance(column, str) or not column.strip():
             raise ValueError(f"{name} has a column without a name: name it, and run init again")
-    if identifier is not None:
-        if identifier not in rows:
-            raise ValueError(f"{name} has no column {identifier!r}: --id names one of its columns")
-        columns = [column for column in columns or rows if column != identifier]
+    for option, told in (("--id", identifier), ("--period", period)):
+        if told is not None and told not in rows:
+            raise ValueError(f"{name} has no column {told!r}: {option} names one of its columns")
     if known is not None:
         try:
             return Sample(name, file, rows, Reference.from_frame(known, rows))
         except ValueError as error:
             raise ValueError(f"{name} does not fit the table: {error}") from None
+    held = {column: rows[column] for column in rows if column != identifier}
+    dialect = rows.dialect if isinstance(rows, TextFile) else None
     try:
-        table = Table.from_frame(rows, bins=bins, labels=labels, columns=columns)
+        table = Table.from_frame(held, bins=bins, labels=labels, columns=columns, dialect=dialect)
     except ValueError as error:
         raise ValueError(f"{name}: {error}; give more public rows, or other columns") from None
+    if period is not None:
+        table = _of_period(table, period)
     if not isinstance(rows, TextFile):  # which was recognised when it was read
         say_dialect(name, table.dialect)
     return Sample(name, file, rows, Reference.from_frame(table, rows))
+
+
+def _of_period(table: Table, column: str) -> Table:
+    """Leave out what the rows of some days have in common: their date, month and weekday."""
+    days = [
+        name
+        for name, domain in table.columns.items()
+        if table.sources[name] == column and isinstance(domain, Times) and domain.by != "hour"
+    ]
+    why = "the period of a check, which is of some days alone"
+    features = {name: domain for name, domain in table.features.items() if name not in days}
+    return replace(
+        table,
+        features=features,
+        sources={name: table.sources[name] for name in features},
+        left_out={**table.left_out, **dict.fromkeys(days, why)},
+    )
 
 
 def _of_schema(
@@ -230,15 +264,7 @@ def _name_of(url: str) -> str:
 def _of_database(url: str, query: str) -> dict[str, list[Any]]:
     name = _name_of(url)
     try:
-        engine = sa.create_engine(url, hide_parameters=True)
-        with engine.connect() as connection:
-            found = connection.exec_driver_sql(query)
-            names, rows = list(found.keys()), found.fetchmany(_MOST)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{name} needs the driver {error.name}: pip install it") from None
+        return read_rows(url, query, most=_MOST)
     except SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", None) or error).split())
         raise ValueError(f"{name} does not answer the query: {why}") from None
-    if len(set(names)) < len(names):
-        raise ValueError(f"two columns of the query have the same name: rename one ({names})")
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 
 from flwr_kld.cli.common import AsJson, print_json, results, say
+from flwr_kld.codec.model import json_text
 from flwr_kld.domain.dialect import NO_VALUE, Dialect
 from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
@@ -68,8 +70,8 @@ def check(
     known = Table.from_toml(table) if made is None else made.domain
     if not isinstance(known, Table):
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
-    config = dict(word.partition("=")[::2] for word in shlex.split(node_config))
-    loaded = load_records({"drift-records": records, "drift-query": query} | config)
+    config = {"drift-records": records, "drift-query": query} | _read(node_config)
+    loaded = load_records(config)
     if isinstance(loaded, TextFile):
         loaded = loaded.read_by(known.dialect)
         for hint in _hints(loaded, known.dialect):
@@ -103,6 +105,18 @@ def check(
         )
 
 
+def _read(node_config: str) -> dict[str, Any]:
+    """Read pairs of keys and values of TOML, as flower-supernode does."""
+    pairs = re.findall(r"""(\S+?)=('[^']*'|"[^"]*"|\S+)""", node_config)
+    try:
+        return tomllib.loads("\n".join(f"{key} = {value}" for key, value in pairs))
+    except tomllib.TOMLDecodeError:
+        raise ValueError(
+            f"--node-config {node_config} is not as flower-supernode takes it: put texts in "
+            'quotes, \'drift-decimal="," drift-dates="day-first"\''
+        ) from None
+
+
 def _hints(file: TextFile, usual: Dialect) -> Iterator[str]:
     """Yield how a file looks as if it were written, where it is read otherwise."""
     looks = sniff(file.file)
@@ -111,7 +125,7 @@ def _hints(file: TextFile, usual: Dialect) -> Iterator[str]:
         if seen != told and seen != getattr(Dialect(), field):
             yield (
                 f"{file.file} looks as if its {field} were {seen!r}, and it is read with {told!r}: "
-                f"say drift-{field}={shlex.quote(seen)} in the node config"
+                f"say drift-{field}={json_text(seen)} in the node config"
             )
     for name, texts in looks.sentinels.items():
         if set(texts) - {*file.dialect.sentinels.get(name, ()), *file.dialect.missing}:

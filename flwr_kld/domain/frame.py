@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,6 +21,8 @@ from flwr_kld.errors import DomainError
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from flwr_kld.domain.texts import Texts
 
 BY = " × "
 """Between the names of two features whose combinations are a column."""
@@ -138,21 +141,25 @@ class Features:
         if not isinstance(records, TextFile):
             yield self._symbols(columns_of(records, sources), self._read_plain)
             return
-        from flwr_kld.domain.texts import Texts  # what reads no file needs no pyarrow
-
         file = records.read_by(self._dialect)
-        texts = {
-            name: Texts(self._sources[name], domain, file.dialect, self._read[name])
-            for name, domain in self._domains.items()
-        }
+        texts = {name: self._texts(name, file.dialect) for name in self._domains}
         for block in file.blocks(sources):
             yield self._symbols(block, lambda name, column: texts[name].values(column))
 
     def _read_plain(self, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
+        if _are_arrow_texts(values) and values.num_chunks:
+            texts = self._texts(name, self._dialect)
+            return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
         source, domain = self._sources[name], self._domains[name]
         plain = self._dialect.plain(texts_in(values), source, domain.reads, domain.listed)
         return self._read[name](plain)
+
+    def _texts(self, name: str, dialect: Dialect) -> Texts:
+        """Return what reads Arrow's texts for a feature."""
+        from flwr_kld.domain.texts import Texts  # others need no pyarrow
+
+        return Texts(self._sources[name], self._domains[name], dialect, self._read[name])
 
     def _symbols(
         self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
@@ -194,6 +201,13 @@ def texts_in(values: Any) -> Column:
     if isinstance(column, np.ndarray) and column.dtype.kind in "OU":
         return column if np.ma.isMaskedArray(column) else list(column.tolist())
     return column
+
+
+def _are_arrow_texts(values: Any) -> bool:
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(values, pyarrow.ChunkedArray):
+        return False
+    return values.type in (pyarrow.string(), pyarrow.large_string())
 
 
 def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import BinaryIO
 
 import numpy as np
@@ -22,6 +23,8 @@ from flwr_kld.errors import DomainError
 
 _BLOCK = 1 << 22
 """Bytes that are read at a time; a line may be longer."""
+_LONGEST = 1 << 26
+"""Bytes of a line in UTF-8; a longer one is blank, as it could exhaust a node's memory."""
 _LINE_END = re.compile(rb"\r?\n|\r")
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _LF, _CR, _QUOTE = b'\n\r"'
@@ -103,16 +106,29 @@ class Lines:
             yield decoder.decode(b"", final=True).encode()
 
     def _whole_lines(self) -> Iterator[bytearray]:
-        """Yield bytes that end where a line does."""
-        held, end = self._held, self._end
-        for piece in self._text:
-            searched = max(len(held) - len(end), 0)
+        """Yield bytes that end where a line does; a line that is too long is blank."""
+        held, end, too_long = bytearray(), self._end, False
+        for piece in chain((bytes(self._held),), self._text):
             held += piece
-            stop = held.rfind(end, searched) + len(end)
+            if too_long or len(held) > _LONGEST + len(end):
+                first = held.find(end)
+                if too_long or not 0 <= first <= _LONGEST:
+                    self._require_node()
+                    too_long = first < 0  # it goes on; what is left may be the half of CR LF
+                    del held[: len(held) - len(end) + 1 if too_long else first]
+            stop = held.rfind(end) + len(end)
             if stop >= len(end):
                 yield held[:stop]
                 del held[:stop]
-        yield held + end if held and not held.endswith(end) else held
+        if too_long or len(held) > _LONGEST:
+            self._require_node()
+            yield bytearray(end)
+        else:
+            yield held + end if held else held
+
+    def _require_node(self) -> None:
+        if self._public:
+            raise DomainError(f"a line is longer than {_LONGEST >> 20} MiB: shorten its texts")
 
     def _mended(self, block: bytearray, before: int) -> bytes:
         """Return a header of numbers, and lines that pyarrow reads as the dialect does.

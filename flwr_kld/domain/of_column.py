@@ -23,6 +23,7 @@ from flwr_kld.domain.records import (
     numbers_in,
     values_in,
 )
+from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.domain.times import EPOCH, Times, times_in
 
 _ENOUGH = 100
@@ -59,14 +60,15 @@ _DAY = np.timedelta64(1, "D")
 
 
 def features_of_column(
-    name: str, values: Any, *, bins: int, labels: int
+    name: str, values: Any, *, bins: int, labels: int, wanted: bool
 ) -> dict[str, Domain | str]:
     """Choose domains for public values, by name: of times several, else one of the column's name.
 
-    Instead of a domain comes the reason why there is none. Truth values, and numbers that are 0 or
-    1, get labels, numbers quantile bins, texts their most frequent labels, many codes groups. Times
-    get their date, weekday and hour. A column of one value gets that as a label, and one of no
-    value none: what varies or is filled from then on is a drift.
+    Instead of a domain comes the reason why there is none; a column that is wanted gets one even if
+    it is a counter, an identifier, a free text or alike in few rows. Truth values, and numbers that
+    are 0 or 1, get labels, numbers quantile bins, texts their most frequent labels, many codes
+    groups. Times get their date, weekday and hour. A column of one value gets that as a label, and
+    one of no value none: what varies or is filled from then on is a drift.
     """
     column = as_column(values)
     gone = masked_in(column)
@@ -74,7 +76,7 @@ def features_of_column(
     there = np.array([type(v) is str or not is_missing(v) for v in every], dtype=bool) & ~gone
     present = [value for value, here in zip(every, there.tolist(), strict=True) if here]
     if not present:
-        enough = len(every) >= _ENOUGH
+        enough = wanted or len(every) >= _ENOUGH
         return {name: Labels([]) if enough else "it has no values, in few rows"}
     if are_truth_values(present):
         return {name: Labels(["False", "True"])}
@@ -83,26 +85,26 @@ def features_of_column(
         numbers = numbers_in(column)[there]
     if np.isnan(numbers).any():
         numbers = numbers[:0]
-    if len(numbers) and (reason := _calendar(name, numbers)):
+    if len(numbers) and not wanted and (reason := _calendar(name, numbers)):
         return {name: reason}
     if all(_same(value, present[0]) for value in present):
-        if len(every) < _ENOUGH:
+        if not wanted and len(every) < _ENOUGH:
             return {name: "it is constant, in few rows"}
         if isinstance(present[0], str | int | float):
             text = str(present[0])
-            return {name: Labels([text]) if len(text) <= _SENTENCE else _too_long([text])}
+            return {name: Labels([text]) if len(text) <= _SENTENCE else _too_long([text], wanted)}
     if not len(numbers) or numbers.min() >= _LEAST_TIME:
         times = times_in(column)[there]
         if not np.isnat(times).any() and (not len(numbers) or _are_times(numbers, times)):
-            return _of_times(name, times, bins)
+            return _of_times(name, times, bins, wanted)
     if len(numbers):
-        return {name: _of_numbers(numbers, bins)}
+        return {name: _of_numbers(numbers, bins, wanted)}
     texts = [
         value.decode(errors="replace") if isinstance(value, bytes) else value for value in present
     ]
     if not all(isinstance(text, str | int) for text in texts):
         return {name: "it holds neither numbers nor texts, times or truth values alone"}
-    return {name: _of_texts([str(text) for text in texts], labels)}
+    return {name: _of_texts([str(text) for text in texts], labels, wanted)}
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -137,10 +139,12 @@ def _are_times(numbers: NDArray[np.float64], times: NDArray[np.datetime64]) -> b
     return bool(_USUAL[0] <= first and last < _USUAL[1] and last - first >= _DAY)
 
 
-def _of_times(name: str, times: NDArray[np.datetime64], bins: int) -> dict[str, Domain | str]:
+def _of_times(
+    name: str, times: NDArray[np.datetime64], bins: int, wanted: bool
+) -> dict[str, Domain | str]:
     """Choose what is checked of times: date, weekday, hour."""
     days = times.astype("M8[D]")
-    found: dict[str, Domain | str] = {"date": _of_dates(times, bins)}
+    found: dict[str, Domain | str] = {"date": _of_dates(times, bins, wanted)}
     for by, words in (("weekday", "fall on one weekday"), ("hour", "are of one hour of the day")):
         domain = Times(by)
         symbols = domain.encode(times)
@@ -153,10 +157,10 @@ def _of_times(name: str, times: NDArray[np.datetime64], bins: int) -> dict[str, 
     return {f"{name}: {part}": domain for part, domain in found.items()}
 
 
-def _of_dates(times: NDArray[np.datetime64], bins: int) -> Domain | str:
+def _of_dates(times: NDArray[np.datetime64], bins: int, wanted: bool) -> Domain | str:
     """Cut dates by the month, or at quantiles if they span less or far more than a year."""
     rising = (times[1:] >= times[:-1]).all() or (times[1:] <= times[:-1]).all()
-    if len(times) >= _ENOUGH and rising and times[0] != times[-1]:
+    if not wanted and len(times) >= _ENOUGH and rising and times[0] != times[-1]:
         return "its dates go on from row to row, as a log's do: later rows have later dates"
     days = np.sort(times.astype("M8[D]"))
     span = days[-1] - days[0]
@@ -168,7 +172,7 @@ def _of_dates(times: NDArray[np.datetime64], bins: int) -> Domain | str:
     return Times((edges if len(edges) else days[-1:]).astype(str).tolist())
 
 
-def _of_numbers(numbers: NDArray[np.float64], bins: int) -> Domain | str:
+def _of_numbers(numbers: NDArray[np.float64], bins: int, wanted: bool) -> Domain | str:
     rows, numbers = len(numbers), numbers[np.isfinite(numbers)]
     if not len(numbers):
         return "it has no finite numbers"
@@ -176,27 +180,32 @@ def _of_numbers(numbers: NDArray[np.float64], bins: int) -> Domain | str:
         return Labels(["0", "1"])
     different = len(np.unique(numbers))
     whole = bool((numbers == np.floor(numbers)).all())
-    if whole and rows >= _ENOUGH and different >= _NUMBERED * len(numbers):
+    numbered = whole and rows >= _ENOUGH and different >= _NUMBERED * len(numbers)
+    if numbered and not wanted:
         return f"{different:,} different whole numbers in {rows:,} rows: they look like identifiers"
     return Binned.quantiles(numbers, bins)
 
 
-def _of_texts(texts: list[str], labels: int) -> Domain | str:
+def _of_texts(texts: list[str], labels: int, wanted: bool) -> Domain | str:
     times = Counter(texts)
     often = sorted(times, key=lambda text: (-times[text], text))
     covered = sum(times[text] for text in often[:labels])
     if len(often) > labels and sum(map(len, texts)) > _SENTENCE * len(texts):
-        return _too_long(texts)
+        return _too_long(texts, wanted)
     if covered >= _LISTED * len(texts):
         return Labels(often[:labels])
     if len(often) > _NAMED * len(texts):
+        if wanted:
+            return TextShape()
         return (
             f"{len(often):,} different values in {len(texts):,} rows: it looks like an identifier"
         )
     return _of_codes(times, labels, len(texts))
 
 
-def _too_long(texts: list[str]) -> str:
+def _too_long(texts: list[str], wanted: bool) -> Domain | str:
+    if wanted:
+        return TextShape()
     words = sum(len(text.split()) for text in texts) / len(texts)
     return f"long texts, {words:.0f} words on average"
 

@@ -20,6 +20,7 @@ SPELLINGS = ("?", "-", "--", ".")
 _SENTINELS = (-1, -9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 _FEW = 20
 """Values, in all, that say nothing of which of them are odd."""
+_SIGN = re.compile("[$€£¥%]|EUR|USD|GBP|CHF")
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
 _MOST = 0.9
 """Of a column's texts, so many show what it holds."""
@@ -77,6 +78,15 @@ def in_words(dialect: Dialect) -> Iterator[str]:
         yield f"missing also as {', '.join(map(repr, more))}"
     for name, held in dialect.sentinels.items():
         yield f"missing in {name} as {', '.join(held)}"
+
+
+def signs_in(column: Column, dialect: Dialect) -> list[str]:
+    """Return the signs of currency and percent beside the numbers of a public column."""
+    if isinstance(column, np.ndarray):
+        return []
+    texts = {text for text in column if isinstance(text, str) and _SIGN.search(text)}
+    numbers = (text for text in texts if dialect.number(text) == dialect.number(text))
+    return sorted({sign for text in numbers for sign in _SIGN.findall(text)})
 
 
 def _encoding(content: bytes) -> str:

@@ -144,9 +144,9 @@ class Table(Domain):
     ) -> Table:
         """Choose a domain for each column of public data.
 
-        Numbers get quantile bins (`Binned.quantiles`), texts their most frequent labels, truth
-        values both, times the hour of the day, or the weekday of dates; 'other' and 'missing' come
-        with each. Columns that are constant, free text or identifiers are left out: `left_out` says
+        Numbers get quantile bins (`Binned.quantiles`), texts their most frequent labels, many codes
+        groups, truth values both; of times, date, weekday and hour are features each. 'other' and
+        'missing' come with them. Free text, identifiers and counters are left out: `left_out` says
         which and why, and ``Table({**table.features, "id": …})`` takes one in.
 
         Parameters
@@ -158,7 +158,8 @@ class Table(Domain):
         labels : int
             Most labels of a text. Default 20.
         columns : Sequence of str, optional
-            Those that are looked at; by default all.
+            Those that are wanted, even such as are usually left out: of identifiers and free text,
+            the shape (`TextShape`). By default all that serve.
         interactions : Sequence of (str, str)
             As of the table.
         by : str, optional
@@ -188,7 +189,9 @@ class Table(Domain):
         sources: dict[str, str] = {}
         for name in held if columns is None else columns:
             shown = dialect.shown(held[name], name)
-            found = features_of_column(name, shown, bins=bins, labels=labels)
+            found = features_of_column(
+                name, shown, bins=bins, labels=labels, wanted=columns is not None
+            )
             if twice := [own for own in found if own != name and own in held]:
                 raise DomainError(f"{twice[0]!r} is a column and a part of {name!r}: rename one")
             chosen |= found

@@ -28,7 +28,7 @@ _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"01234
 
 
 class Texts:
-    """Texts of one column of a file, block by block.
+    """Texts of one column of a file or of an Arrow table, block by block.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Texts:
         """Read a block of the column; shape [texts]."""
         if self._type is None:
             return self._looked_up(texts)
-        left = compute.is_in(texts, self._gone).to_numpy(zero_copy_only=False)
+        left = compute.is_in(texts, self._gone.cast(texts.type)).to_numpy(zero_copy_only=False)
         for look in (True,) if self._comma else (False, True):
             if look:
                 left |= self._has_others(texts)
@@ -102,7 +102,8 @@ class Texts:
     def _has_others(self, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether each text has bytes that no text has which pyarrow is to read, or too many."""
         _, offsets, data = texts.buffers()
-        ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
+        width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+        ends = np.frombuffer(offsets, width)[texts.offset :][: len(texts) + 1]
         others = np.zeros(len(texts), dtype=bool)
         if ends[-1] > ends[0]:
             at = np.flatnonzero(self._unusual[np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]])
@@ -131,7 +132,8 @@ def as_list(texts: pa.Array) -> list[str | None]:
 def _different(texts: pa.Array) -> tuple[list[bytes | None], NDArray[np.int32]]:
     """Return the different texts, none at last, and the place of each text among them."""
     coded = texts.dictionary_encode()
-    spelt = [*coded.dictionary.view(pa.binary()).to_pylist(), None]
+    as_bytes = pa.large_binary() if pa.types.is_large_string(texts.type) else pa.binary()
+    spelt = [*coded.dictionary.view(as_bytes).to_pylist(), None]
     return spelt, coded.indices.fill_null(len(spelt) - 1).to_numpy()
 
 

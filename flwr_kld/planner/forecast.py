@@ -14,6 +14,7 @@ import numpy as np
 from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.codec.model import json_text
+from flwr_kld.domain.table import Table
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
@@ -99,7 +100,8 @@ def forecast(
     """Say what a check will do, without asking anybody. Takes a few seconds; deterministic.
 
     Of a table, each column is forecast against its own reference, with the noise that hides a
-    record in all of them, and found at its part of the rate of false alarms (Bonferroni).
+    record in all of them, and found at its part of the rate of false alarms (Bonferroni). The
+    table's own thresholds go before the setting's.
 
     Parameters
     ----------
@@ -141,8 +143,11 @@ def forecast(
             "trust.over(columns)"
         )
     traffic = traffic_of(setting, query)
+    domain, told = reference.domain, {}
+    if isinstance(domain, Table) and setting.threshold is not None:
+        told = {name: replace(setting, threshold=nats) for name, nats in domain.thresholds.items()}
     found = [
-        _forecast(setting, own, traffic, drift, estimator, column=name)
+        _forecast(told.get(name, setting), own, traffic, drift, estimator, column=name)
         for name, own in query.columns.items()
     ]
     found.sort(key=_difficulty, reverse=True)

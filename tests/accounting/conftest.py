@@ -31,7 +31,7 @@ def url(request, quick_folder) -> Iterator[str]:
         yield f"sqlite:///{quick_folder}/drift.db"
         return
     if SERVER not in os.environ:
-        pytest.skip(f"{SERVER} names no server: make test-postgres")
+        pytest.skip(f"{SERVER} names no server: make test-databases")
     server = sa.make_url(os.environ[SERVER]).set(drivername="postgresql+psycopg")
     schema = f"ledger_{uuid.uuid4().hex}"
     engine = sa.create_engine(server, poolclass=sa.pool.NullPool)

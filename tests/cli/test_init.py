@@ -245,6 +245,20 @@ def test_what_systemd_cannot_express_is_said(at):
         on_calendar(at)
 
 
+def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = (f"{i % 7}.5 %;{i}.234,50 {'€' if i % 2 else '$'};{i % 5}" for i in range(1, 60))
+    (tmp_path / "sample.csv").write_text(
+        "\n".join(["rate;cost;plain", *rows]).replace(".5 ", ",5 ")
+    )
+    done = cli("init", "sample.csv")
+    assert done.exit_code == 0, done.output
+    assert "rate: numbers are read without %\n" in done.stderr
+    assert "cost: numbers are read without $ and €; values with different signs" in done.stderr
+    assert "plain: " not in done.stderr
+    assert Table.from_toml("table.toml").features["cost"].edges[0] > 1234
+
+
 def test_init_needs_one_place(cli, sample, tmp_path):
     done = cli("init", sample, "--out", tmp_path / "a", "--into", tmp_path / "b")
     assert "give either --out, a new folder, or --into" in done.stderr
@@ -302,11 +316,16 @@ def test_the_app_says_so_when_table_and_reference_do_not_fit(cli, sample, tmp_pa
     subprocess.run(load, cwd=tmp_path / "app", capture_output=True, check=True)
 
 
-def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path):
-    for options in (["--column", "age"], ["--id", "age"]):
-        done = cli("init", sample, "--table", "t.toml", "--out", tmp_path / "app", *options)
-        assert done.exit_code == 4
-        assert "data dictionary" in done.stderr
+def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cli("init", sample, "--column", "job")
+    made_of = ["init", sample, "--table", "table.toml", "--out", tmp_path / "app"]
+    done = cli(*made_of, "--column", "age")
+    assert done.exit_code == 4
+    assert "data dictionary" in done.stderr
+    done = cli(*made_of, "--id", "age")  # which the table need not have
+    assert done.exit_code == 0, done.output
+    assert "['age']" in (tmp_path / "app" / "app" / "client_app.py").read_text()
 
 
 def test_a_budget_in_force_stays(cli, sample, tmp_path):

@@ -136,8 +136,8 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         r"needs --query, which selects the public rows: .*SELECT",
     ),
     "init: no driver": (
-        lambda p: ["init", "mysql://h/d", "--query", "SELECT 1", "--out", p.folder / "new"],
-        r"needs the driver MySQLdb: pip install",
+        lambda p: ["init", "mssql://h/d", "--query", "SELECT 1", "--out", p.folder / "new"],
+        r"loading by mssql may fail.*export the rows to Parquet or CSV",
     ),
     "init: no such column": (lambda p: p.init("--column", "agee"), r"no column 'agee'.*give"),
     "init: id": (lambda p: p.init("--id", "nr"), r"--id names one of its columns"),

@@ -69,6 +69,30 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     assert len({row["noise"] for row in rows}) == 1
 
 
+def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
+    names = {"way": ["bus", "car"], "hand": ["left", "right"]}
+    table = Table(names, thresholds={"way": 0.2})
+    reference = Reference.from_counts(table, {name: [5, 3] for name in names})
+    reference.save(tmp_path / "table.npz")
+    arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
+
+    def planned(*options):
+        done = cli(*arguments, "--threshold", 0.01, *options, "--json")
+        assert done.exit_code == 0, done.output
+        return {row["column"]: row for row in json.loads(done.stdout)}
+
+    rows = planned()
+    assert {name: row["threshold"] for name, row in rows.items()} == {"way": 0.2, "hand": 0.01}
+    assert rows["way"]["smallest"] > 0.2 > rows["hand"]["smallest"]
+    Table(names, thresholds={"way": 0.1, "hand": 0.3}).to_toml(tmp_path / "table.toml")
+    rows = planned("--table", tmp_path / "table.toml")
+    assert {name: row["threshold"] for name, row in rows.items()} == {"way": 0.1, "hand": 0.3}
+    rows = planned("--estimate-only")
+    assert {row["threshold"] for row in rows.values()} == {None}
+    lines = cli(*arguments, "--threshold", 0.01).stdout.splitlines()
+    assert any(line.split()[:2] == ["way", "0.2"] for line in lines)
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -23,7 +23,7 @@ def check(cli, folder, *options, table="table.toml", records="node.csv"):
     return cli("table", "check", folder / records, "--table", folder / table, *options)
 
 
-OWN = ("--node-config", "'drift-delimiter=;'")
+OWN = ("--node-config", 'drift-delimiter=";"')
 
 
 def test_what_would_be_other_or_missing_is_counted_for_the_nodes_operator_alone(cli, visits):
@@ -42,7 +42,7 @@ def test_a_reference_says_what_is_usual(cli, visits):
     found = {(one["column"], one["way"]): one for one in json.loads(done.stdout)["unlisted"]}
     assert found["paid", "missing"]["in_reference"] == pytest.approx(0.25)
     assert "drift-decimal" in check(cli, visits, *OWN, table="reference.npz").stderr
-    right = ("--node-config", f"{OWN[1]} drift-decimal=, drift-missing='NA|?|--'")
+    right = ("--node-config", f"{OWN[1]} drift-decimal=',' drift-missing='NA|?|--'")
     shown = check(cli, visits, *right, table="reference.npz")
     assert "in red" not in shown.stderr
     assert "25.0%" in shown.stdout
@@ -52,7 +52,7 @@ def test_spellings_that_would_help_are_named(cli, visits):
     shown = check(cli, visits, *OWN)
     words = " ".join(shown.stderr.split())
     assert "ward: '--', in 25 records, looks like a missing value" in words
-    assert "drift-decimal=," in words
+    assert 'drift-decimal=","' in words
     likely = json.loads(check(cli, visits, *OWN, "--json").stdout)["looks_missing"]
     assert likely == {"ward": {"--": 25}}
 
@@ -61,8 +61,19 @@ def test_how_the_file_looks_is_said_even_where_it_cannot_be_read(cli, visits):
     done = check(cli, visits)
     assert done.exit_code == 4
     words = " ".join(done.stderr.split())
-    assert "drift-delimiter=';'" in words
+    assert 'drift-delimiter=";"' in words
     assert "'paid'" in words
+
+
+def test_what_is_said_is_what_the_option_takes(cli, tmp_path):
+    Table({"age": Binned([30.0]), "job": ["clerk"]}).to_toml(tmp_path / "table.toml")
+    rows = "".join(f"{20 + i},clerk\t\n" for i in range(20))
+    (tmp_path / "node.csv").write_text("age\tjob\n" + rows.replace(",", "\t").replace("\t\n", "\n"))
+    words = check(cli, tmp_path).stderr.replace("\n", " ").split()
+    (told,) = (word for word in words if word.startswith("drift-delimiter="))
+    done = check(cli, tmp_path, "--node-config", told, "--json")
+    assert done.exit_code == 0, done.output
+    assert not any(one["records"] for one in json.loads(done.stdout)["unlisted"])
 
 
 def test_a_sentinel_and_an_order_of_dates_are_noticed(cli, tmp_path):
@@ -72,7 +83,7 @@ def test_a_sentinel_and_an_order_of_dates_are_noticed(cli, tmp_path):
     (tmp_path / "node.csv").write_text("income,day\n" + rows + "-999,13.01.2024\n" * 9)
     words = " ".join(check(cli, tmp_path).stderr.split())
     assert "income: '-999'" in words
-    assert "drift-dates=day-first" in words
+    assert 'drift-dates="day-first"' in words
     dialect = Dialect(dates="day-first", sentinels={"income": ["-999"]})
     Table(table.features, dialect=dialect).to_toml(tmp_path / "table.toml")
     done = check(cli, tmp_path, "--json")
@@ -85,7 +96,8 @@ def test_a_sentinel_and_an_order_of_dates_are_noticed(cli, tmp_path):
     ("records", "config", "words"),
     [
         ("/nowhere/rows.csv", "", "No such file"),
-        ("node.csv", "drift-decimal=x", "'x'"),
+        ("node.csv", "drift-decimal='x'", "'x'"),
+        ("node.csv", "drift-decimal=,", 'drift-decimal=","'),
         ("node.txt", "", ".csv"),
     ],
 )

@@ -115,7 +115,7 @@ def test_what_is_no_csv_by_its_header_is_refused_with_a_sentence(tmp_path, caplo
             ["postgresql+psycopg", "OperationalError"],
         ),
         ("postgresql+psycopg://drift:a@SECRET/b@localhost:1/x", "SELECT 1", ["postgresql"]),
-        ("nonsense://drift:SECRET@localhost/x", "SELECT 1", ["nonsense", "NoSuchModuleError"]),
+        ("nonsense://drift:SECRET@localhost/x", "SELECT 1", ["nonsense", "export the rows"]),
         ("sqlite:SECRET://", "SELECT 1", ["drift-records"]),
         ("sqlite://", None, ["drift-query"]),
         ("sqlite://", "SELECT 1", ["absolute path"]),

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from examples import examples
 from flwr_kld import Binned, Dialect, Domain, Labels, Table, Times
 from flwr_kld.domain import lines
 from flwr_kld.domain.frame import TextFile
+from flwr_kld.errors import DomainError
 
 
 class Lengths(Domain):
@@ -64,12 +66,18 @@ BROKEN = [
 
 
 @contextmanager
-def blocks_of(size):
-    usual, lines._BLOCK = lines._BLOCK, size
+def blocks_of(size, longest):
+    usual, (lines._BLOCK, lines._LONGEST) = (lines._BLOCK, lines._LONGEST), (size, longest)
     try:
         yield
     finally:
-        lines._BLOCK = usual
+        lines._BLOCK, lines._LONGEST = usual
+
+
+def length_of(line, dialect):
+    """Bytes in UTF-8; what is not UTF-8 counts as it stands."""
+    decoded = line if dialect.encoding == "utf-8" else line.decode(dialect.encoding, "replace")
+    return len(decoded if isinstance(decoded, bytes) else decoded.encode())
 
 
 def fields_of(line, dialect, width):
@@ -109,16 +117,39 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("rows")
 
 
-@given(files(), st.integers(1, 200))
+@given(files(), st.integers(1, 100), st.sampled_from([300, 400, 1 << 26]))
 @settings(max_examples=examples(300))
-def test_blocks_are_read_as_each_line_and_text_by_itself(folder, file, size):
+def test_blocks_are_read_as_each_line_and_text_by_itself(folder, file, size, longest):
     dialect, end, records = file
     path = folder / "rows.csv"
     head = dialect.delimiter.join(DOMAINS).encode()
     path.write_bytes(end.join([head, *records, b""]))
-    rows, symbols = by_rule(records, dialect)
-    with blocks_of(size):
+    short = [line if length_of(line, dialect) <= longest else b"" for line in records]
+    rows, symbols = by_rule(short, dialect)
+    with blocks_of(size, longest):
         text = TextFile(path, dialect=dialect)
         found = Table(DOMAINS, dialect=dialect).encode(text)
         np.testing.assert_array_equal(found, symbols)
         assert [list(row) for row in zip(*text.values(), strict=True)] == rows
+    columns = list(zip(*rows, strict=True)) or [()] * len(DOMAINS)
+    for kind in (pa.string(), pa.large_string()):
+        held = {n: pa.array(own, kind) for n, own in zip(DOMAINS, columns, strict=True)}
+        in_two = pa.concat_tables([pa.table(held).slice(0, 3), pa.table(held).slice(3)])
+        np.testing.assert_array_equal(Table(DOMAINS, dialect=dialect).encode(in_two), symbols)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("length", [299, 300, 301, 302, 303, 599, 1000])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_line_that_is_too_long_is_a_record_of_missing_values(folder, end, length, last):
+    path = folder / "long.csv"
+    records = [b"1,x", b"x" * (length - 2) + b",1"] + [b"2,x"] * (not last)
+    path.write_bytes(end.join([b"number,label", *records]))
+    fits = length <= 300
+    expected = ["1", "x" * (length - 2) if fits else None] + ["2"] * (not last)
+    for size in range(1, 100, 7):
+        with blocks_of(size, 300):
+            assert TextFile(path)["number"] == expected
+            if not fits:
+                with pytest.raises(DomainError, match="longer than"):
+                    TextFile(path, public=True)["number"]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> str:
-    """URL of an empty database; `make test-postgres` names a server of its own."""
+    """URL of an empty database; `make test-databases` names a server of its own."""
     if SERVER not in os.environ:
         return f"sqlite:///{tmp_path}/drift.db"
     server = sa.make_url(os.environ[SERVER]).set(drivername="postgresql+psycopg")

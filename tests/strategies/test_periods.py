@@ -252,7 +252,7 @@ def test_a_database_selects_by_the_ends_of_the_period(database):
     ("query", "period"), [(QUERY, None), (QUERY.replace("{to}", "'2024'"), JUNE)]
 )
 def test_a_query_of_periods_answers_no_other_check(database, query, period, caplog):
-    with of_period(period), pytest.raises(QueryRefused, match="RecordsError"):
+    with of_period(period), pytest.raises(QueryRefused, match="DomainError"):
         load_records({"drift-records": database, "drift-query": query})
     assert "{from} and {to}" in caplog.text
 
