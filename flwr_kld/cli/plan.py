@@ -13,6 +13,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld.cli.common import AsJson, messages, print_json, results, say
+from flwr_kld.cli.reference_rows import in_words, most_first
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 
@@ -112,13 +113,15 @@ def plan(
         for cohort in clients
         for amount in epsilon or [1.0]
     ]
-    rows = forecasts(
-        Reference.load(reference), _progress(settings), drift=drift, estimator=estimator
-    )
+    known = Reference.load(reference)
+    rows = forecasts(known, _progress(settings), drift=drift, estimator=estimator)
     if as_json:
         print_json(flat(rows))
     else:
         results.print(*_tables(rows))
+        each = {str(one.column): one.reference_records for one in rows[0].by_column}
+        if needed := most_first(each):
+            results.print(f"reference: {in_words(known, needed)}", markup=False)
     if out is not None:
         {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
         say(f"{out}")

@@ -41,6 +41,7 @@ from flwr_kld.cli.public_files import (
     read_records,
     say_dialect,
 )
+from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.frame import TextFile
@@ -258,6 +259,14 @@ def build(
             min=0, max=1, help="Weight of the uniform law mixed in, so that nothing is impossible."
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Nats that checks will tolerate in a column without a threshold of its own, by "
+            f"default {DEFAULT_THRESHOLD:g}: says how many records that needs.",
+        ),
+    ] = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -314,10 +323,19 @@ def build(
         made.save(out)
         unlisted = made.unlisted
         if as_json:
-            print_json({"file": str(out), "reference": made.fingerprint, "unlisted": unlisted})
+            needed = rows_of_columns(made, threshold)
+            print_json(
+                {
+                    "file": str(out),
+                    "reference": made.fingerprint,
+                    "unlisted": unlisted,
+                    "records": made.records,
+                    "records_needed": needed,
+                }
+            )
         for way, share in unlisted.items():
             say(f"{share:.2%} of the records are {way}: the domain's spec does not list them")
-        say(f"{out}: reference {made.fingerprint}")
+        _tell(made, out, threshold)
         return
     _refuse(
         {"--domain": domain, "--counts": counts, "--records": records, "--floor": floor},
@@ -336,8 +354,15 @@ def build(
     else:
         results.print(*making.lines(), sep="\n", soft_wrap=True)
     if making.reference is not None:
-        say(f"{out}: reference {making.reference.fingerprint}")
+        _tell(making.reference, out, threshold)
     raise typer.Exit(making.exit_code)
+
+
+def _tell(made: Reference, file: Path, threshold: float | None) -> None:
+    """Say what was written, and whether its records are enough."""
+    if needed := rows_of_columns(made, threshold):
+        say(f"{file}: {in_words(made, needed)}")
+    say(f"{file}: reference {made.fingerprint}")
 
 
 def _of_files(

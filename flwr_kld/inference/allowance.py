@@ -15,9 +15,14 @@ from scipy.special import gammainccinv, ndtri
 
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.reference import Reference
+from flwr_kld.search import edge
 
-_FACTORS = tuple(round(10 ** (k / 10), 2) for k in range(61))
-"""Of rows that are proposed."""
+SHARE = 0.1
+"""Part of each error probability that goes to a reference which is a sample."""
+_FEWEST, _MOST = 10.0, 1e12
+"""Records that are proposed, at least and at most."""
+_CLOSE = 0.02
+"""Part of them within which the least number is searched."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +75,25 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
 def rows_needed(
     reference: Reference, threshold: float, resolution: float, *, theta: float, level: float
 ) -> int | None:
-    """Return about how many rows tell a threshold to within half the resolution; None if these do.
+    """Return about how many records tell a threshold to within half the resolution.
 
-    As if more rows had the same law, and left no symbol unseen.
+    More than the reference has only if its own do not. As if more had the same law, and left no
+    symbol unseen. None for a law that is known exactly.
     """
     if reference.records is None:
         return None
-    rows = reference.records
-    for factor in _FACTORS:
-        more = replace(reference, records=rows * factor)
-        found = allowance(more, theta=theta, level=level)
-        if found.above(threshold) - threshold <= resolution / 2:
-            return None if factor == 1 else _rounded(rows * factor)
-    return _rounded(rows * _FACTORS[-1])
+    level = 1 - SHARE * (1 - level)
+
+    def enough(records: float) -> bool:
+        found = allowance(replace(reference, records=records), theta=theta, level=level)
+        return found.above(threshold) - threshold <= resolution / 2
+
+    own = reference.records
+    if enough(own):
+        fewest = min(_FEWEST, own)
+        found = fewest if enough(fewest) else edge(enough, own, fewest, within=_CLOSE)
+        return min(_rounded(found), math.floor(own))
+    return max(_rounded(edge(enough, _MOST, own, within=_CLOSE)), math.floor(own) + 1)
 
 
 def _rounded(rows: float) -> int:

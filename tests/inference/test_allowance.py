@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,8 +103,21 @@ def test_as_many_rows_as_are_proposed_are_enough():
     rows = rows_needed(few, 0.05, 0.1, theta=THETA, level=0.99)
     assert rows is not None
     assert 100 < rows < 10_000
-    more = Reference.from_counts(Labels(list(range(20))), np.full(20, rows / 20))
-    assert rows_needed(more, 0.05, 0.1, theta=THETA, level=0.99) is None
+    for times, enough in ((1, True), (0.8, False), (50, True)):
+        more = replace(few, records=times * rows)
+        needed = rows_needed(more, 0.05, 0.1, theta=THETA, level=0.99)
+        assert (needed <= more.records) is enough
+        assert needed == pytest.approx(rows, rel=0.11)
+
+
+@pytest.mark.parametrize("noise", [0.0, 30.0])
+@pytest.mark.parametrize("theta", [0.0, THETA])
+@pytest.mark.parametrize("records", [1, 7, 10**6])
+def test_what_is_needed_is_a_whole_number_whatever_there_is(records, theta, noise):
+    reference = Reference(Labels(["a", "b"]), [0.3, 0.7], records, noise)
+    needed = rows_needed(reference, 0.05, 0.1, theta=theta, level=0.95)
+    assert 1 <= needed < 10**5
+    assert (needed <= records) is (records == 10**6)
 
 
 @pytest.mark.parametrize("records", [1, 1000])
