@@ -19,6 +19,9 @@ from flwr_kld.search import edge
 
 SHARE = 0.1
 """Part of each error probability that goes to a reference which is a sample."""
+CLEAR = 6.0
+"""Standard deviations of noise beyond which a count is not made by it alone: by chance, discrete
+Laplace is with a probability of about 1e-4."""
 _FEWEST, _MOST = 10.0, 1e12
 """Records that are proposed, at least and at most."""
 _CLOSE = 0.02
@@ -62,11 +65,13 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
     z = -float(ndtri(part))
     most = -math.log(max(theta, (rows + 1) ** -2))  # at θ = 0, of symbols that the rows could show
     counts = rows * reference.probabilities
-    unseen = _unseen(counts, reference.noise, rows, z)
+    unseen = _unseen(reference, counts, z)
     seen = counts[counts > 0]
-    terms = 1 + np.minimum(reference.noise**2 / seen, 2 * most * seen)
-    spread = float(terms.sum()) - 1 + _singletons(counts, reference.noise)
-    scale = float((terms**2).sum() / terms.sum())
+    noise = np.minimum(reference.noise**2 / seen, 2 * most * seen)  # of one with mean 1, in mean
+    spread = float((1 + noise).sum()) - 1 + _singletons(counts, reference.noise)
+    scale = float((2 + 4 * noise + 5 * noise**2).sum() / (2 * (1 + noise).sum()))
+    if seen.min() < CLEAR * reference.noise:  # noise may have made all of it
+        scale = max(scale, most * reference.noise / math.sqrt(2))
     chance = scale * float(gammainccinv(max(spread, 1.0) / (2 * scale), part)) / rows
     chance = min(chance - (math.log1p(-unseen) if unseen < 1 else -math.inf), most)
     return Allowance(chance, unseen, z**2 * _steepest(most) / rows)
@@ -107,12 +112,15 @@ def _singletons(counts: Floats, noise: float) -> float:
     return 0.0 if noise else float(np.count_nonzero(np.rint(counts) == 1))
 
 
-def _unseen(counts: Floats, noise: float, rows: float, z: float) -> float:
+def _unseen(reference: Reference, counts: Floats, z: float) -> float:
     """Bound the mass of what was never seen, by what was seen once and twice (Good, Turing)."""
     if counts.all():
         return 0.0
-    if noise:  # what is not told from it
-        return min(noise * float(np.count_nonzero(counts == 0)) / rows, 1.0)
+    rows, noise = float(reference.records or 0), reference.noise
+    if noise:  # what is not told from it, of each listed symbol, and of each way not to be listed
+        ways = reference.domain.unlisted_way()[counts == 0]
+        hidden = np.count_nonzero(ways < 0) + len(set(ways[ways >= 0].tolist()))
+        return min(CLEAR * noise * hidden / rows, 1.0)
     once, twice = (float(np.count_nonzero(np.rint(counts) == k)) for k in (1, 2))
     above = z * z / 2 + z * math.sqrt(once + 2 * twice + z * z / 4)
     return min((once + above) / rows, 1.0)
