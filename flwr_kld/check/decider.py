@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
-from flwr_kld.inference.allowance import Allowance, allowance, rows_needed
+from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Alone, Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
@@ -36,8 +36,6 @@ _AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the fraction outside the reference; the rest is the detector's. A check that stands alone
 has little use for that."""
-_REFERENCE = 0.1
-"""Part of that rate, and of the error of each limit, that goes to a reference which is a sample."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25
@@ -149,7 +147,7 @@ class Decider:
     def __post_init__(self) -> None:
         self._detector = self.alarm.detector
         if self.sampled:
-            rate = self._detector.rate - _REFERENCE * self.alarm.rate
+            rate = self._detector.rate - SHARE * self.alarm.rate
             self._detector = EDetector(rate, self.alarm.horizon)
 
     @property
@@ -166,7 +164,7 @@ class Decider:
 
     def _hidden(self, error: float) -> Allowance:
         """Return what the reference hides, but for its part of an error probability."""
-        return allowance(self.reference, theta=self.theta, level=1 - _REFERENCE * error)
+        return allowance(self.reference, theta=self.theta, level=1 - SHARE * error)
 
     @property
     def recent(self) -> RecentChecks:
@@ -214,7 +212,7 @@ class Decider:
     ) -> Decided:
         """Decide on sums over clients."""
         error = 1 - self.alarm.level
-        part = 1 - _REFERENCE if self.sampled else 1
+        part = 1 - SHARE if self.sampled else 1
         level, each = 1 - part * error, 1 - part * error / self.columns
         bound = lower_confidence_bound(witness, sums, level=each)
         upper = upper_limit(first, theta=self.theta, level=level, design_effect=design_effect)
@@ -260,11 +258,11 @@ class Decider:
             f"{verdict.reason}; the reference is a sample of {self.reference.records:,.0f} "
             f"records, and cannot tell {hidden.chance:.2g} nats from none"
         )
-        level, resolve = 1 - _REFERENCE * (1 - self.alarm.level), verdict.resolve
+        level, resolve = self.alarm.level, verdict.resolve
         rows = rows_needed(
             self.reference, self.threshold, resolution, theta=self.theta, level=level
         )
-        if resolve is not None and rows is not None:
+        if resolve is not None and rows is not None and rows > (self.reference.records or 0):
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
 

@@ -21,6 +21,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation import (
+    cell_counts,
     explain,
     fit_candidates,
     histogram,
@@ -103,8 +104,9 @@ def column_report(
     description: str = "",
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
+    counts = cell_counts(published, None if verdict is None else design_effect)
     if reading.estimate is None:
-        return ColumnReport(reading, verdict, unit=unit, description=description)
+        return ColumnReport(reading, verdict, counts=counts, unit=unit, description=description)
     level = 1 - _FALSE / columns
     said = sentence(name, published, level=level, design_effect=design_effect, unit=unit)
     moved = moved_segments(segments)
@@ -118,6 +120,7 @@ def column_report(
         figures=figures(published, design_effect=design_effect),
         calibration=calibration(published, design_effect=design_effect),
         segments=segments,
+        counts=counts,
         unit=unit,
         description=description,
     )

@@ -51,6 +51,7 @@ from flwr_kld.cli.flower_app import (
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
+from flwr_kld.cli.reference_rows import in_words, rows_of_columns, short_of
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
@@ -219,6 +220,14 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
             yield _failed("reference", error, again)
             return
         yield _ok("reference", f"{file}: {found[file].fingerprint[:12]}")
+        if needed := rows_of_columns(found[file], facts.threshold):
+            words = f"{file}: {in_words(found[file], needed)}"
+            more = (
+                f"make one of about {next(iter(needed.values())):,} records (flwr-kld init, "
+                "flwr-kld reference build), or allow a coarser Alarm(resolution=…)"
+            )
+            few = short_of(found[file], needed)
+            yield Finding("reference", "warning", words, more) if few else _ok("reference", words)
     draft = app / "deploy" / "guard.toml"
     file = guard or draft
     if guard is None and not draft.is_file():

@@ -128,6 +128,7 @@ class Facts:
     simulated: bool  # Whether the run config names a public sample
     epsilon: float | None = None  # Of a check
     turns: Turns | None = None  # Whom a check asks
+    threshold: float | None = None  # Nats that are tolerated where the table does not say
 
     def pace(self, budget: Budget, slots: Schedule, clients: int | None) -> Pace | None:
         """Hold a schedule against a budget; None where epsilon or the rotation is not known."""
@@ -150,11 +151,13 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     named = {str(url) for url in [config.get(LEDGER)] if url} or set(_literals(tree, "ledger"))
     epsilons = {float(value) for value in _epsilons(tree)}
     turns = set(_turns(tree))
+    thresholds = {nats for _, nats in _numbers(tree, ["KLDrift"], "threshold")}
     return Facts(
         named.pop() if len(named) == 1 else None,
         simulated=bool(config.get(SAMPLE)),
         epsilon=epsilons.pop() if len(epsilons) == 1 else None,
         turns=turns.pop() if len(turns) == 1 else None,
+        threshold=thresholds.pop() if len(thresholds) == 1 else None,
     )
 
 

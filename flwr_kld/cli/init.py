@@ -31,6 +31,7 @@ from flwr_kld.cli.new_app import (
     quoted,
     requirement,
 )
+from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
 from flwr_kld.domain.frame import texts_in
@@ -340,7 +341,7 @@ def init(
     ] = 30.0,
     threshold: Annotated[
         float, typer.Option(min=0, help="Tolerated divergence of a column, in nats.")
-    ] = 0.1,
+    ] = DEFAULT_THRESHOLD,
     schedule: Annotated[
         Scheduler, typer.Option(help="Scheduler to write the schedule for.")
     ] = "cron",
@@ -504,6 +505,8 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
             "clients and server see."
         )
     _tell_columns(rows)
+    if not rows.made_up:
+        say(f"reference: {in_words(rows.reference, rows_of_columns(rows.reference))}")
     say(f"what each column is, and how files are written: {table}")
     if rotation.clients is not None:
         say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")

@@ -13,6 +13,7 @@ from rich.progress import track
 from rich.table import Table
 
 from flwr_kld.cli.common import AsJson, messages, print_json, results, say
+from flwr_kld.cli.reference_rows import in_words, most_first
 from flwr_kld.domain.table import Table as DataTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
@@ -128,6 +129,9 @@ def plan(
         print_json(flat(rows))
     else:
         results.print(*_tables(rows))
+        each = {str(one.column): one.reference_records for one in rows[0].by_column}
+        if needed := most_first(each):
+            results.print(f"reference: {in_words(known, needed)}", markup=False)
     if out is not None:
         {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
         say(f"{out}")

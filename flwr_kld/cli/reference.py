@@ -29,6 +29,7 @@ from flwr_kld.cli.common import (
     Population,
     RunConfig,
     Timeout,
+    existing_ledger,
     print_json,
     results,
     say,
@@ -41,13 +42,14 @@ from flwr_kld.cli.public_files import (
     read_records,
     say_dialect,
 )
+from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import is_text_file
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table, require_one_symbol
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
-from flwr_kld.report.entries import reference_report
+from flwr_kld.report.entries import reference_report, report_of, why_no_report
 from flwr_kld.report.reference_report import ReferenceReport
 
 if TYPE_CHECKING:
@@ -215,11 +217,11 @@ def build(
     ],
     *,
     source: Annotated[
-        Literal["files", "clients"],
+        Literal["files", "clients", "check"],
         typer.Option(
             "--from",
-            help="Public files, or the clients of a deployment: its app asks them once for a "
-            "noised histogram, and the ledger is charged.",
+            help="Public files; the clients of a deployment, whose app asks them once for a noised "
+            "histogram, and the ledger is charged; or a check that the ledger has, free of charge.",
         ),
     ] = "files",
     table: Annotated[
@@ -261,11 +263,23 @@ def build(
             min=0, max=1, help="Weight of the uniform law mixed in, so that nothing is impossible."
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Nats that checks will tolerate in a column without a threshold of its own, by "
+            f"default {DEFAULT_THRESHOLD:g}: says how many records that needs.",
+        ),
+    ] = None,
     key: Annotated[
         str | None,
         typer.Option(
-            help="Name of the reference that clients make, such as 2026-09: each is charged once."
+            help="Name of the reference that clients make, such as 2026-09: each is charged once; "
+            "or of the check."
         ),
+    ] = None,
+    compared_with: Annotated[
+        Path | None, typer.Option(help="Reference that the check compared with, .npz or .json.")
     ] = None,
     app: Annotated[
         Path | None, typer.Option(help="Folder of the Flower app that asks; by default, this one.")
@@ -279,9 +293,10 @@ def build(
     population: Population = DEFAULT_POPULATION,
     as_json: AsJson = False,
 ) -> None:
-    """Build a reference from public files, or have clients make one privately.
+    """Build a reference from public files or an earlier check, or have clients make one privately.
 
-    Clients see everything in it, so the files must hold no private data.
+    Clients see everything in it, so the files must hold no private data. What a check released is
+    public: this quarter's clients against the last one's cost what the two checks cost.
 
     Clients are asked only once for each --key: the ledger keeps what they made.
 
@@ -295,14 +310,20 @@ def build(
     out = file if rows is None else out or rows.with_name(rows.name.split(".")[0] + ".npz")
     if out.suffix not in (".npz", ".json"):
         raise ValueError(f"a reference is an .npz or .json file, not {out.name}")
-    if source == "clients" and rows is not None:
-        raise ValueError(f"--from clients writes a reference: name an .npz file, not {rows.name}")
+    if source != "files" and rows is not None:
+        raise ValueError(f"--from {source} writes a reference: name an .npz file, not {rows.name}")
+    deployment = {"--app": app, "--connection": connection, "--run-config": run_config}
+    public = {"--domain": domain, "--counts": counts, "--records": records, "--floor": floor}
+    if source != "check":
+        _refuse({"--compared-with": compared_with}, "give --from check, or leave out")
     if source == "files":
-        _refuse(
-            {"--key": key, "--app": app, "--connection": connection, "--run-config": run_config},
-            "files need no deployment: give --from clients, or leave out",
-        )
-        if rows is None:
+        why = "files need no deployment and no ledger: give --from clients, or leave out"
+        _refuse({"--key": key, **deployment}, why)
+    if source != "clients":
+        if source == "check":
+            _refuse({**deployment, **public}, "the check has counted already: leave out")
+            made = _of_check(key, compared_with, ledger, population)
+        elif rows is None:
             made = _of_files(domain, counts, records, floor or 0.0)
         else:
             _refuse(
@@ -317,15 +338,21 @@ def build(
         made.save(out)
         unlisted = made.unlisted
         if as_json:
-            print_json({"file": str(out), "reference": made.fingerprint, "unlisted": unlisted})
+            needed = rows_of_columns(made, threshold)
+            print_json(
+                {
+                    "file": str(out),
+                    "reference": made.fingerprint,
+                    "unlisted": unlisted,
+                    "records": made.records,
+                    "records_needed": needed,
+                }
+            )
         for way, share in unlisted.items():
             say(f"{share:.2%} of the records are {way}: the domain's spec does not list them")
-        say(f"{out}: reference {made.fingerprint}")
+        _tell(made, out, threshold)
         return
-    _refuse(
-        {"--domain": domain, "--counts": counts, "--records": records, "--floor": floor},
-        "the app knows what clients are to count: leave out",
-    )
+    _refuse(public, "the app knows what clients are to count: leave out")
     if key is None:
         raise ValueError("give --key, a name for this reference: each key is charged only once")
     if not out.absolute().parent.is_dir():  # better known before anybody is asked
@@ -339,8 +366,28 @@ def build(
     else:
         results.print(*making.lines(), sep="\n", soft_wrap=True)
     if making.reference is not None:
-        say(f"{out}: reference {making.reference.fingerprint}")
+        _tell(making.reference, out, threshold)
     raise typer.Exit(making.exit_code)
+
+
+def _tell(made: Reference, file: Path, threshold: float | None) -> None:
+    """Say what was written, and whether its records are enough."""
+    if needed := rows_of_columns(made, threshold):
+        say(f"{file}: {in_words(made, needed)}")
+    say(f"{file}: reference {made.fingerprint}")
+
+
+def _of_check(key: str | None, compared_with: Path | None, ledger: str, name: str) -> Reference:
+    """Make a reference of what a check in the ledger released."""
+    if key is None or compared_with is None:
+        raise ValueError("give --key, the check's, and --compared-with, the reference that it had")
+    entry = existing_ledger(ledger).check(key, population=name)
+    if entry is None:
+        raise ValueError(f"the ledger has no check {key!r} of population {name!r}")
+    report = report_of(entry)
+    if report is None:
+        raise ValueError(f"key {key!r}: {why_no_report(entry)}")
+    return report.as_reference(Reference.load(compared_with))
 
 
 def _of_files(

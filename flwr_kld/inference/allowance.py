@@ -15,9 +15,17 @@ from scipy.special import gammainccinv, ndtri
 
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.reference import Reference
+from flwr_kld.search import edge
 
-_FACTORS = tuple(round(10 ** (k / 10), 2) for k in range(61))
-"""Of rows that are proposed."""
+SHARE = 0.1
+"""Part of each error probability that goes to a reference which is a sample."""
+CLEAR = 6.0
+"""Standard deviations of noise beyond which a count is not made by it alone: by chance, discrete
+Laplace is with a probability of about 1e-4."""
+_FEWEST, _MOST = 10.0, 1e12
+"""Records that are proposed, at least and at most."""
+_CLOSE = 0.02
+"""Part of them within which the least number is searched."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +65,13 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
     z = -float(ndtri(part))
     most = -math.log(max(theta, (rows + 1) ** -2))  # at θ = 0, of symbols that the rows could show
     counts = rows * reference.probabilities
-    unseen = _unseen(counts, reference.noise, rows, z)
+    unseen = _unseen(reference, counts, z)
     seen = counts[counts > 0]
-    terms = 1 + np.minimum(reference.noise**2 / seen, 2 * most * seen)
-    spread = float(terms.sum()) - 1 + _singletons(counts, reference.noise)
-    scale = float((terms**2).sum() / terms.sum())
+    noise = np.minimum(reference.noise**2 / seen, 2 * most * seen)  # of one with mean 1, in mean
+    spread = float((1 + noise).sum()) - 1 + _singletons(counts, reference.noise)
+    scale = float((2 + 4 * noise + 5 * noise**2).sum() / (2 * (1 + noise).sum()))
+    if seen.min() < CLEAR * reference.noise:  # noise may have made all of it
+        scale = max(scale, most * reference.noise / math.sqrt(2))
     chance = scale * float(gammainccinv(max(spread, 1.0) / (2 * scale), part)) / rows
     chance = min(chance - (math.log1p(-unseen) if unseen < 1 else -math.inf), most)
     return Allowance(chance, unseen, z**2 * _steepest(most) / rows)
@@ -70,19 +80,25 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
 def rows_needed(
     reference: Reference, threshold: float, resolution: float, *, theta: float, level: float
 ) -> int | None:
-    """Return about how many rows tell a threshold to within half the resolution; None if these do.
+    """Return about how many records tell a threshold to within half the resolution.
 
-    As if more rows had the same law, and left no symbol unseen.
+    More than the reference has only if its own do not. As if more had the same law, and left no
+    symbol unseen. None for a law that is known exactly.
     """
     if reference.records is None:
         return None
-    rows = reference.records
-    for factor in _FACTORS:
-        more = replace(reference, records=rows * factor)
-        found = allowance(more, theta=theta, level=level)
-        if found.above(threshold) - threshold <= resolution / 2:
-            return None if factor == 1 else _rounded(rows * factor)
-    return _rounded(rows * _FACTORS[-1])
+    level = 1 - SHARE * (1 - level)
+
+    def enough(records: float) -> bool:
+        found = allowance(replace(reference, records=records), theta=theta, level=level)
+        return found.above(threshold) - threshold <= resolution / 2
+
+    own = reference.records
+    if enough(own):
+        fewest = min(_FEWEST, own)
+        found = fewest if enough(fewest) else edge(enough, own, fewest, within=_CLOSE)
+        return min(_rounded(found), math.floor(own))
+    return max(_rounded(edge(enough, _MOST, own, within=_CLOSE)), math.floor(own) + 1)
 
 
 def _rounded(rows: float) -> int:
@@ -96,12 +112,15 @@ def _singletons(counts: Floats, noise: float) -> float:
     return 0.0 if noise else float(np.count_nonzero(np.rint(counts) == 1))
 
 
-def _unseen(counts: Floats, noise: float, rows: float, z: float) -> float:
+def _unseen(reference: Reference, counts: Floats, z: float) -> float:
     """Bound the mass of what was never seen, by what was seen once and twice (Good, Turing)."""
     if counts.all():
         return 0.0
-    if noise:  # what is not told from it
-        return min(noise * float(np.count_nonzero(counts == 0)) / rows, 1.0)
+    rows, noise = float(reference.records or 0), reference.noise
+    if noise:  # what is not told from it, of each listed symbol, and of each way not to be listed
+        ways = reference.domain.unlisted_way()[counts == 0]
+        hidden = np.count_nonzero(ways < 0) + len(set(ways[ways >= 0].tolist()))
+        return min(CLEAR * noise * hidden / rows, 1.0)
     once, twice = (float(np.count_nonzero(np.rint(counts) == k)) for k in (1, 2))
     above = z * z / 2 + z * math.sqrt(once + 2 * twice + z * z / 4)
     return min((once + above) / rows, 1.0)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from flwr_kld.domain.table import require_one_symbol
+from flwr_kld.inference.allowance import CLEAR
 from flwr_kld.integral.base import Floats
 from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
@@ -31,11 +32,6 @@ _STEPS = 200
 """Of EM; stopped early on purpose: where the noise drowns the counts, more steps overfit it."""
 _LEAST = 1e-15
 """Likelihood that float64 cannot tell from zero after a Fourier transform."""
-
-
-_CLEAR = 6.0
-"""Noise deviations that an unlisted symbol's count must reach to be believed: by chance, discrete
-Laplace does with a probability of about 1e-4."""
 
 
 def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
@@ -123,18 +119,30 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         out in a shared cell. 'Other' and 'missing' ones are where they stand out of the noise: else
         they have no mass, so that checks see records of theirs as outside the reference.
     """
-    plan, noise = counts.plan, math.sqrt(counts.noise.variance)
-    counted = counts.records, noise
-    if plan.reference.is_table:
-        columns = [reference_from_counts(own).probabilities for own in counts.columns.values()]
-        return Reference(plan.reference.domain, np.concatenate(columns), *counted)
-    shares = denoised_fractions(counts.values, counts.noise)
-    prior, ways = plan.reference.probabilities, plan.reference.domain.unlisted_way()
-    unlisted = np.bincount(plan.cell_of, ways < 0, plan.cells) == 0
-    shares[unlisted & (counts.values < _CLEAR * noise)] = 0
+    columns = [
+        fractions_of_cells(own.plan.reference, own.plan.cell_of, own.values, own.noise)
+        for own in counts.columns.values()
+    ]
+    deviation = math.sqrt(counts.noise.variance)
+    return Reference(
+        counts.plan.reference.domain, np.concatenate(columns), counts.records, deviation
+    )
+
+
+def fractions_of_cells(
+    prior: Reference, cell_of: NDArray[np.int32], values: NDArray[np.int64], noise: NoiseTable
+) -> Floats:
+    """Estimate one column's distribution from its cells, within which proportions are the prior's.
+
+    Where the prior has nothing, symbols of a cell are alike.
+    """
+    # Shapes: cell_of [domain.size], values [cells].
+    shares, cells = denoised_fractions(values, noise), len(values)
+    unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
+    shares[unlisted & (values < CLEAR * math.sqrt(noise.variance))] = 0
     shares /= shares.sum()
-    empty = plan.mass[plan.cell_of] == 0  # a cell that the reference says is impossible
-    within = np.where(empty, 1.0, prior)
-    of_cell = np.bincount(plan.cell_of, within, plan.cells)
-    p = (shares / of_cell)[plan.cell_of] * within
-    return Reference(plan.reference.domain, p, *counted)
+    empty = np.bincount(cell_of, prior.probabilities, cells)[cell_of] == 0
+    within = np.where(empty, 1.0, prior.probabilities)
+    of_cell = np.bincount(cell_of, within, cells)
+    found: Floats = (shares / of_cell)[cell_of] * within
+    return found

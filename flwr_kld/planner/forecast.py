@@ -15,6 +15,7 @@ from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.allowance import rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
@@ -71,6 +72,9 @@ class Forecast:
     bytes_down: int  # Payload of a client in the exchange that counts
     bytes_up: int
     seconds: float  # Of a check; rough
+    # About how many records of the reference the threshold needs; None if its law is known exactly,
+    # or the setting has no threshold
+    reference_records: int | None = None
     # Of a table: the column that is the hardest to check, which the divergences are of
     column: str | None = None
     # Of a table: each column's own, that one first. Noise, epsilon, bytes and seconds are those of
@@ -194,7 +198,18 @@ def _forecast(
         bytes_down=traffic.down,
         bytes_up=traffic.up,
         seconds=seconds_of(setting),
+        reference_records=None if setting.threshold is None else _records_needed(setting, query),
         column=column,
+    )
+
+
+def _records_needed(setting: Setting, query: QueryPlan) -> int | None:
+    return rows_needed(
+        query.reference,
+        setting.threshold or 0.0,
+        setting.resolution,
+        theta=setting.theta,
+        level=setting.level,
     )
 
 

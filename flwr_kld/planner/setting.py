@@ -64,6 +64,8 @@ class Setting:
         θ of D_θ, in [0, 1).
     level : float
         Confidence of the bound, in [0.5, 1).
+    resolution : float
+        Nats beyond the threshold that "no drift" has to exclude, > 0.
     power : float
         Probability, in (0, 1), with which a drift is to be found.
     population : int, optional
@@ -88,6 +90,7 @@ class Setting:
     design_effect: float = 1.0
     theta: float = 0.01
     level: float = 0.95
+    resolution: float = 0.1
     power: float = 0.8
     population: int | None = None
     buckets: int = 1
@@ -110,6 +113,7 @@ class Setting:
             design_effect=real("design_effect", self.design_effect, least=1),
             theta=check_theta(self.theta),
             level=check_level(self.level),
+            resolution=real("resolution", self.resolution, above=0, unit="nats"),
             power=real("power", self.power, above=0, below=1),
             buckets=whole("buckets", self.buckets, least=1),
             checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),

@@ -207,6 +207,15 @@ def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int)
     return inside + len(ways)
 
 
+def cells_by_symbol(reference: Reference) -> NDArray[np.int32]:
+    """Give each symbol of one column that Π has a cell, in the domain's order; then the others."""
+    cell_of = np.zeros(reference.domain.size, dtype=np.int32)
+    possible = np.flatnonzero(reference.probabilities)
+    cell_of[possible] = np.arange(len(possible))
+    outside_cells(reference, cell_of, len(possible))
+    return cell_of
+
+
 def plan_fingerprint(
     reference: str,
     cell_of: NDArray[np.int32],

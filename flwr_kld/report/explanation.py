@@ -25,9 +25,9 @@ from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.plan import HEAD, QueryPlan
+from flwr_kld.query.plan import HEAD, QueryPlan, cells_by_symbol
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import Histogram
+from flwr_kld.report.report import CellCounts, Histogram
 
 
 def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:
@@ -87,6 +87,8 @@ def _in_words(ink: list[list[bool]]) -> str:
 
 MOST = 24
 """Bars of a picture."""
+_KEPT = 2000
+"""Counts of a column that a report keeps, at most."""
 
 
 def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
@@ -110,6 +112,20 @@ def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
         tuple(share.tolist()),
         tuple(np.sqrt(variance).tolist()),
     )
+
+
+def cell_counts(noisy: NoisyCounts, design_effect: float | None) -> CellCounts | None:
+    """Return a column's counts by symbol; None if symbols that the reference has share cells."""
+    plan = noisy.plan
+    if not plan.reference.probabilities.any() or plan.cells > _KEPT:
+        return None
+    own = cells_by_symbol(plan.reference)
+    cells = np.zeros(int(own.max()) + 1, dtype=np.int64)
+    cells[own] = plan.cell_of
+    if len(cells) != plan.cells or (cells[own] != plan.cell_of).any():
+        return None
+    values = tuple(noisy.values[cells].tolist())
+    return CellCounts(values, math.sqrt(noisy.noise.variance), design_effect)
 
 
 def _bars(noisy: NoisyCounts) -> Iterator[tuple[NDArray[np.int64], str]]:

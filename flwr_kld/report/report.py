@@ -24,6 +24,7 @@ from flwr_kld.inference.outside import OutsideFraction
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.query.selection import Period
+from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
 
 
@@ -168,6 +169,8 @@ class ColumnReport(_Decided):
     calibration: Calibration | None = None
     # Of a column by segment: each of them, that with the largest lower limit first
     segments: tuple[Segment, ...] = ()
+    # The numbers that all of this follows from; None where symbols shared cells
+    counts: CellCounts | None = None
     # What the data dictionary says of it: the unit of its numbers, and what it holds
     unit: str = ""
     description: str = ""
@@ -438,6 +441,35 @@ class Report(_Decided, Envelope):
         for name, one in self.columns.items():
             yield replace(self, columns={name: one})
 
+    def as_reference(self, reference: Reference) -> Reference:
+        """Make a reference of what was released: for checks of this quarter against the last one.
+
+        Post-processing of a release that was paid for: it costs no further epsilon. The reference
+        keeps of how many independent records, and with which noise, it was counted, so that
+        verdicts against it allow for both.
+
+        Parameters
+        ----------
+        reference : Reference
+            What this check compared with.
+
+        Returns
+        -------
+        Reference
+            Over the same domain; 'other' and 'missing' have mass where they stand out of the noise.
+
+        Raises
+        ------
+        ValueError
+            If the check compared with another reference, decided nothing (what decides tells how
+            alike a client's records are, too), did not count each symbol by itself, or found
+            records of symbols that it could not tell apart.
+        """
+        made: Reference = import_module("flwr_kld.report.reference_of_report").reference_of(
+            self, reference
+        )
+        return made
+
     def plot(self, file: str | Path | None = None) -> Any:
         """Draw the check, as `CheckSeries.plot` draws several."""
         return self._series.plot(file)
@@ -480,6 +512,18 @@ class Report(_Decided, Envelope):
             f"{'' if self.period is None else f' with {self.period}'}"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """A column's counts as they were released. Everything in it is public."""
+
+    # In records: of each symbol that the reference has, in the domain's order, then of each cell
+    # outside it
+    values: tuple[int, ...]
+    noise: float  # Standard deviation of the noise in each, in records
+    # Variance over that of as many independent records, as the check told it; None if nothing did
+    design_effect: float | None
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ def test_a_program_is_told_the_fingerprint(cli, folder):
         "file": str(folder.out),
         "reference": made,
         "unlisted": {},
+        "records": 4,
+        "records_needed": {"labels": 2600},
     }
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Categories, Labels, Reference
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.allowance import allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.integral.references import denoised_fractions
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits, sample
 
 THETA, RUNS = 0.01, 300
 
@@ -80,6 +85,33 @@ def test_a_noisy_reference_allows_for_its_noise():
     ).chance  # fmt: skip
 
 
+NOISE = calibrated_laplace(Guarantee(0.1)).table
+
+
+@pytest.mark.parametrize("level", [0.95, 0.995])
+@pytest.mark.parametrize("law", ["halves", "one and many rare"])
+def test_what_noise_alone_may_have_made_is_allowed_for_at_every_level(law, level):
+    """Symbols far below the noise, whose counts have its long tail; as clients make references."""
+    true, rng, bits = LAWS[law], np.random.default_rng(1), SeededBits(1)
+    domain, records, misses = Labels(list(range(len(true)))), 2000, 0
+    for _ in range(RUNS):
+        values = rng.multinomial(records, true) + sample(NOISE, len(true), bits)
+        reference = Reference(
+            domain, denoised_fractions(values, NOISE), records, math.sqrt(NOISE.variance)
+        )
+        told = skewed_divergence(reference.probabilities, np.r_[true, 0, 0], THETA)
+        misses += told > allowance(reference, theta=THETA, level=level).chance
+    assert not exceeds(misses, 1 - level)
+
+
+def test_records_that_are_not_listed_may_hide_under_the_noise():
+    """What clients' references take for none may be six deviations, of each way and symbol."""
+    domain = Categories({"a": [1, 2], "b": [1, 2]})
+    p = np.where(domain.unlisted_way() < 0, 0.25, 0.0)
+    found = allowance(Reference(domain, p, 4000.0, 10.0), theta=THETA, level=0.95)
+    assert found.unseen == pytest.approx(len(domain.unlisted) * 6 * 10 / 4000)
+
+
 def test_a_law_that_is_known_exactly_needs_none():
     known = Reference.from_probabilities(Labels(["a", "b"]), [0.5, 0.5])
     found = allowance(known, theta=THETA, level=0.95)
@@ -102,8 +134,21 @@ def test_as_many_rows_as_are_proposed_are_enough():
     rows = rows_needed(few, 0.05, 0.1, theta=THETA, level=0.99)
     assert rows is not None
     assert 100 < rows < 10_000
-    more = Reference.from_counts(Labels(list(range(20))), np.full(20, rows / 20))
-    assert rows_needed(more, 0.05, 0.1, theta=THETA, level=0.99) is None
+    for times, enough in ((1, True), (0.8, False), (50, True)):
+        more = replace(few, records=times * rows)
+        needed = rows_needed(more, 0.05, 0.1, theta=THETA, level=0.99)
+        assert (needed <= more.records) is enough
+        assert needed == pytest.approx(rows, rel=0.11)
+
+
+@pytest.mark.parametrize("noise", [0.0, 30.0])
+@pytest.mark.parametrize("theta", [0.0, THETA])
+@pytest.mark.parametrize("records", [1, 7, 10**6])
+def test_what_is_needed_is_a_whole_number_whatever_there_is(records, theta, noise):
+    reference = Reference(Labels(["a", "b"]), [0.3, 0.7], records, noise)
+    needed = rows_needed(reference, 0.05, 0.1, theta=theta, level=0.95)
+    assert 1 <= needed < 10**5
+    assert (needed <= records) is (records == 10**6)
 
 
 @pytest.mark.parametrize("records", [1, 1000])
