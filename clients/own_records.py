@@ -13,7 +13,7 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.domain.base import Domain
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
@@ -56,13 +56,13 @@ class OwnRecords:
         records.keep(min(terms.clip or most, most))
         return records
 
-    def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
+    def symbols(self, context: Context, member: int) -> Held[Symbols]:
         """Load and encode one member's records, shape [records]."""
         return self._encoded(context, member, None)[0]
 
     def _encoded(
         self, context: Context, member: int, period: Period | None
-    ) -> tuple[Held[NDArray[np.int64]], Held[NDArray[np.bool_]] | None]:
+    ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
         """Load and encode one member's records; return also which are of the period, if one is."""
         inside = None
         try:
@@ -111,7 +111,7 @@ class Records(Private):
 
     __slots__ = ("_symbols",)
 
-    def __init__(self, symbols: Held[NDArray[np.int64]]) -> None:
+    def __init__(self, symbols: Held[Symbols]) -> None:
         self._symbols = symbols.into(np.asarray)
 
     def __len__(self) -> int:
