@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
@@ -167,9 +167,12 @@ def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
-    known = {text: _local(text) for text in {value for value in values if type(value) is str}}
-    read = [known[value] if type(value) is str else _local(value) for value in values]
-    return np.array(read, dtype="M8[us]")
+    """Read each different text once, and whatever else there is."""
+    place = {text: i for i, text in enumerate({v for v in values if type(v) is str})}
+    others = [value for value in values if type(value) is not str]
+    read = np.array([_local(value) for value in (*place, *others)], dtype="M8[us]")
+    after = count(len(place))
+    return read[[place[value] if type(value) is str else next(after) for value in values]]
 
 
 def _local(value: Any) -> datetime | None:
