@@ -218,7 +218,7 @@ class Dialect:
     def time(self, text: str) -> str:
         """Return a date or time in ISO 8601; the text itself if it is none, or is in it."""
         text = text.strip()
-        if len(text) > LONGEST or text[4:5] == text[7:8] == "-" and _is_time(text):
+        if len(text) > LONGEST or (text[4:5] == text[7:8] == "-" and _is_time(text)):
             return text
         if found := _YEAR_FIRST.fullmatch(text):
             year, _, month, day, *clock = found.groups()
