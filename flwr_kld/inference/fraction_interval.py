@@ -138,6 +138,7 @@ def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
     if m < 2 or not noise.reach:
         return _noise_quantile(noise, error) if m else 0
     length = 2 * noise.reach * m + 1
-    law = np.fft.irfft(np.fft.rfft(noise.probabilities, length) ** m, length)
+    fast = 1 << length.bit_length()  # a prime length takes many times as long
+    law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)[:length]
     beyond = np.cumsum(law[::-1])  # P(sum >= q), from the largest q down
     return noise.reach * m - int(np.searchsorted(beyond, error, side="right"))
