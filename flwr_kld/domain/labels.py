@@ -162,7 +162,10 @@ def are_truth_values(values: list[Any]) -> bool:
         return True
     if not all(issubclass(kind, str) for kind in kinds):
         return False
-    spelt = {value.strip().casefold() for value in set(values)}
+    different = set(values)
+    if not all(value.strip().casefold() in _TRUTH for value in different):
+        return False
+    spelt = {value.strip().casefold() for value in different}
     pairs = [pair for pair in map(set, _SPELLINGS) if pair <= spelt]
     return spelt == set().union(*pairs) or spelt <= {"false", "true"}
 

@@ -178,12 +178,14 @@ def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
 def _local(value: Any) -> datetime | None:
     """Read one value on its own clock; None if it is no time."""
     time = _time(value)
-    return time and time.replace(tzinfo=None)
+    return time if time is None or time.tzinfo is None else time.replace(tzinfo=None)
 
 
 def _time(value: Any) -> datetime | None:
     """Read one value; None if it is no time."""
     try:
+        if type(value) is str and value[4:5] == "-":  # as most are
+            return datetime.fromisoformat(value)
         if isinstance(value, np.datetime64):
             value = value.astype("M8[us]").item()  # an int, where Python has no such time
             if isinstance(value, int):
@@ -194,7 +196,7 @@ def _time(value: Any) -> datetime | None:
             return datetime.combine(value.date(), value.timetz())
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
-        if isinstance(value, str) and (value[4:5] == "-" or math.isnan(number_of(value))):
+        if isinstance(value, str) and math.isnan(number_of(value)):
             return datetime.fromisoformat(value)
         number = as_number(value)  # of texts too, as a loader may have made one of them
         if number >= EPOCH:
