@@ -204,7 +204,8 @@ def host_drift_queries(
                     count(member)
                 elif len(loaded) == _MEMBERS:
                     count(*loaded)
-        count(*loaded)
+        if loaded:
+            count(*loaded)
         reasons = [refused[member] for member in members if member in refused]
         return _reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
 
@@ -226,7 +227,7 @@ def host_drift_queries(
         most = LARGEST_CLIENT
         if clip is not None and terms.columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
-        rows = Records.counted([own.load(context, member, terms, most=most)], terms, cell_of)
+        rows = Records.counted([own.load(context, member, terms)], terms, cell_of, most=most)
         return rows.summand(
             0, share, terms.guarantee, SystemBits(), clip=clip, counted=terms.counted
         )

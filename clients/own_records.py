@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.record_secret import record_secret
-from flwr_kld.domain.base import Domain
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
@@ -39,30 +40,22 @@ class OwnRecords:
     ids: Loader | None = None  # One id a record; by default its position
     secret: RecordSecret = record_secret  # Salts the ids of a member for a selection
 
-    def load(
-        self, context: Context, member: int, terms: Terms, *, most: int = LARGEST_CLIENT
-    ) -> Records:
-        """Load those of one member's records that the terms select."""
-        selection, chosen = terms.selection, []
+    def load(self, context: Context, member: int, terms: Terms) -> Records:
+        """Load one member's records, and the ids by which the terms select, if they do."""
+        selection, ids = terms.selection, None
         with of_period(selection.period):
             symbols, inside = self._encoded(context, member, selection.period)
-            records = Records(symbols)
             if not selection.takes_all:
-                ids = self._ids(context, member, terms, len(records))
-                chosen.append(Held(ids.into(selection.selected)))
-        if inside is not None:
-            chosen.append(inside)
-        records.select(*chosen)
-        records.keep(min(terms.clip or most, most))
-        return records
+                ids = self._ids(context, member, terms, symbols.into(len))
+        return Records(symbols, ids, inside)
 
-    def symbols(self, context: Context, member: int) -> Held[NDArray[np.int64]]:
+    def symbols(self, context: Context, member: int) -> Held[Symbols]:
         """Load and encode one member's records, shape [records]."""
         return self._encoded(context, member, None)[0]
 
     def _encoded(
         self, context: Context, member: int, period: Period | None
-    ) -> tuple[Held[NDArray[np.int64]], Held[NDArray[np.bool_]] | None]:
+    ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
         """Load and encode one member's records; return also which are of the period, if one is."""
         inside = None
         try:
@@ -109,19 +102,22 @@ class OwnRecords:
 class Records(Private):
     """One member's encoded records, on their way to its counts. Private: shows no value."""
 
-    __slots__ = ("_symbols",)
+    __slots__ = ("_ids", "_symbols")
 
-    def __init__(self, symbols: Held[NDArray[np.int64]]) -> None:
+    def __init__(
+        self,
+        symbols: Held[Symbols],
+        ids: Held[NDArray[np.uint64]] | None = None,
+        inside: Held[NDArray[np.bool_]] | None = None,
+    ) -> None:
         self._symbols = symbols.into(np.asarray)
+        self._ids = np.empty(0, np.uint64) if ids is None else ids.into(np.asarray)
+        if inside is not None:
+            self._symbols = self._symbols[inside.into(np.asarray)]
+            self._ids = self._ids if ids is None else self._ids[inside.into(np.asarray)]
 
     def __len__(self) -> int:
         return len(self._symbols)
-
-    def select(self, *chosen: Held[NDArray[np.bool_]]) -> None:
-        """Keep the records that are in each choice, shape [records]."""
-        if chosen:
-            every = np.logical_and.reduce([one.into(np.asarray) for one in chosen])
-            self._symbols = self._symbols[every]
 
     def keep(self, most: int) -> None:
         """Keep a uniform sample of at most `most` records."""
@@ -137,8 +133,18 @@ class Records(Private):
         return Held(int(self._symbols[secrets.randbelow(len(self._symbols))]))
 
     @staticmethod
-    def counted(members: Iterable[Records], terms: Terms, cell_of: NDArray[np.int32]) -> ClientRows:
-        """Count what is left of each member's by cell, or add up scores: a row each."""
+    def counted(
+        members: Sequence[Records],
+        terms: Terms,
+        cell_of: NDArray[np.int32],
+        *,
+        most: int = LARGEST_CLIENT,
+    ) -> ClientRows:
+        """Count what the terms take of each member's by cell, or add up scores: a row each."""
+        if not terms.selection.takes_all:
+            Records._select(members, terms.selection)
+        for own in members:
+            own.keep(min(terms.clip or most, most))
         return ClientRows.count(
             [own._symbols for own in members],
             cell_of,
@@ -146,6 +152,14 @@ class Records(Private):
             terms.guarantee,
             SystemBits(),
         )
+
+    @staticmethod
+    def _select(members: Sequence[Records], selection: Selection) -> None:
+        """Keep the records that are counted, of all members at once: most have few."""
+        chosen = Held(selection.selected(np.concatenate([own._ids for own in members])))
+        for own in members:  # no frame holds how many each has
+            own._symbols = own._symbols[chosen.into(itemgetter(slice(len(own._ids))))]
+            chosen = Held(chosen.into(itemgetter(slice(len(own._ids), None))))
 
 
 def _failed(what: str, how: str, error: Exception) -> QueryRefused:

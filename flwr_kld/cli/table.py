@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich import table as rich_table
 from rich.box import SIMPLE
 from rich.markup import escape
 
 from flwr_kld.cli.common import AsJson, print_json, results, say
 from flwr_kld.codec.model import json_text
+from flwr_kld.domain.base import Symbols
 from flwr_kld.domain.dialect import NO_VALUE, Dialect
 from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
@@ -140,9 +139,7 @@ def _is_strange(one: Mapping[str, Any]) -> bool:
     return usual is not None and bool(one["share"] > usual + _STRANGE)
 
 
-def _unlisted(
-    table: Table, symbols: NDArray[np.int64], made: Reference | None
-) -> Iterator[dict[str, Any]]:
+def _unlisted(table: Table, symbols: Symbols, made: Reference | None) -> Iterator[dict[str, Any]]:
     """Count what no symbol of a column lists, way by way."""
     usual = {} if made is None else made.columns
     for own, part, (name, domain) in zip(
@@ -161,7 +158,7 @@ def _unlisted(
 
 
 def _likely_missing(
-    table: Table, records: Any, symbols: NDArray[np.int64]
+    table: Table, records: Any, symbols: Symbols
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield the columns in which texts that elsewhere stand for no value are read as another one.
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.errors import DomainError
 
-Symbols = NDArray[np.int64]
+Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
 _OURS = (
     "binned", "block_patterns", "categories", "codes", "labels", "table", "text_shape", "times"
@@ -111,7 +111,7 @@ class Domain(ABC):
         Returns
         -------
         Symbols
-            int64 [n], each in 0 .. size-1; of a table int64 [n, columns], one of each of `parts`.
+            int64 [n], each in 0 .. size-1; of a table [n, columns], one of each of `parts`.
 
         Raises
         ------

@@ -164,14 +164,17 @@ class Dialect:
     def shown(self, column: Column, name: str) -> Column:
         """Return public texts as what all of them are: numbers or times in this spelling, or text.
 
-        Texts that are spelt as everywhere stay, so that codes such as '007' can be told.
+        Texts that are spelt as everywhere stay, so that codes such as '007' can be told, and a text
+        that is the only one, which becomes a label.
         """
         if not isinstance(column, list):
             return self.plain(column, name, "number")
         texts = self.plain(column, name, "text")
-        if not all(isinstance(text, str) for text in texts if text is not None):
+        if not all(issubclass(kind, str | None) for kind in set(map(type, texts))):
             return texts
         present = set(texts) - {None}
+        if len(present) == 1:
+            return texts
         times: dict[Any, str] = {}
         for text in present:
             times[text] = self.time(text)
@@ -215,7 +218,7 @@ class Dialect:
     def time(self, text: str) -> str:
         """Return a date or time in ISO 8601; the text itself if it is none, or is in it."""
         text = text.strip()
-        if len(text) > LONGEST:
+        if len(text) > LONGEST or (text[4:5] == text[7:8] == "-" and _is_time(text)):
             return text
         if found := _YEAR_FIRST.fullmatch(text):
             year, _, month, day, *clock = found.groups()

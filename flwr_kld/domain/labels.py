@@ -157,11 +157,15 @@ _TRUTH = {text: symbol for pair in _SPELLINGS for symbol, text in enumerate(pair
 
 def are_truth_values(values: list[Any]) -> bool:
     """Whether public values are truth values, or texts that spell false and true in one way."""
-    if all(isinstance(value, bool | np.bool_) for value in values):
+    kinds = set(map(type, values))
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return True
-    if not all(isinstance(value, str) for value in values):
+    if not all(issubclass(kind, str) for kind in kinds):
         return False
-    spelt = {value.strip().casefold() for value in set(values)}
+    different = set(values)
+    if not all(value.strip().casefold() in _TRUTH for value in different):
+        return False
+    spelt = {value.strip().casefold() for value in different}
     pairs = [pair for pair in map(set, _SPELLINGS) if pair <= spelt]
     return spelt == set().union(*pairs) or spelt <= {"false", "true"}
 

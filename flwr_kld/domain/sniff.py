@@ -41,8 +41,9 @@ def sniff(file: str | Path) -> Dialect:
 
 def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     """Propose how numbers, dates and missing values are spelt in public columns."""
+    nothing = frozenset(NO_VALUE)
     held = {
-        name: [text.strip() for text in column if text and text.strip() not in NO_VALUE]
+        name: [text.strip() for text in column if text and text.strip() not in nothing]
         for name, column in columns.items()
         if isinstance(column, list)
         and all(text is None or isinstance(text, str) for text in column)
@@ -58,7 +59,7 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     texts = [[text for text in column if text not in spelt] for column in texts]
     dialect = replace(dialect, missing=missing, decimal=_decimal(texts), dates=_dates(texts))
     every: dict[str, Column] = {**held, **typed}
-    times = {name: _times_in(column, missing) for name, column in every.items()}
+    times = {name: _times_in(column, nothing | spelt) for name, column in every.items()}
     return replace(dialect, sentinels=dict(_sentinels(times, dialect)))
 
 
@@ -118,10 +119,11 @@ def _mostly(column: Sequence[float]) -> bool:
 
 def _decimal(columns: Sequence[Sequence[str]]) -> str:
     """Return the mark with which more columns are numbers; a point, if it makes no difference."""
+    marked = [set(column) for column in columns if any("," in t or "." in t for t in column)]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
-        return sum(_mostly([by_mark.number(text) for text in set(column)]) for column in columns)
+        return sum(_mostly([by_mark.number(text) for text in column]) for column in marked)
 
     return "," if numbers(",") > numbers(".") else "."
 

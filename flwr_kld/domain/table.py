@@ -67,7 +67,7 @@ class Table(Domain):
     >>> table = Table({"sex": ["f", "m"], "hand": ["left", "right"]})
     >>> table.encode({"sex": ["f", "m"], "hand": ["right", None]})
     array([[0, 5],
-           [1, 7]])
+           [1, 7]], dtype=int16)
     """
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
@@ -326,7 +326,8 @@ class Table(Domain):
         Returns
         -------
         Symbols
-            int64 [n, columns].
+            Shape [n, columns], of the first of int16, int32 and int64 that holds `size`: symbols
+            are most of what a long table takes in memory.
 
         Raises
         ------
@@ -346,11 +347,11 @@ class Table(Domain):
             ]
             symbols = np.concatenate([symbols, pairs])
         symbols += self._ends[0][:, None]
-        return symbols.T
+        return symbols.T.astype(self._dtype)
 
     def holds(self, symbols: Symbols) -> bool:
-        """Whether these are what `encode` is to give: int64 [n, columns], each of its column."""
-        if symbols.shape[1:] != (self.per_record,) or symbols.dtype != np.int64:
+        """Whether these are what `encode` is to give, each symbol of its column."""
+        if symbols.shape[1:] != (self.per_record,) or symbols.dtype != self._dtype:
             return False
         starts, stops = self._ends
         return bool((symbols >= starts).all() and (symbols < stops).all())
@@ -361,7 +362,11 @@ class Table(Domain):
         return Features(own, self.dialect, self.sources)
 
     @cached_property
-    def _ends(self) -> Symbols:
+    def _dtype(self) -> np.dtype[np.signedinteger[Any]]:
+        return np.promote_types(np.int16, np.min_scalar_type(-self.size))
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
         """First symbol of each column, and the first one after it; shape [2, columns]."""
         return np.array([(part.start, part.stop) for part in self.parts]).T
 

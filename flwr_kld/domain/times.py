@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
@@ -167,20 +167,25 @@ def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
-    known = {text: _local(text) for text in {value for value in values if type(value) is str}}
-    read = [known[value] if type(value) is str else _local(value) for value in values]
-    return np.array(read, dtype="M8[us]")
+    """Read each different text once, and whatever else there is."""
+    place = {text: i for i, text in enumerate({v for v in values if type(v) is str})}
+    others = [value for value in values if type(value) is not str]
+    read = np.array([_local(value) for value in (*place, *others)], dtype="M8[us]")
+    after = count(len(place))
+    return read[[place[value] if type(value) is str else next(after) for value in values]]
 
 
 def _local(value: Any) -> datetime | None:
     """Read one value on its own clock; None if it is no time."""
     time = _time(value)
-    return time and time.replace(tzinfo=None)
+    return time if time is None or time.tzinfo is None else time.replace(tzinfo=None)
 
 
 def _time(value: Any) -> datetime | None:
     """Read one value; None if it is no time."""
     try:
+        if type(value) is str and value[4:5] == "-":  # as most are
+            return datetime.fromisoformat(value)
         if isinstance(value, np.datetime64):
             value = value.astype("M8[us]").item()  # an int, where Python has no such time
             if isinstance(value, int):
@@ -191,7 +196,7 @@ def _time(value: Any) -> datetime | None:
             return datetime.combine(value.date(), value.timetz())
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
-        if isinstance(value, str) and (value[4:5] == "-" or math.isnan(number_of(value))):
+        if isinstance(value, str) and math.isnan(number_of(value)):
             return datetime.fromisoformat(value)
         number = as_number(value)  # of texts too, as a loader may have made one of them
         if number >= EPOCH:

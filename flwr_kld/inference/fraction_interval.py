@@ -37,12 +37,12 @@ def group_intervals(
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
     fewest, most, error = _records(counts, 1 - level)
     # Where N is known, what a group leaves out says as much, with the noise of its own cells.
-    flip = (fewest == most) & (groups.sum(axis=1) > groups.shape[1] / 2)
-    groups = groups ^ flip[:, None]
-    reach = _quantiles_of_sums(counts.noise, tuple(groups.sum(axis=1).tolist()), error / 4)
-    low, high = _clopper_pearson(
-        groups @ counts.values, reach, fewest, most, error / 4, design_effect
-    )
+    cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
+    flip = (fewest == most) & (sizes > cells / 2)
+    sizes = np.where(flip, cells - sizes, sizes)
+    reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), error / 4)
+    held = (groups ^ flip[:, None]) @ counts.values.astype(np.float64)  # exact: below 2**53
+    low, high = _clopper_pearson(held, reach, fewest, most, error / 4, design_effect)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
 
@@ -97,7 +97,7 @@ def _records(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
 
 
 def _clopper_pearson(
-    values: NDArray[np.int64],
+    values: NDArray[np.int64] | Floats,
     reach: NDArray[np.int64],
     fewest: float,
     most: float,
@@ -138,6 +138,7 @@ def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
     if m < 2 or not noise.reach:
         return _noise_quantile(noise, error) if m else 0
     length = 2 * noise.reach * m + 1
-    law = np.fft.irfft(np.fft.rfft(noise.probabilities, length) ** m, length)
+    fast = 1 << length.bit_length()  # a prime length takes many times as long
+    law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)[:length]
     beyond = np.cumsum(law[::-1])  # P(sum >= q), from the largest q down
     return noise.reach * m - int(np.searchsorted(beyond, error, side="right"))

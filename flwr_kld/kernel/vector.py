@@ -260,7 +260,7 @@ class ClientRows(Private):
     @classmethod
     def count(
         cls,
-        symbols: Sequence[NDArray[np.int64]],
+        symbols: Sequence[NDArray[np.signedinteger[Any]]],
         cell_of: NDArray[np.int32],
         layout: Layout,
         guarantee: Guarantee,
@@ -270,7 +270,7 @@ class ClientRows(Private):
 
         Parameters
         ----------
-        symbols : Sequence[NDArray[np.int64]]
+        symbols : Sequence[NDArray[np.signedinteger]]
             One array a client: symbols of shape [records], of a table [records, columns].
         cell_of : NDArray[np.int32]
             Cell of each symbol.

@@ -116,6 +116,12 @@ def test_a_constant_that_varies_and_a_field_that_is_filled_show(before, after, m
     assert table.name_of(symbol) == f"a={moved_to}"
 
 
+@pytest.mark.parametrize("text", ["2024-01-01", "01.07.2015", "3,50 €", "7.0", "007", "1e3", "yes"])
+def test_a_constant_is_the_label_that_it_is_written_as(text):
+    law = Reference.from_frame({"a": [text, *[text] * ROWS, None]}).probabilities
+    assert law[0] == pytest.approx(1, abs=0.02)
+
+
 def test_a_constant_of_few_rows_or_of_long_text_is_left_out():
     table = Table.from_frame({"a": [0, 1] * 60, "b": ["x" * 200] * 120})
     assert list(table.left_out) == ["b"]

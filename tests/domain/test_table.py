@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import counted
 
 from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.domain.binned import Binned
@@ -33,6 +34,33 @@ def test_columns_are_those_of_their_own_domains():
     for (name, domain), part, own in columns:
         records = ROWS if isinstance(domain, Categories) else ROWS[name]
         assert (own - part.start).tolist() == domain.encode(records).tolist()
+
+
+@pytest.mark.parametrize("by", [None, "site"])
+@pytest.mark.parametrize("cells", [3, 200, 6552, 6553, 32_764, 32_765, 40_000, 70_000])
+def test_no_number_of_cells_makes_a_symbol_overflow(cells, by):
+    table = Table({"wide": Binned(range(cells - 2)), "site": ["a", "b"]}, by=by)
+    rows = {"wide": [-1.0, 0.0, cells, None], "site": ["a", "b", "c", None]}
+    symbols = table.encode(rows)
+    before, expected = 0, []
+    for name, domain in table.columns.items():
+        own = domain.encode(rows if isinstance(domain, Categories) else rows[name])
+        expected.append([before + symbol for symbol in own.tolist()])
+        before += domain.size
+    assert symbols.T.tolist() == expected
+    assert table.holds(symbols)
+    assert not table.holds(symbols - 1)
+    counts = np.bincount(np.ravel(expected), minlength=table.size)
+    reference = Reference.from_samples(table, rows)
+    assert reference.fingerprint == Reference.from_counts(table, counts).fingerprint
+    plan = Partition().draw(reference, np.random.default_rng(0))
+    wire = counted(plan, symbols).to_wire(0)
+    assert wire == counted(plan, np.array(expected).T).to_wire(0)
+    assert np.frombuffer(wire, "<i4").tolist() == np.bincount(plan.cell_of, counts).tolist()
+
+
+def test_a_long_table_takes_two_bytes_a_symbol():
+    assert TABLE.encode(ROWS).itemsize == 2
 
 
 def test_a_column_of_a_users_own_kind_is_read_by_it():

@@ -42,6 +42,8 @@ def as_law(shares: Floats, otherwise: Floats) -> Floats:
 
 def in_cells(plan: QueryPlan, groups: NDArray[np.bool_]) -> Floats:
     """Part of each cell that belongs to a group of symbols, shape [groups, cells]."""
+    if (plan.symbols_in == 1).all():
+        return np.asarray(groups[:, np.argsort(plan.cell_of)], dtype=np.float64)
     mass, p = plan.mass[plan.cell_of], plan.reference.probabilities
     part = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / plan.symbols_in[plan.cell_of])
     place = np.arange(len(groups))[:, None] * plan.cells + plan.cell_of

@@ -32,8 +32,8 @@ _NO_DRIFT = 0.1
 """Prior probability of τ = 0."""
 _DRAWS, _FEWEST, _NUMBERS = 100, 40, 1 << 20
 """Of laws, and of fractions in all of them where there are many cells."""
-_KEPT = 1 << 16
-"""Random numbers that are drawn once: enough for columns of 655 cells."""
+_KEPT = 1 << 17
+"""Random numbers that are drawn once: enough for columns of 1,310 cells."""
 _TINY = 1e-290
 _LEAST_VARIANCE = 1e-30
 
