@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flwr_kld.errors import EstimateUndefined
+from flwr_kld.inference.allowance import allowance
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
 from flwr_kld.inference.figures.calibration import calibration
@@ -33,6 +34,8 @@ from flwr_kld.trust import Trust
 
 _MOVEMENTS = 8
 """Cells that a report names."""
+_LEVEL = 0.95
+"""Confidence with which chance in a reference is limited."""
 _FALSE = 0.05
 """Probability that a report says of any column that moved nowhere what moved in it."""
 
@@ -72,9 +75,12 @@ def _read_counts(
             records=published.records,
             note=str(error),
         )
-    population = None
+    population, hidden = None, 0.0
     if found.target == "cohort":
         population = posterior_ratios(published, theta=theta, design_effect=design_effect)
+        # Of a reference that is a sample, chance alone may have put as much there.
+        allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
+        hidden = allowed.above(population.value) - population.value
     movements = explain(published, found, most=_MOVEMENTS, design_effect=design_effect)
     return Reading(
         estimate=found.value,
@@ -87,7 +93,9 @@ def _read_counts(
         records=published.records,
         movements=tuple(movement.to_dict() for movement in movements),
         population_estimate=None if population is None else population.value,
-        population_deviation=None if population is None else population.error.total,
+        population_deviation=(
+            None if population is None else math.hypot(population.error.total, hidden)
+        ),
     )
 
 

@@ -1,0 +1,48 @@
+"""The first number of a report lies within its ±, though the reference is a sample of its own."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from flwr_kld import Labels, Reference
+from flwr_kld.check.report_parts import read
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.planner.setting import published
+from flwr_kld.query.partition import Partition
+from flwr_kld.trust.trusted import Trusted
+
+
+@cache
+def laws(symbols, rows):
+    """A law of many rare symbols, clients' law near it, and a reference that is a sample."""
+    rng = np.random.default_rng(symbols + rows)
+    law = (np.arange(symbols) + 1.0) ** -1.1
+    law /= law.sum()
+    near = rng.permutation(law * np.exp(0.3 * rng.standard_normal(symbols)))
+    near = np.where(rng.random(symbols) < 0.5, law, 0.5 * law + 0.5 * near)
+    counts = rng.multinomial(rows, law)
+    domain = Labels([str(i) for i in range(symbols)])
+    reference = Reference.from_counts(domain, [*counts, 0, 0])
+    return reference, np.append(near / near.sum(), [0.0, 0.0])
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize(("symbols", "rows"), [(20_000, 35_000), (2_000, 5_000), (20, 1_000)])
+def test_it_is_within_two_of_its_deviations(symbols, rows, epsilon):
+    reference, law = laws(symbols, rows)
+    truth = skewed_divergence(reference.probabilities, law, 0.01)
+    rng, within = np.random.default_rng(1), []
+    event = Trusted(epsilon).event(1)
+    for seed in range(25):
+        plan = Partition(1000).draw(reference, rng)
+        counts = np.bincount(plan.cell_of, rng.multinomial(15_000, law), plan.cells)
+        told = read(
+            published(counts.astype(np.int64), plan, event, SeededBits(seed)),
+            estimator="posterior_counts",
+            theta=0.01,
+        )
+        off = told.population_estimate - truth
+        within.append(abs(off) <= 2 * told.population_deviation)
+    assert np.mean(within) >= 0.84  # 95 %, less what 25 runs may miss
