@@ -175,9 +175,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         instance("plan", plan, Plan, "a plan, such as Partition(1000)")
         alarm = alarm or Alarm()
         instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
-        allowed = thresholds and {
-            name: nats + alarm.resolution for name, nats in thresholds.items()
-        }
+        allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(allot(trust, usual, allowed, theta=theta))
         if most_records is not None:

@@ -38,6 +38,9 @@ def plan(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
     ] = None,
+    delta: Annotated[
+        float, typer.Option(min=0, max=1, help="Delta of a check: tables need less noise with it.")
+    ] = 0.0,
     table: Annotated[
         Path | None,
         typer.Option(help="Data dictionary, table.toml, whose thresholds are to hold."),
@@ -107,6 +110,7 @@ def plan(
             trust=_trust(
                 trust,
                 amount,
+                delta,
                 adjacency,
                 answering(cohort, population or cohort, adjacency, decides=not estimate_only),
             ),
@@ -137,22 +141,25 @@ def plan(
         say(f"{out}")
 
 
-def _trust(name: str, epsilon: float, adjacency: Adjacency, clients: int) -> Trust:
+def _trust(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:
     """Return the model of that name, for this many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.trust.distributed import Distributed
     from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
     if name == "distributed":
-        return Distributed(epsilon, max(int(_RELIED_ON * clients), 2), adjacency=adjacency)
+        least = max(int(_RELIED_ON * clients), 2)
+        if not delta:
+            return Distributed(epsilon, least, adjacency=adjacency)
+        return Distributed(epsilon, least, delta, "discrete-gaussian", adjacency=adjacency)
     if name == "trusted-aggregator":  # any key: nobody will seal counts to it
         return TrustedAggregator(
-            epsilon, aggregator=AggregatorKey.generate().public, adjacency=adjacency
+            epsilon, delta, aggregator=AggregatorKey.generate().public, adjacency=adjacency
         )
     if name == "two-aggregators":
         pair = AggregatorKey.generate().public, AggregatorKey.generate().public
-        return TwoAggregators(epsilon, aggregators=pair, adjacency=adjacency)
-    return Trusted(epsilon, adjacency=adjacency)
+        return TwoAggregators(epsilon, delta, aggregators=pair, adjacency=adjacency)
+    return Trusted(epsilon, delta, adjacency=adjacency)
 
 
 def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
@@ -173,8 +180,11 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     for row in rows if of_table else ():
         yield _table(
             f"each column, of {row.setting.clients:,} clients, ε = {row.setting.epsilon:g} in all",
-            None, ("column", "tolerated", "error", "finds"),
-            ((str(one.column), _tolerated(one), *_found(one)) for one in row.by_column),
+            None, ("column", "tolerated", "noise", "error", "finds"),
+            (
+                (str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one))
+                for one in row.by_column
+            ),
         )  # fmt: skip
 
 

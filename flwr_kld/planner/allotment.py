@@ -34,7 +34,7 @@ _MOST = 4
 
 
 def allot(
-    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float] | None, *, theta: float
+    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float
 ) -> Allotment:
     """Return how a check's counts are released.
 
@@ -44,8 +44,8 @@ def allot(
         Who adds the noise, and how much.
     plan : QueryPlan
         What is asked.
-    allowed : Mapping[str, float] or None
-        Nats up to which "no drift" is said of each column; None if nothing is decided.
+    allowed : Mapping[str, float]
+        Nats up to which "no drift" is said of each column; empty if nothing is decided.
     """
     columns = len(plan.columns)
     even = Allotment.even(columns)
@@ -57,7 +57,7 @@ def allot(
     kind = "gaussian" if gaussian else "shares" if law.startswith("distributed") else "laplace"
     most = _LONGEST[kind] / deviation
     by_need = columns > 1 and trust.guarantee.unit is Unit.RECORD
-    if allowed is not None and by_need and gaussian and most >= _USUAL_STEPS:
+    if allowed and by_need and gaussian and most >= _USUAL_STEPS:
         return _by_need(plan, allowed, release.noise, theta)
     if most < (3 if gaussian else 17):
         return even

@@ -135,9 +135,11 @@ def forecast(
         if bound.columns > 1 and not reference.is_table:  # one of as many, as all others are
             query = query.allotted(Allotment(bound.counts[:1], bound.alike))
         else:
-            allowed = _allowed(setting, query)
+            thresholds = _thresholds(setting, query)
+            allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
             query = query.allotted(allot(setting.trust, query, allowed, theta=setting.theta))
-            setting = replace(setting, trust=setting.trust.over(allotted(query)))
+    if setting.trust.allotment.columns in (1, len(query.columns)):
+        setting = replace(setting, trust=setting.trust.over(allotted(query)))
     if not reference.is_table:
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
     if isinstance(drift, Path):
@@ -147,22 +149,29 @@ def forecast(
             "trust.over(columns)"
         )
     traffic = traffic_of(setting, query)
-    domain, told = reference.domain, {}
-    if isinstance(domain, Table) and setting.threshold is not None:
-        told = {name: replace(setting, threshold=nats) for name, nats in domain.thresholds.items()}
+    thresholds = _thresholds(setting, query)
     found = [
-        _forecast(told.get(name, setting), own, traffic, drift, estimator, column=name)
+        _forecast(
+            replace(setting, threshold=thresholds.get(name)),
+            own,
+            traffic,
+            drift,
+            estimator,
+            column=name,
+        )
         for name, own in query.columns.items()
     ]
     found.sort(key=_difficulty, reverse=True)
     return replace(found[0], columns={str(one.column): one for one in found})
 
 
-def _allowed(setting: Setting, query: QueryPlan) -> dict[str, float] | None:
-    """Nats up to which "no drift" is said of each column."""
+def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
+    """Return the threshold of each column, its own or the setting's; none if none decides."""
     if setting.threshold is None:
-        return None
-    return dict.fromkeys(query.columns, setting.threshold + RESOLUTION)
+        return {}
+    domain = query.reference.domain
+    own = domain.thresholds if isinstance(domain, Table) else {}
+    return dict.fromkeys(query.columns, setting.threshold) | dict(own)
 
 
 def _forecast(

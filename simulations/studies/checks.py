@@ -59,7 +59,7 @@ class Checks:
     @cached_property
     def _trust(self) -> Trust:
         usual = Partition(self.cells).draw(self.reference, np.random.default_rng(0))
-        return self.trust.over(allot(self.trust, usual, None, theta=THETA))
+        return self.trust.over(allot(self.trust, usual, {}, theta=THETA))
 
     def halves(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves:
         """Run one check on a fresh cohort."""
