@@ -109,7 +109,6 @@ def _mostly(column: Sequence[float]) -> bool:
 
 def _decimal(columns: Sequence[Sequence[str]]) -> str:
     """Return the mark with which more columns are numbers; a point, if it makes no difference."""
-
     marked = [set(column) for column in columns if any("," in t or "." in t for t in column)]
 
     def numbers(mark: str) -> int:
