@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 from pydantic import (
@@ -37,6 +37,8 @@ _T = TypeVar("_T")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
+_LONGEST_KEPT = 4096
+"""List that is kept after it was read: what a client remembers must not depend on a server."""
 
 
 class Unreadable(ValueError):
@@ -69,11 +71,17 @@ class Model:
     _what: ClassVar[str]
     _version: ClassVar[int | None]
     _refused: ClassVar[type[ValueError]]
+    _kept: ClassVar[bool]
 
     def __init_subclass__(
-        cls, *, what: str, version: int | None = None, refused: type[ValueError] = Unreadable
+        cls,
+        *,
+        what: str,
+        version: int | None = None,
+        refused: type[ValueError] = Unreadable,
+        kept: bool = False,  # whether the last ones are, as many clients are told the same
     ) -> None:
-        cls._what, cls._version, cls._refused = what, version, refused
+        cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept
         _KNOWN.update(cls.__annotations__)
 
     def to_config(self) -> dict[str, Any]:
@@ -92,7 +100,23 @@ class Model:
     @classmethod
     def from_config(cls, config: object) -> Self:
         """Read the values of a Flower ConfigRecord."""
-        values = dict(config) if isinstance(config, Mapping) else {}
+        values = dict(config.items()) if isinstance(config, Mapping) else {}
+        if cls._kept:
+            try:
+                return cls._last_read(tuple((name, *_frozen(v)) for name, v in values.items()))
+            except TypeError:  # it holds what no ConfigRecord does, or a long list
+                pass
+        return cls._of_values(values)
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def _last_read(cls, items: tuple[tuple[str, Any, Any], ...]) -> Self:
+        return cls._of_values(
+            {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
+        )
+
+    @classmethod
+    def _of_values(cls, values: dict[str, Any]) -> Self:
         found = cls._read(values)
         for name, value in found.to_config().items():
             if name not in values:
@@ -232,6 +256,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value
+
+
+def _frozen(value: Any) -> tuple[Any, Any]:
+    """Return a value that can be hashed, and its type: True is not 1."""
+    if type(value) is list:
+        if len(value) > _LONGEST_KEPT:
+            raise TypeError
+        return tuple(value), tuple(map(type, value))
+    return value, type(value)
 
 
 def _same(written: Any, given: Any) -> bool:
