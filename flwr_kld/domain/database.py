@@ -53,7 +53,10 @@ def read_rows(
         require("psycopg", extra="postgres")
     elif own == "pymysql":
         require("pymysql", extra="mysql")
-    engine = create_engine(place.set(drivername=f"{backend}+{own}"), hide_parameters=True)
+    place = place.set(drivername=f"{backend}+{own}")
+    if backend == "sqlite":  # sqlite3's converters raise
+        place = place.update_query_dict({"detect_types": "0"})
+    engine = create_engine(place, hide_parameters=True)
     try:
         with engine.connect() as connection:  # whose transaction is rolled back
             prepare(connection)

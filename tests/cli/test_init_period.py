@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from cli.apps import TRAINING, write_app
 from flwr.app import Context, RecordDict
 
 from flwr_kld import Table
@@ -88,6 +89,15 @@ def test_the_table_leaves_out_what_the_rows_of_a_day_have_in_common(cli, sample,
     code = (tmp_path / "app" / "app" / "server_app.py").read_text()
     assert 'Period("visited", "2023-01-01", "2023-12-2' in code  # a simulation's: of the sample
     assert Ledger(f"sqlite:///{tmp_path}/app/drift.db").budget().adjacency is Adjacency.ADD_REMOVE
+
+
+def test_an_app_that_is_there_gets_the_period_too(cli, sample, tmp_path):
+    app = write_app(tmp_path / "sklearnexample", "sklearnexample", TRAINING)
+    done = cli("init", sample, "--into", app, "--yes", "--id", "nr", "--period", "visited")
+    assert done.exit_code == 0, done.output
+    code = (app / "sklearnexample" / "server_app.py").read_text()
+    assert 'period=sampled if simulated else SinceLastCheck("visited")' in code
+    compile(code, "server_app.py", "exec")
 
 
 @pytest.mark.parametrize(
