@@ -177,6 +177,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
+        trust = trust.over(reference.domain.per_record)
         trust = trust.over(allot(trust, usual, allowed, theta=theta))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)

@@ -250,6 +250,10 @@ class Allotment:
         """Number of columns."""
         return len(self.counts)
 
+    def first(self, columns: int) -> Allotment:
+        """Return the steps of the first so many columns, of a release of all."""
+        return Allotment(self.counts[:columns], self.alike)
+
     def record_moves(self, adjacency: Adjacency) -> tuple[int, ...]:
         """How one record moves the numbers, in steps: once in each column, and alike records."""
         moves = [steps * move for steps in self.counts for move in adjacency.count_shifts]

@@ -36,7 +36,7 @@ _MOST = 4
 def allot(
     trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float
 ) -> Allotment:
-    """Return how a check's counts are released.
+    """Return how a check's counts are released, of all columns that a trust model is bound to.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def allot(
     allowed : Mapping[str, float]
         Nats up to which "no drift" is said of each column; empty if nothing is decided.
     """
-    columns = len(plan.columns)
+    columns = max(len(plan.columns), trust.allotment.columns)  # of one column among as many
     even = Allotment.even(columns)
     if type(trust).over is Trust.over:  # it knows of whole counts only
         return even
@@ -56,7 +56,7 @@ def allot(
     gaussian = not law.endswith("laplace")
     kind = "gaussian" if gaussian else "shares" if law.startswith("distributed") else "laplace"
     most = _LONGEST[kind] / deviation
-    by_need = columns > 1 and trust.guarantee.unit is Unit.RECORD
+    by_need = len(plan.columns) > 1 and trust.guarantee.unit is Unit.RECORD
     if allowed and by_need and gaussian and most >= _USUAL_STEPS:
         return _by_need(plan, allowed, release.noise, theta)
     if most < (3 if gaussian else 17):

@@ -20,7 +20,6 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner.allotment import RESOLUTION, allot
 from flwr_kld.planner.detection import smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
@@ -131,14 +130,12 @@ def forecast(
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
     if query is None:
         query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
-        bound = setting.trust.allotment
-        if bound.columns > 1 and not reference.is_table:  # one of as many, as all others are
-            query = query.allotted(Allotment(bound.counts[:1], bound.alike))
-        else:
-            thresholds = _thresholds(setting, query)
-            allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
-            query = query.allotted(allot(setting.trust, query, allowed, theta=setting.theta))
-    if setting.trust.allotment.columns in (1, len(query.columns)):
+        thresholds = _thresholds(setting, query)
+        allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
+        steps = allot(setting.trust, query, allowed, theta=setting.theta)
+        setting = replace(setting, trust=setting.trust.over(steps))
+        query = query.allotted(steps.first(len(query.columns)))
+    elif reference.is_table:
         setting = replace(setting, trust=setting.trust.over(allotted(query)))
     if not reference.is_table:
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)

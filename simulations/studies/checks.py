@@ -50,7 +50,9 @@ class Checks:
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""
-        return Partition(self.cells).draw(self.reference, rng).allotted(self._trust.allotment)
+        return (
+            Partition(self.cells).draw(self.reference, rng).allotted(self._trust.allotment.first(1))
+        )
 
     @property
     def _most(self) -> int:
