@@ -194,7 +194,7 @@ def test_a_client_with_more_steps_than_an_answer_carries_is_refused():
 
 @pytest.mark.parametrize(
     "given", [{"counts": (2,)}, {"counts": ()}, {"counts": (1, -3)}, {"counts": (1,), "alike": -1},
-              {"counts": (1025,)}, {"counts": (1.5,)}, {"counts": (1,), "alike": True}]
+              {"counts": (2**16 + 1,)}, {"counts": (1.5,)}, {"counts": (1,), "alike": True}]
 )  # fmt: skip
 def test_allotments_that_are_none(given):
     with pytest.raises(ValueError, match=r"steps|alike"):

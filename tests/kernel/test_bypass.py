@@ -138,7 +138,7 @@ ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secu
              "of_ring": "strategies/secure_sum.py"}  # fmt: skip
 """What hands out exact numbers, or takes a sum's word for its noise, and who may call it."""
 OF_PUBLIC_ROWS = {
-    "flwr_kld/_extras.py",
+    "flwr_kld/_extras.py", "flwr_kld/domain/database.py",
     "flwr_kld/codec/model.py", "flwr_kld/sums/client.py",
     "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
     "flwr_kld/report/check_series.py", "flwr_kld/report/round_series.py",

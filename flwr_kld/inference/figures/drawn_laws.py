@@ -71,6 +71,17 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
 
 
+def laws_around(noisy: NoisyCounts, law: Floats, *, design_effect: float) -> Floats:
+    """Draw what other cohorts' noisy counts may show of a law over the cells, shape [cells]."""
+    pi, total = noisy.plan.mass, noisy.records
+    variance = design_effect * law * (1 - law) / total + fraction_noise(noisy) + _LEAST_VARIANCE
+    draws = min(max(_NUMBERS // noisy.plan.cells, _FEWEST), _DRAWS)
+    _, normal = _random_numbers(draws, noisy.plan.cells)
+    return _on_simplex(
+        law + np.sqrt(variance) * normal, np.broadcast_to(variance, normal.shape), pi
+    )
+
+
 def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
     """Condition draws, shape [draws, cells], on being non-negative and summing to 1."""
     law = np.maximum(law, 0)

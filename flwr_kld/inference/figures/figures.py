@@ -16,7 +16,7 @@ from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
-from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws
+from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
 from flwr_kld.inference.fraction_interval import Floats, group_intervals, weighted_variance
 from flwr_kld.kernel.arguments import real
@@ -66,7 +66,17 @@ def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
     cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
-    found = np.array([mean, deviation, drawn[:, cut], drawn[:, -1 - cut]]).T
+    # The posterior shrinks drifts that the counts show dimly: what it takes for too much may be
+    # true. So ends are at least as far as those of the counts as they are, less what chance adds.
+    law = as_law(seen, noisy.plan.mass)
+    own = distances(law[None], noisy.plan.mass)[:, 0]
+    around = np.sort(
+        distances(laws_around(noisy, law, design_effect=design_effect), noisy.plan.mass), axis=1
+    )
+    ends = around[:, [cut, -1 - cut]] + 2 * (own - around.mean(axis=1))[:, None]
+    low = np.maximum(np.minimum(drawn[:, cut], ends[:, 0]), 0)
+    high = np.maximum(drawn[:, -1 - cut], ends[:, 1])
+    found = np.array([mean, deviation, low, high]).T
     psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
     return Figures(
         psi=psi,
