@@ -31,6 +31,7 @@ USUAL = {"clients": 400, "records": 50, "cells": 1000, "columns": 1}
 """A check of which one number grows; tables have 20 cells a column."""
 AXES = {
     "clients": (50, 1_000, 10_000, 100_000),
+    "deciding clients": (50, 1_000, 10_000),
     "cells": (100, 1_000, 8_000, 65_536),
     "columns": (2, 20, 100, 380),
     "records": (10, 100, 1_000, 10_000),
@@ -54,14 +55,18 @@ def in_a_process(axis: str, size: int, repeats: int) -> Row:
 def point(axis: str, size: int, repeats: int) -> Row:
     """Measure one size in this process."""
     cells = {"cells": 20} if axis == "columns" else {}
-    check = a_check(**{**USUAL, **cells, axis: size})
+    threshold = 0.05 if axis == "deciding clients" else None
+    grown = axis.removeprefix("deciding ")
+    check = a_check(**{**USUAL, **cells, grown: size}, threshold=threshold)
     check()  # the first one fills caches
     row = measured("scaling", axis, check, repeats=repeats, size=size)
     return replace(row, megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def a_check(clients: int, records: int, cells: int, columns: int) -> Timed:
-    """Build a federation, and return what runs a check over it."""
+def a_check(
+    clients: int, records: int, cells: int, columns: int, *, threshold: float | None
+) -> Timed:
+    """Build a federation, and return what runs a check over it, which decides if it can."""
     random = np.random.default_rng(0)
     domain: Domain = Binned.uniform(0, 1, cells)
     if columns > 1:
@@ -83,5 +88,6 @@ def a_check(clients: int, records: int, cells: int, columns: int) -> Timed:
         Reference.from_samples(domain, held(grid._contexts[1000], 0), floor=0.1),
         Trusted(epsilon=1.0, delta=1e-6),
         population=HostedClients(),
+        threshold=threshold,
     )
     return cpu(lambda: monitor.check(grid))
