@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 from pydantic import (
@@ -34,6 +34,7 @@ NotNegative = Annotated[int, Strict(), Field(ge=0)]
 Real = Annotated[float, Strict()]
 """A whole number may stand for a real one: 1 for 1.0."""
 _T = TypeVar("_T")
+_M = TypeVar("_M", bound="Model")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
@@ -69,11 +70,17 @@ class Model:
     _what: ClassVar[str]
     _version: ClassVar[int | None]
     _refused: ClassVar[type[ValueError]]
+    _kept: ClassVar[bool]
 
     def __init_subclass__(
-        cls, *, what: str, version: int | None = None, refused: type[ValueError] = Unreadable
+        cls,
+        *,
+        what: str,
+        version: int | None = None,
+        refused: type[ValueError] = Unreadable,
+        kept: bool = False,  # whether the last ones are, as many clients are told the same
     ) -> None:
-        cls._what, cls._version, cls._refused = what, version, refused
+        cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept
         _KNOWN.update(cls.__annotations__)
 
     def to_config(self) -> dict[str, Any]:
@@ -93,6 +100,15 @@ class Model:
     def from_config(cls, config: object) -> Self:
         """Read the values of a Flower ConfigRecord."""
         values = dict(config) if isinstance(config, Mapping) else {}
+        if cls._kept:
+            try:
+                return _last_read(cls, tuple((name, *_frozen(v)) for name, v in values.items()))
+            except TypeError:  # holds what no ConfigRecord does
+                pass
+        return cls._of_values(values)
+
+    @classmethod
+    def _of_values(cls, values: dict[str, Any]) -> Self:
         found = cls._read(values)
         for name, value in found.to_config().items():
             if name not in values:
@@ -232,6 +248,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value
+
+
+def _frozen(value: Any) -> tuple[Any, Any]:
+    """Return a value that can be hashed, and its type: True is not 1."""
+    if type(value) is list:
+        return tuple(value), tuple(map(type, value))
+    return value, type(value)
+
+
+@lru_cache(maxsize=8)
+def _last_read(model: type[_M], items: tuple[tuple[str, Any, Any], ...]) -> _M:
+    values = {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
+    return model._of_values(values)
 
 
 def _same(written: Any, given: Any) -> bool:

@@ -68,12 +68,12 @@ class Domain(ABC):
     def size(self) -> int:
         """Number of symbols."""
 
-    @property
+    @cached_property
     def parts(self) -> tuple[slice, ...]:
         """Symbols of which a record has one: all of them, or in a table each column's."""
         return (slice(0, self.size),)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of symbols of each of `parts`."""
         return tuple(part.stop - part.start for part in self.parts)

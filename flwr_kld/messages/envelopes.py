@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -69,7 +70,7 @@ def member_of(key: str) -> int:
 
 
 @dataclass(frozen=True)
-class Members(Model, what="the list of members", refused=QueryRefused):
+class Members(Model, what="the list of members", refused=QueryRefused, kept=True):
     """Which of a node's clients are asked: ``[0]`` unless the node hosts many."""
 
     members: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
@@ -117,7 +118,14 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     @classmethod
     def from_config(cls, config: object) -> Answer:
         """Read a ConfigRecord."""
-        return cls.from_json(config.get(ANSWER) if isinstance(config, Mapping) else None)
+        text = config.get(ANSWER) if isinstance(config, Mapping) else None
+        return _last_answer(text) if isinstance(text, str) else cls.from_json(text)
+
+
+@lru_cache(maxsize=1)
+def _last_answer(text: str) -> Answer:
+    """Read one; those of nodes with a single client are alike."""
+    return Answer.from_json(text)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def trust_of(noise: Noise) -> str:
 
 
 @dataclass(frozen=True)
-class Terms(Model, what="the terms of the check", version=VERSION, refused=QueryRefused):
+class Terms(Model, what="the terms of the check", version=VERSION, refused=QueryRefused, kept=True):
     """What is counted, for which check, under which claim, and whose noise keeps it."""
 
     check: _Id  # Random id of the check; replies repeat it
@@ -179,15 +179,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit(
                 "bound", "above 0 where whole clients are hidden, and else 0", self.noise.bound
             )
-
-    @classmethod
-    def from_config(cls, config: object) -> Terms:
-        """Read a ConfigRecord, once a process; the error is a `QueryRefused`."""
-        values = dict(config) if isinstance(config, Mapping) else {}
-        try:
-            return _read(tuple((name, *_frozen(value)) for name, value in values.items()))
-        except TypeError:  # holds what no ConfigRecord does
-            return super().from_config(values)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -270,16 +261,3 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             return central_release(self.guarantee, self.noise.law, clip, self.allotment)
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None
-
-
-def _frozen(value: Any) -> tuple[Any, Any]:
-    """Return a value that can be hashed, and its type: True is not 1."""
-    if type(value) is list:
-        return tuple(value), tuple(map(type, value))
-    return value, type(value)
-
-
-@lru_cache(maxsize=4)
-def _read(items: tuple[tuple[str, Any, Any], ...]) -> Terms:
-    values = {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
-    return super(Terms, Terms).from_config(values)
