@@ -99,7 +99,7 @@ class Model:
     @classmethod
     def from_config(cls, config: object) -> Self:
         """Read the values of a Flower ConfigRecord."""
-        values = dict(config) if isinstance(config, Mapping) else {}
+        values = dict(config.items()) if isinstance(config, Mapping) else {}
         if cls._kept:
             try:
                 return _last_read(cls, tuple((name, *_frozen(v)) for name, v in values.items()))
