@@ -227,7 +227,7 @@ def host_drift_queries(
         most = LARGEST_CLIENT
         if clip is not None and terms.columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
-        rows = Records.counted([own.load(context, member, terms)], terms, cell_of, most=most)
+        rows = Records.counted([own.load(context, member, terms)], terms, cell_of, most)
         return rows.summand(
             0, share, terms.guarantee, SystemBits(), clip=clip, counted=terms.counted
         )

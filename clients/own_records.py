@@ -137,7 +137,6 @@ class Records(Private):
         members: Sequence[Records],
         terms: Terms,
         cell_of: NDArray[np.int32],
-        *,
         most: int = LARGEST_CLIENT,
     ) -> ClientRows:
         """Count what the terms take of each member's by cell, or add up scores: a row each."""
