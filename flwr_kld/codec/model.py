@@ -34,10 +34,11 @@ NotNegative = Annotated[int, Strict(), Field(ge=0)]
 Real = Annotated[float, Strict()]
 """A whole number may stand for a real one: 1 for 1.0."""
 _T = TypeVar("_T")
-_M = TypeVar("_M", bound="Model")
 _FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
+_LONGEST_KEPT = 4096
+"""List that is kept after it was read: what a client remembers must not depend on a server."""
 
 
 class Unreadable(ValueError):
@@ -102,10 +103,17 @@ class Model:
         values = dict(config.items()) if isinstance(config, Mapping) else {}
         if cls._kept:
             try:
-                return _last_read(cls, tuple((name, *_frozen(v)) for name, v in values.items()))
-            except TypeError:  # holds what no ConfigRecord does
+                return cls._last_read(tuple((name, *_frozen(v)) for name, v in values.items()))
+            except TypeError:  # it holds what no ConfigRecord does, or a long list
                 pass
         return cls._of_values(values)
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def _last_read(cls, items: tuple[tuple[str, Any, Any], ...]) -> Self:
+        return cls._of_values(
+            {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
+        )
 
     @classmethod
     def _of_values(cls, values: dict[str, Any]) -> Self:
@@ -253,14 +261,10 @@ def _plain(value: Any) -> Any:
 def _frozen(value: Any) -> tuple[Any, Any]:
     """Return a value that can be hashed, and its type: True is not 1."""
     if type(value) is list:
+        if len(value) > _LONGEST_KEPT:
+            raise TypeError
         return tuple(value), tuple(map(type, value))
     return value, type(value)
-
-
-@lru_cache(maxsize=8)
-def _last_read(model: type[_M], items: tuple[tuple[str, Any, Any], ...]) -> _M:
-    values = {name: list(v) if type(kind) is tuple else v for name, v, kind in items}
-    return model._of_values(values)
 
 
 def _same(written: Any, given: Any) -> bool:

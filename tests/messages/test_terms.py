@@ -1,6 +1,8 @@
 """Terms, members and answer: what survives the wire and what is turned away."""
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,7 @@ from flwr.app import ConfigRecord
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import ANSWER, Answer
+from flwr_kld.messages.envelopes import ANSWER, Answer, Members
 from flwr_kld.messages.terms import Terms
 
 QUESTION = Terms(
@@ -96,6 +98,20 @@ def test_a_question_that_was_read_is_not_taken_for_one_that_equals_it(change):
     assert Terms.from_config(config) == Terms.from_config(config) == QUESTION
     with pytest.raises(QueryRefused, match=f"{next(iter(change))} is not of its type"):
         Terms.from_config({**config, **change})
+
+
+@pytest.mark.parametrize("lie", [[False], [0.0], [0, 0], ["0"], 0, [[0]], None])
+def test_members_that_were_read_are_not_taken_for_ones_that_equal_them(lie):
+    assert Members.from_config({"members": [0]}).members == [0]
+    with pytest.raises(QueryRefused):
+        Members.from_config({"members": lie})
+
+
+def test_a_server_cannot_make_a_client_keep_a_long_list():
+    Members.from_config({"members": [0]})
+    kept = weakref.ref(Members.from_config({"members": list(range(10_000))}))
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_field_that_is_not_ours_is_refused_and_not_repeated():
