@@ -1,6 +1,7 @@
 """Replies that refuse or lie are left out by reason, and nothing that a client holds is quoted."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -226,7 +227,7 @@ def test_a_reply_cannot_count_twice_or_for_others(answered):
         reply = honest(message, context)
         if context.node_id == 1000:
             answer = Answer.from_config(reply.content["answer"])
-            answer.answered[:] = answered
+            answer = replace(answer, answered=answered)
             reply.content["answer"] = ConfigRecord(answer.to_config())
             counts = np.array([10, 20, 30, 40, 0, 0], "<i4").tobytes()
             reply.content["numbers"] = ConfigRecord({"numbers": [counts] * len(answered)})
