@@ -95,7 +95,7 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own(cli, tmp_
 def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
     names = {"way": ["bus", "car"], "hand": ["left", "right"]}
     table = Table(names, thresholds={"way": 0.2})
-    reference = Reference.from_counts(table, {name: [5, 3] for name in names})
+    reference = Reference.from_counts(table, {name: [0.6, 0.4] for name in names})
     reference.save(tmp_path / "table.npz")
     arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
 
