@@ -248,7 +248,9 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
 def _table(
     title: str, about: str | None, heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> Table:
-    table = Table(title=title, caption=about, box=SIMPLE, min_width=len(title) + 4)
+    table = Table(
+        title=title, caption=about, box=SIMPLE, min_width=len(title) + 4, collapse_padding=True
+    )
     for name in heads:
         is_name = name == "column"
         table.add_column(name, justify="left" if is_name else "right", overflow="fold")
