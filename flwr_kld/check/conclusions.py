@@ -116,6 +116,7 @@ class Conclusions:
                 decided.verdict,
                 columns=len(found),
                 design_effect=effects[name],
+                draws=measured.parts[0].by,
                 segments=parts[name],
                 unit=units.get(name, ""),
                 description=descriptions.get(name, ""),

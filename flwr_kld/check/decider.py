@@ -267,17 +267,13 @@ class Decider:
         return replace(verdict, reason=reason, resolve=resolve)
 
     def _seen_from(self, half: Half, design_effect: float, hidden: Allowance) -> float | None:
-        """Forecast from which D_θ on a check finds drifts; anew if what is public changes.
-
-        The drifts that are forecast are away from the reference as it was counted.
-        """
+        """Forecast from which D_θ on a check finds drifts; anew if what is public changes."""
         deciding = half.deciding
         known = deciding.clients, deciding.records, deciding.most_records, design_effect
         near = zip(known, self._seen[0], strict=True) if self._seen else ()
         if not self._seen or any(abs(new - old) > _ALIKE * old for new, old in near):
             most = self.threshold + self.alarm.resolution
-            found = half.seen_from(most - math.sqrt(hidden.by_drift * most), design_effect)
-            self._seen = known, None if found is None else hidden.at_most(found)
+            self._seen = known, half.quiet_from(most, design_effect, hidden)
         return self._seen[1]
 
     def characterised(self, decided: Decided, measured: Measured, design_effect: float) -> Decided:

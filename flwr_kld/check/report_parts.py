@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.allowance import allowance
@@ -107,12 +107,13 @@ def column_report(
     *,
     columns: int,
     design_effect: float,
+    draws: Literal["client", "record"],
     segments: tuple[Segment, ...] = (),
     unit: str = "",
     description: str = "",
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
-    counts = cell_counts(published, None if verdict is None else design_effect)
+    counts = cell_counts(published, design_effect, draws)
     if reading.estimate is None:
         return ColumnReport(reading, verdict, counts=counts, unit=unit, description=description)
     level = 1 - _FALSE / columns

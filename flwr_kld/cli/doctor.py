@@ -51,13 +51,15 @@ from flwr_kld.cli.flower_app import (
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
-from flwr_kld.cli.reference_rows import in_words, rows_of_columns, short_of
+from flwr_kld.cli.plan import last_check, trust_of
+from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns, short_of
 from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import LedgerError, NoBudget
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.terms import VERSION
 from flwr_kld.operate.schedule import Schedule, parse_schedule
 from flwr_kld.reference import Reference
@@ -346,6 +348,51 @@ def check_pace(
         yield _failed("budget", str(pace), pace.advice)
 
 
+def the_power(
+    app: Path, facts: Facts, url: str | None, population: str, *, columns: int = 3
+) -> Iterator[Finding]:
+    """Forecast a check of clients as the last one found them, against the app's reference."""
+    files = sorted(app.glob("*/reference.json"))
+    if url is None or facts.epsilon is None or len(files) != 1:
+        return
+    from flwr_kld.planner import Setting, forecast  # imported here: it takes a while
+
+    try:
+        last = last_check(url, population)
+        table = files[0].with_name("table.toml")
+        reference = Reference.load(files[0], Table.from_toml(table) if table.is_file() else None)
+        rule = Adjacency.REPLACE_ONE
+        trust = trust_of("trusted", facts.epsilon, last.delta, rule, last.clients)
+        asked = facts.turns.clients if facts.turns is not None else None
+        clients = min(asked or last.clients, last.clients)
+        setting = Setting(
+            clients=clients,
+            population=last.among(clients),
+            records=last.records,
+            trust=trust,
+            threshold=DEFAULT_THRESHOLD if facts.threshold is None else facts.threshold,
+            most_records=last.most_records,
+        )
+        found = forecast(reference, setting, design_effects=last.effects(last.records))
+    except (LedgerError, ValueError, OSError, ImportError):
+        return  # said already, or no check yet
+    quiet = [one for one in found.by_column if one.quiet_from is not None]
+    least = "no drift" if found.smallest is None else f"a drift from {found.smallest:.2g} nats on"
+    where = f" in {found.column}, the hardest column" if found.column else ""
+    words = f"assumed {last}, and noise by the server: a check finds {least}{where}"
+    if len(quiet) == len(found.by_column):
+        yield _ok("power", f"{words}; where nothing drifted it is quiet")
+        return
+    others = [str(one.column or "it") for one in found.by_column if one not in quiet][:columns]
+    few = f"{len(found.by_column) - len(quiet)} of {len(found.by_column)} columns"
+    yield Finding(
+        "power", "warning", f"{words}; where nothing drifted it may be inconclusive in {few}: "
+        f"{', '.join(others)}",
+        f"flwr-kld plan {files[0]} --like {shown(url)} --threshold NATS, with another --epsilon, "
+        "--clients or --threshold",
+    )  # fmt: skip
+
+
 _MARK = "flwr-kld-versions"
 
 
@@ -574,6 +621,7 @@ def doctor(
         lambda: check_keys(key, roster),
         lambda: the_ledger(facts, url, population, app),
         lambda: check_pace(facts, url, population, slots, clients),
+        lambda: the_power(app, facts, url, population),
     ]
     found = [finding for look in each for finding in look()]
     stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]

@@ -12,15 +12,26 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.cli.common import AsJson, messages, print_json, results, say
+from flwr_kld.cli.common import (
+    DEFAULT_POPULATION,
+    AsJson,
+    existing_ledger,
+    messages,
+    print_json,
+    results,
+    say,
+)
 from flwr_kld.cli.reference_rows import in_words, most_first
 from flwr_kld.domain.table import Table as DataTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
+from flwr_kld.report.entries import report_of
+from flwr_kld.report.report import Report
 
 if TYPE_CHECKING:
     from flwr_kld.planner import Setting
     from flwr_kld.planner.forecast import Forecast
+    from flwr_kld.planner.last_check import LastCheck
     from flwr_kld.trust import Trust
 
 _RELIED_ON = 0.8
@@ -32,9 +43,22 @@ def plan(
     reference: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
     *,
     clients: Annotated[
-        list[int], typer.Option(min=2, help="Number of clients that answer; may be repeated.")
-    ],
-    records: Annotated[float, typer.Option(help="Mean number of records per client.")],
+        list[int] | None,
+        typer.Option(min=2, help="Number of clients that answer; may be repeated."),
+    ] = None,
+    records: Annotated[
+        float | None, typer.Option(help="Mean number of records per client.")
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            help="Clients, records and their correlation as in a check: a ledger's URL, whose last "
+            "one counts, or a report's JSON file."
+        ),
+    ] = None,
+    like_population: Annotated[
+        str, typer.Option(help="Name of the population in that ledger.")
+    ] = DEFAULT_POPULATION,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
     ] = None,
@@ -66,11 +90,11 @@ def plan(
         Adjacency, typer.Option(help="Neighbouring relation: replace-one or add-remove.")
     ] = Adjacency.REPLACE_ONE,
     correlation: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0, max=1, help="Correlation of a client's records: 0 independent, 1 identical."
         ),
-    ] = 0.0,
+    ] = None,
     theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
     level: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
     power: Annotated[
@@ -103,32 +127,46 @@ def plan(
     if out is not None and out.suffix not in _FORMATS:
         raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
     known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
+    last = None if like is None else last_check(like, like_population)
+    most = None if last is None or records or buckets > 1 else last.most_records
+    if last is not None:
+        clients, records = clients or [last.clients], records or last.records
+        say(f"assumed: {last}")
+    if not clients or records is None:
+        raise ValueError("give --clients and --records, or --like, a check's ledger or report")
+    effects = None
+    if last is not None and correlation is None:
+        effects = last.effects(records / buckets)
     settings = [
         Setting(
             clients=cohort,
             records=records / buckets,
-            trust=_trust(
+            trust=trust_of(
                 trust,
                 amount,
                 delta,
                 adjacency,
-                answering(cohort, population or cohort, adjacency, decides=not estimate_only),
+                answering(cohort, present or cohort, adjacency, decides=not estimate_only),
             ),
             threshold=None if estimate_only else threshold,
             cells=cells,
             aggregation="secure-sum" if secure_sum else None,
-            design_effect=design_effect_of(max(records / buckets, 1.0), correlation),
+            design_effect=design_effect_of(max(records / buckets, 1.0), correlation or 0.0),
+            most_records=most,
             theta=theta,
             level=level,
             power=power,
-            population=population,
+            population=present,
             buckets=buckets,
             checks=checks,
         )
         for cohort in clients
+        for present in [population or (last.among(cohort) if last else None)]
         for amount in epsilon or [1.0]
     ]
-    rows = forecasts(known, _progress(settings), drift=drift, estimator=estimator)
+    rows = forecasts(
+        known, _progress(settings), drift=drift, estimator=estimator, design_effects=effects
+    )
     if as_json:
         print_json(flat(rows))
     else:
@@ -141,7 +179,19 @@ def plan(
         say(f"{out}")
 
 
-def _trust(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:
+def last_check(place: str, population: str) -> LastCheck:
+    """Read the last check of a ledger, or a report's file."""
+    from flwr_kld.planner.last_check import LastCheck
+
+    if "://" not in place:
+        return LastCheck.of(Report.from_json(Path(place).read_text(encoding="utf-8")))
+    for entry in existing_ledger(place).newest_first(population):
+        if (report := report_of(entry)) is not None:
+            return LastCheck.of(report)
+    raise ValueError(f"{place} has no check of population {population!r} that gave a report")
+
+
+def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:
     """Return the model of that name, for this many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.trust.distributed import Distributed
@@ -169,18 +219,25 @@ def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
 def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     """Yield a row for each setting; then for each one on a table, a row for each column."""
     of_table = bool(rows[0].columns)
-    about = "divergences and ε in nats; ε a year of one person, at δ = 1e-6"
+    about = (
+        "divergences and ε in nats; finds: the least drift that is found with the power; quiet: "
+        "where nothing drifted, drifts of the usual shapes from here on are excluded (– "
+        "inconclusive); ε a year of one person, at δ = 1e-6"
+    )
     if of_table:
-        about += "; error and finds are those of the column that is the hardest to check"
+        about += "; error, finds and quiet are those of the column that is the hardest to check"
     yield _table(
         f"what checks will tell, find and cost ({rows[0].drift} drift)", about,
-        ("clients", "ε", "records", "noise", "error", "finds", "ε a year", "bytes", "seconds"),
+        (
+            "clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year", "bytes",
+            "seconds",
+        ),
         (_cells(row) for row in rows),
     )  # fmt: skip
     for row in rows if of_table else ():
         yield _table(
             f"each column, of {row.setting.clients:,} clients, ε = {row.setting.epsilon:g} in all",
-            None, ("column", "tolerated", "noise", "error", "finds"),
+            None, ("column", "tolerated", "noise", "error", "finds", "quiet"),
             (
                 (str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one))
                 for one in row.by_column
@@ -191,7 +248,9 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
 def _table(
     title: str, about: str | None, heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> Table:
-    table = Table(title=title, caption=about, box=SIMPLE, min_width=len(title) + 4)
+    table = Table(
+        title=title, caption=about, box=SIMPLE, min_width=len(title) + 4, collapse_padding=True
+    )
     for name in heads:
         is_name = name == "column"
         table.add_column(name, justify="left" if is_name else "right", overflow="fold")
@@ -204,8 +263,9 @@ def _tolerated(row: Forecast) -> str:
     return "–" if row.setting.threshold is None else f"{row.setting.threshold:g}"
 
 
-def _found(row: Forecast) -> tuple[str, str]:
-    return f"{row.error:.3f}", "–" if row.smallest is None else f"{row.smallest:.3f}"
+def _found(row: Forecast) -> tuple[str, ...]:
+    seen = ("–" if nats is None else f"{nats:.3f}" for nats in (row.smallest, row.quiet_from))
+    return f"{row.error:.3f}", *seen
 
 
 def _cells(row: Forecast) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
         fractions_of_cells(own.plan.reference, own.plan.cell_of, own.values, own.noise)
         for own in counts.columns.values()
     ]
-    deviation = math.sqrt(counts.noise.variance)
+    deviation = max(math.sqrt(own.noise.variance) for own in counts.columns.values())
     return Reference(
         counts.plan.reference.domain, np.concatenate(columns), counts.records, deviation
     )

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtri
 
+from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.decision import LIKELY
 from flwr_kld.inference.witness import Witness
@@ -76,6 +77,14 @@ class Half:
             power.append(half.power(generator, bits))
         return float(np.mean(power))
 
+    def quiet_from(self, most: float, design_effect: float, hidden: Allowance) -> float | None:
+        """Return the same of D_θ from the law that a reference which is a sample was drawn from.
+
+        The drifts that are forecast are away from the reference as it was counted.
+        """
+        found = self.seen_from(most - math.sqrt(hidden.by_drift * most), design_effect)
+        return None if found is None else hidden.at_most(found)
+
     def seen_from(self, most: float, design_effect: float) -> float | None:
         """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
 
@@ -141,7 +150,8 @@ def deciding_of(setting: Setting) -> Deciding:
         raise ValueError("a check without a threshold decides nothing")
     most = min(setting.trust.most_records or MOST_RECORDS, MOST_RECORDS)
     if setting.by == "client":
-        most = min(default_most_records(setting.total, setting.answering), most)
+        usual = default_most_records(setting.total, setting.answering)
+        most = min(setting.most_records or usual, most)
     return Deciding(
         clients=setting.answering,
         records=setting.total,

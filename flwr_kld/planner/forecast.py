@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,13 @@ from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.table import Table
-from flwr_kld.inference.allowance import rows_needed
+from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.allotment import RESOLUTION, allot
-from flwr_kld.planner.detection import smallest_drift
+from flwr_kld.planner.allotment import allot
+from flwr_kld.planner.detection import Half, deciding_of, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import allotted, noise_in_counts
@@ -65,6 +65,9 @@ class Forecast:
     # Least divergence that is found with the setting's power, in nats; None if none is, or if the
     # setting has no threshold
     smallest: float | None
+    # D_θ from which on drifts of all usual shapes are found, so that a check which finds nothing is
+    # quiet; None if it would be inconclusive, or the setting has no threshold
+    quiet_from: float | None
     drift: str  # Shape of the drift that both are for
     checks_per_person: int  # Checks of a year that touch one person at most
     epsilon_per_year: float  # Epsilon of all of them, in nats, at delta 1e-6
@@ -99,6 +102,7 @@ def forecast(
     drift: Shape | Path = "spread",
     estimator: str | Estimator = "posterior_counts",
     query: QueryPlan | None = None,
+    design_effects: Mapping[str, float] | None = None,
 ) -> Forecast:
     """Say what a check will do, without asking anybody. Takes a few seconds; deterministic.
 
@@ -120,6 +124,8 @@ def forecast(
         Name of the estimator, or the function.
     query : QueryPlan, optional
         Cells; by default a partition, drawn from a fixed seed.
+    design_effects : Mapping[str, float], optional
+        Each column's own; by default the setting's holds in all.
 
     Raises
     ------
@@ -131,13 +137,15 @@ def forecast(
     if query is None:
         query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
         thresholds = _thresholds(setting, query)
-        allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
+        allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
         steps = allot(setting.trust, query, allowed, theta=setting.theta)
         setting = replace(setting, trust=setting.trust.over(steps))
         query = query.allotted(steps.first(len(query.columns)))
     elif reference.is_table:
         setting = replace(setting, trust=setting.trust.over(allotted(query)))
     if not reference.is_table:
+        (name,) = reference.columns
+        setting = _alike(setting, name, design_effects)
         return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
     if isinstance(drift, Path):
         raise ValueError(
@@ -149,15 +157,11 @@ def forecast(
     thresholds = _thresholds(setting, query)
     found = [
         _forecast(
-            replace(setting, threshold=thresholds.get(name)),
-            own,
-            traffic,
-            drift,
-            estimator,
-            column=name,
+            _alike(replace(setting, threshold=thresholds.get(name)), name, design_effects),
+            own, traffic, drift, estimator, column=name,
         )
         for name, own in query.columns.items()
-    ]
+    ]  # fmt: skip
     found.sort(key=_difficulty, reverse=True)
     return replace(found[0], columns={str(one.column): one for one in found})
 
@@ -171,6 +175,13 @@ def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
     return dict.fromkeys(query.columns, setting.threshold) | dict(own)
 
 
+def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | None) -> Setting:
+    """Return a setting with the design effect of a column."""
+    if design_effects is None:
+        return setting
+    return replace(setting, design_effect=design_effects.get(name, 1.0))
+
+
 def _forecast(
     setting: Setting,
     query: QueryPlan,
@@ -182,12 +193,20 @@ def _forecast(
     """Forecast a plan of one column; where it is of a table, at its part of the rate."""
     moves = drift if isinstance(drift, Path) else Drift(query.reference, drift)
     threshold, own = setting.threshold or 0.0, setting
+    excluded = threshold + setting.resolution
     if column is not None:  # not every column can drift as far as others are allowed to
         threshold = min(threshold, moves.largest(setting.theta))
         own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
     law = moves.at(threshold, setting.theta)
     accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     decides = setting.threshold is not None
+    smallest = quiet_from = None
+    if decides:  # against what is tolerated and what the reference cannot tell
+        tested = _hidden(query, own).above(setting.threshold or 0.0)
+        own = replace(own, threshold=tested)
+        smallest = smallest_drift(own, query, moves)
+        half = Half(query, own.event, deciding_of(own), own.sums_event, own.level)
+        quiet_from = half.quiet_from(excluded, own.clustering, _hidden(query, setting))
     return Forecast(
         setting=setting,
         counted=setting.total,
@@ -197,26 +216,26 @@ def _forecast(
         sampling=accuracy.sampling,
         privacy=accuracy.privacy,
         error=accuracy.error,
-        smallest=smallest_drift(own, query, moves) if decides else None,
+        smallest=smallest,
+        quiet_from=quiet_from,
         drift=moves.name,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
         bytes_down=traffic.down,
         bytes_up=traffic.up,
         seconds=seconds_of(setting),
-        reference_records=None if setting.threshold is None else _records_needed(setting, query),
+        reference_records=rows_needed(
+            query.reference, setting.threshold or 0.0, setting.resolution,
+            theta=setting.theta, level=setting.level,
+        ) if decides else None,
         column=column,
-    )
+    )  # fmt: skip
 
 
-def _records_needed(setting: Setting, query: QueryPlan) -> int | None:
-    return rows_needed(
-        query.reference,
-        setting.threshold or 0.0,
-        setting.resolution,
-        theta=setting.theta,
-        level=setting.level,
-    )
+def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
+    """Return what the reference cannot tell, at its share of the setting's error."""
+    level = 1 - SHARE * (1 - setting.level)
+    return allowance(query.reference, theta=setting.theta, level=level)
 
 
 def _difficulty(row: Forecast) -> tuple[float, float]:
@@ -229,6 +248,7 @@ def plan(
     *,
     drift: Shape | Path = "spread",
     estimator: str | Estimator = "posterior_counts",
+    design_effects: Mapping[str, float] | None = None,
 ) -> list[Forecast]:
     """Forecast every setting; the parameters are those of `forecast`.
 
@@ -242,7 +262,12 @@ def plan(
     >>> [f"{row.noise:.1f}" for row in plan(reference, settings)]
     ['5.6', '1.4']
     """
-    return [forecast(reference, setting, drift=drift, estimator=estimator) for setting in settings]
+    return [
+        forecast(
+            reference, setting, drift=drift, estimator=estimator, design_effects=design_effects
+        )
+        for setting in settings
+    ]
 
 
 def traffic_of(setting: Setting, plan: QueryPlan) -> Traffic:

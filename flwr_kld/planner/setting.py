@@ -16,6 +16,7 @@ from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.drift import Law
 from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
 from flwr_kld.query.partition import Partition
@@ -68,6 +69,9 @@ class Setting:
         Nats beyond the threshold that "no drift" has to exclude, > 0.
     power : float
         Probability, in (0, 1), with which a drift is to be found.
+    most_records : int, optional
+        Records that one client counts in an exchange, at most; by default a quarter more than the
+        mean.
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
     buckets : int
@@ -90,8 +94,9 @@ class Setting:
     design_effect: float = 1.0
     theta: float = 0.01
     level: float = 0.95
-    resolution: float = 0.1
+    resolution: float = RESOLUTION
     power: float = 0.8
+    most_records: int | None = None
     population: int | None = None
     buckets: int = 1
     checks: int = 365
@@ -120,6 +125,9 @@ class Setting:
         )
         if self.threshold is not None:
             keep(self, threshold=check_threshold(self.threshold))
+        if self.most_records is not None:
+            limit = whole("most_records", self.most_records, least=1, most=most_records)
+            keep(self, most_records=limit)
         if self.population is not None:
             keep(
                 self, population=whole("population", self.population, least=self.clients, most=most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,9 @@ def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
     )
 
 
-def cell_counts(noisy: NoisyCounts, design_effect: float | None) -> CellCounts | None:
+def cell_counts(
+    noisy: NoisyCounts, design_effect: float, draws: Literal["client", "record"]
+) -> CellCounts | None:
     """Return a column's counts by symbol; None if symbols that the reference has share cells."""
     plan = noisy.plan
     if not plan.reference.probabilities.any() or plan.cells > _KEPT:
@@ -125,7 +127,8 @@ def cell_counts(noisy: NoisyCounts, design_effect: float | None) -> CellCounts |
     if len(cells) != plan.cells or (cells[own] != plan.cell_of).any():
         return None
     values = tuple(noisy.values[cells].tolist())
-    return CellCounts(values, math.sqrt(noisy.noise.variance), design_effect)
+    told = design_effect if noisy.alike or draws == "record" else None
+    return CellCounts(values, math.sqrt(noisy.noise.variance), told, draws)
 
 
 def _bars(noisy: NoisyCounts) -> Iterator[tuple[NDArray[np.int64], str]]:

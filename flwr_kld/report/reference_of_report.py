@@ -36,8 +36,8 @@ def reference_of(report: Report, reference: Reference) -> Reference:
         effect = counts.design_effect
         if effect is None:
             raise ValueError(
-                "the check decided nothing, so that nothing tells how alike a client's records "
-                "are: take one with a threshold"
+                "the check did not ask how alike a client's records are, so that nothing tells for "
+                "how many they count: its trust model releases whole counts only"
             )
         cell_of, values = cells_by_symbol(own), np.array(counts.values)
         if len(values) != cell_of.max() + 1 or not counts.noise > 0 or not effect >= 1:

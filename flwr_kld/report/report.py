@@ -461,9 +461,9 @@ class Report(_Decided, Envelope):
         Raises
         ------
         ValueError
-            If the check compared with another reference, decided nothing (what decides tells how
-            alike a client's records are, too), did not count each symbol by itself, or found
-            records of symbols that it could not tell apart.
+            If the check compared with another reference, did not ask how alike a client's records
+            are, did not count each symbol by itself, or found records of symbols that it could not
+            tell apart.
         """
         made: Reference = import_module("flwr_kld.report.reference_of_report").reference_of(
             self, reference
@@ -524,6 +524,8 @@ class CellCounts:
     noise: float  # Standard deviation of the noise in each, in records
     # Variance over that of as many independent records, as the check told it; None if nothing did
     design_effect: float | None
+    # What is taken for a draw: a client of a population, or each record of these very clients
+    draws: Literal["client", "record"]
 
 
 @dataclass(frozen=True)

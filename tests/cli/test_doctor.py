@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli.place import Place, Typed, answered, elsewhere, without_budget
+from report.samples import REPORT
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Ledger
+from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli import doctor
 from flwr_kld.guard import node_identity
+from flwr_kld.kernel import Guarantee
+
+COLUMN = REPORT.columns["labels"]
 
 
 def ahead(p: Place) -> list[object]:
@@ -135,6 +140,28 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
     assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
+
+
+def checked(p: Place, number: int) -> None:
+    """Settle a check of so many clients, of 200 records each, which decided nothing."""
+    told = replace(
+        REPORT,
+        cohort=replace(REPORT.cohort, survivors=number, asked=number),
+        columns={"a": replace(COLUMN, reading=replace(COLUMN.reading, records=200.0 * number))},
+    )
+    ledger, cost = Ledger(p.ledger), Cost.claimed("discrete-laplace", Guarantee(0.1))
+    ledger.settle(ledger.reserve("monday", [Charge(cost, Everyone())]), told.to_dict())
+
+
+@pytest.mark.parametrize(("number", "mark"), [(3, "warn"), (4000, "ok  ")])
+def test_what_a_check_finds_is_forecast_from_the_last_one(cli, place, number, mark):
+    assert "power:" not in cli("doctor", place.app).stdout
+    checked(place, number)
+    replace(Reference.load(shipped(place)), records=None).save(shipped(place))  # a law
+    done = cli("doctor", place.app)
+    assert f"{mark} power: assumed as in the check" in done.stdout
+    assert f"{number:,} clients of about 200 records" in done.stdout
+    assert ("next: flwr-kld plan" in done.stdout) is (mark == "warn")
 
 
 def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference, Table
+from flwr_kld.clients import answer_drift_queries
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.trust.trusted import Trusted
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import KLDrift, Trusted
 
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 
@@ -91,7 +95,7 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own(cli, tmp_
 def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
     names = {"way": ["bus", "car"], "hand": ["left", "right"]}
     table = Table(names, thresholds={"way": 0.2})
-    reference = Reference.from_counts(table, {name: [5, 3] for name in names})
+    reference = Reference.from_counts(table, {name: [0.6, 0.4] for name in names})
     reference.save(tmp_path / "table.npz")
     arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
 
@@ -127,3 +131,48 @@ def test_mistakes_are_explained(cli, file, arguments, why):
     assert done.exit_code == 4
     assert why in done.stderr
     assert "Traceback" not in done.output
+
+
+@pytest.fixture
+def checked(url):
+    """A ledger with a check of 60 clients, drawn from more."""
+    app = ClientApp()
+    trips = np.repeat(["bus", "car", "train"], [20, 12, 8])
+    answer_drift_queries(app, lambda context: trips, REFERENCE.domain)
+    monitor = KLDrift(
+        REFERENCE, Trusted(1.0), threshold=0.05, about="the population", ledger=url, seed=1
+    )
+    return monitor.check(InProcessGrid(app, 60), key="monday")
+
+
+def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked, tmp_path):
+    (tmp_path / "report.json").write_text(checked.to_json())
+    typed = ("plan", file, "--threshold", 0.05, "--cells", 16, "--json")
+    found = [cli(*typed, "--like", place) for place in (url, tmp_path / "report.json")]
+    for done in found:
+        assert done.exit_code == 0, done.output
+        said = " ".join(done.stderr.split())
+        assert "assumed: as in the check monday of" in said
+        assert "60 clients of about 40 records" in said
+    assert found[0].stdout == found[1].stdout
+    (row,) = json.loads(found[0].stdout)
+    counts = checked.columns["labels"].counts
+    assert (row["clients"], row["records"]) == (60, 40)
+    assert row["design_effect"] == counts.design_effect
+    assert row["most_records"] == checked.one_client.most_records
+    own = json.loads(cli(*typed, "--like", url, "--clients", 80, "--correlation", 0.5).stdout)[0]
+    assert (own["clients"], own["design_effect"]) == (80, design_effect_of(40, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("no.json", "there is no file no.json"),
+        ("sqlite:///no.db", "there is no ledger no.db"),
+        ("{url}", "has no check of population 'default'"),
+    ],
+)
+def test_a_check_that_is_not_there(cli, file, url, place, why):
+    done = cli("plan", file, "--like", place.format(url=url))
+    assert done.exit_code == 4
+    assert why in " ".join(done.stderr.split())

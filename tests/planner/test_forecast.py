@@ -156,7 +156,7 @@ def test_power_is_the_level_where_nothing_moved_and_none_without_a_threshold():
 
 
 TABLE = Table({"fair": ["heads", "tails"], "die": [1, 2, 3, 4, 5, 6], "same": ["yes"]})
-COLUMNS = Reference.from_counts(TABLE, {"fair": [1, 1], "die": 6 * [1], "same": [1]})
+COLUMNS = Reference.from_counts(TABLE, {"fair": [0.5, 0.5], "die": 6 * [0.5], "same": [0.5]})
 
 
 @cache

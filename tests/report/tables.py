@@ -55,8 +55,9 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
         reading = replace(read(counts, estimator="posterior_counts", theta=0.01), drawn_from="all")
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(
-            name, counts, reading, verdict, columns=len(drifts), design_effect=1.0
-        )
+            name, counts, reading, verdict,
+            columns=len(drifts), design_effect=1.0, draws="client",
+        )  # fmt: skip
     return replace(
         REPORT,
         started=(datetime.fromisoformat(REPORT.started) + timedelta(days=number)).isoformat(),

@@ -162,11 +162,19 @@ def test_another_reference_is_refused(report):
         report.as_reference("public.npz")
 
 
-def test_a_check_that_decides_nothing_does_not_serve():
+def test_a_check_that_did_not_ask_how_alike_records_are_does_not_serve(report):
+    (column,) = report.columns.values()
+    for draws, match in (("client", "did not ask how alike"), ("record", "did not ask how alike")):
+        counts = replace(column.counts, design_effect=None, draws=draws)
+        asked = replace(report, columns={"labels": replace(column, counts=counts)})
+        with pytest.raises(ValueError, match=match):
+            asked.as_reference(World().public)
+
+
+def test_a_check_that_decides_nothing_counts_all_its_records():
     world, rng = World(), np.random.default_rng(6)
     report = world.monitor(world.public, rng, threshold=None, alarm=None).check(world.grid(rng))
-    with pytest.raises(ValueError, match="one with a threshold"):
-        report.as_reference(world.public)
+    assert report.as_reference(world.public).records <= world.clients * world.records
 
 
 def test_symbols_that_share_cells_are_refused():
@@ -192,7 +200,13 @@ def test_new_symbols_that_were_counted_together_are_refused():
 
 @pytest.mark.parametrize(
     "change",
-    [{"values": [1, 2]}, {"noise": 0.0}, {"noise": -1.0}, {"design_effect": 0.0}, {"values": []}],
+    [
+        {"values": [1, 2]},
+        {"noise": 0.0},
+        {"noise": -1.0},
+        {"design_effect": 0.0, "draws": "client"},
+        {"values": []},
+    ],
 )
 def test_damaged_counts_are_refused(report, change):
     stored = json.loads(report.to_json())
