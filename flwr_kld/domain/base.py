@@ -124,7 +124,8 @@ class Domain(ABC):
         """Whether these are what `encode` is to give: int64 [n], each in 0 .. size-1."""
         if symbols.ndim != 1 or symbols.dtype != np.int64:
             return False
-        return not len(symbols) or bool(symbols.min() >= 0 and symbols.max() < self.size)
+        # a negative one is a large one without its sign
+        return not len(symbols) or bool(symbols.view(np.uint64).max() < self.size)
 
     @abstractmethod
     def name_of(self, symbol: SupportsIndex) -> str:
