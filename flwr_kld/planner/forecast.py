@@ -36,10 +36,6 @@ YEARLY_DELTA = 1e-6
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
 
 
-_SET_UP = 2
-"""Exchanges of a secure sum that a second one over the same clients does not repeat."""
-
-
 _WAIT = 5.0
 """Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""
 
@@ -253,23 +249,14 @@ def traffic_of(setting: Setting, plan: QueryPlan) -> Traffic:
         aggregation=_aggregation(setting),
         clients=clients,
         known=max(setting.population or 0, clients),
-        twice=_twice(setting),
     )
 
 
 def seconds_of(setting: Setting) -> float:
     """Return the seconds of a check. Rough: how often nodes poll decides."""
     name = _aggregation(setting)
-    halves = 1 if setting.threshold is None else 2
-    exchanges = halves * _EXCHANGES[name]
-    if name == "secure-sum" and _twice(setting):
-        exchanges -= _SET_UP
-    return exchanges * _WAIT + halves * setting.answering * _CPU[name]
-
-
-def _twice(setting: Setting) -> bool:
-    """Whether the same clients are asked in both halves of a check."""
-    return setting.threshold is not None and setting.by == "record"
+    each = _EXCHANGES[name] * _WAIT + setting.answering * _CPU[name]
+    return setting.exchanges * each
 
 
 def _aggregation(setting: Setting) -> str:
