@@ -44,7 +44,7 @@ def drifted(shape, symbols, nats):
     law, rng = zipf(symbols), np.random.default_rng(symbols)
     some = np.zeros(symbols)
     if shape == "spread":
-        some = law * np.exp(rng.standard_normal(symbols))
+        some = law * np.exp(3 * rng.standard_normal(symbols))
     elif shape == "rare":
         some[-1] = 1.0
     elif shape == "heavy":
