@@ -92,13 +92,13 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     threshold : float or Mapping[str, float], optional
         Nats of D_θ that are tolerated: in each column of a table that has no threshold of its own
         (`Table`), or by column, whatever the table says. With it, or a table's own, each check
-        decides: its cohort is split in two disjoint halves, which are asked different things, so
-        that it costs the same.
+        decides, at the same cost.
     about : {"these clients", "the population"}, optional
-        Whom a decision is about. The clients that are asked: then each check splits their records,
-        and every client answers twice. Or those that they were drawn from: then it splits the
-        clients, of which it needs 40. By default these clients, if all that are connected are
-        asked, or fewer than 40; the population, if a cohort is drawn or whole clients are hidden.
+        Whom a decision is about. The clients that are asked: then the counts of all their records
+        decide. Or those that they were drawn from: then a check splits the clients, of which it
+        needs 40, in two halves that are asked different things. By default these clients, if all
+        that are connected are asked, or fewer than 40; the population, if a cohort is drawn or
+        whole clients are hidden.
     period : Period or SinceLastCheck, optional
         The records that are counted, by their time in a column: those of a period, or those since
         the period of the last check of this monitor or ledger. Needs add-remove adjacency: a record
@@ -330,9 +330,11 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             return [Part(chosen, selection)]
         least, promised = self._publisher.least, self.trust.guarantee
         about = self.about or whom(len(chosen), present, least, promised)
-        if self.about == "the population":
+        if about == "these clients":
+            return [Part(chosen, selection, "record")]
+        if self.about is not None:
             require_clients(len(chosen), MANY, "were drawn, too few to tell of a population")
-        return list(halves(chosen, selection, least, about, self._generator))
+        return list(halves(chosen, selection, least, self._generator))
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""
@@ -363,8 +365,8 @@ def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
         raise ValueError("about= needs threshold=: without it a check decides nothing")
     if about == "these clients" and trust.guarantee.unit is Unit.CLIENT:
         raise ValueError(
-            "about='these clients' splits the records of each client, which would answer twice: "
-            "where whole clients are hidden, a decision is about the population"
+            "about='these clients' takes records for what is drawn: where whole clients are "
+            "hidden, a decision is about the population"
         )
 
 

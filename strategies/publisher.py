@@ -54,8 +54,6 @@ class Publisher:
         group: str,
         timeout: float,
         model: ArrayRecord | None = None,
-        again: bool = False,
-        follows: str = "",
         most_records: int = 0,
     ) -> Exchanged:
         """Ask a cohort once and publish its noised counts, of so many of a client's records."""
@@ -70,8 +68,6 @@ class Publisher:
             trust=self.trust,
             timeout=timeout,
             model=model,
-            again=again,
-            follows=follows,
             bits=self.bits,
         )
         with phase("publish", asked=len(chosen)):
@@ -110,9 +106,8 @@ class Publisher:
     ) -> Measured:
         """Ask one part, or two: then the second is asked what the first one's answers suggest."""
         first, *others = parts
-        same = bool(others) and others[0].participants == first.participants
         counting = RecentChecks()
-        if others and others[0].by == "client" and self._sizes_are_hidden:
+        if others and self._sizes_are_hidden:
             counting = next(iter(recent.values()), counting)
         found = self.publish(
             grid,
@@ -122,7 +117,6 @@ class Publisher:
             group=group,
             timeout=timeout,
             model=model,
-            again=same,
             most_records=counting.most_records,
         )
         if not others or not isinstance(found.values, NoisyCounts):
@@ -146,7 +140,6 @@ class Publisher:
                 group=group,
                 timeout=timeout,
                 model=model,
-                follows=check if same else "",
             )
         except CheckFailed as error:
             return Measured(found, parts, witnesses, None, str(error))
@@ -159,8 +152,8 @@ class Publisher:
         return Deciding(
             clients=clients,
             records=values.records,
-            most_records=self._most_records(first, second),
-            by=second.by,
+            most_records=self._most_records(first),
+            by="client",
             guarantee=self.trust.guarantee,
             noise=math.sqrt(self.trust.sums_event(clients).noise.variance),
             threshold=threshold,
@@ -179,16 +172,15 @@ class Publisher:
         hidden = not self.aggregation.holds_to_limits and not self._limit
         return hidden and self.trust.guarantee.total_is_public
 
-    def _most_records(self, first: Exchanged, second: Part) -> int:
+    def _most_records(self, first: Exchanged) -> int:
         """Return what a client counts at most in the deciding half: public, fixed beforehand."""
         # What it counted at most in the first half: both halves then tell of one population. Where
         # nothing limited that, somewhat more than the mean. Clients of equal sizes count all they
         # have. No test of a mean holds for clients that may hold any number of records.
         limit = first.most_records or MOST_RECORDS
         if first.limit is not None:
-            known = first.limit
-            limit = known.most_records if second.by == "record" else known.largest
-        elif second.by == "client" and not first.most_records:
+            limit = first.limit.largest
+        elif not first.most_records:
             limit = default_most_records(first.values.records, first.survivors)
         return min(limit, MOST_RECORDS)
 

@@ -14,7 +14,7 @@ from flwr_kld.accounting.cost import Cost
 from flwr_kld.kernel.promise import Guarantee
 
 FEW = 40
-"""Clients in a check below which halves are split by record: a rotation of clients needs more."""
+"""Clients in a check below which it is about these alone: a rotation of clients needs more."""
 _MOST_COMPOSED = 10_000
 """Releases to one person beyond which epsilons are added up."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
@@ -15,16 +17,22 @@ from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import Alone, Outside, contradicted, decide, unmeasured
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
-from flwr_kld.inference.outside import outside_limits, outside_sum
+from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
+from flwr_kld.inference.outside import (
+    OutsideLimits,
+    outside_by_counts,
+    outside_limits,
+    outside_sum,
+)
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
-from flwr_kld.planner.delay import expected_delays
-from flwr_kld.planner.detection import Half
+from flwr_kld.planner.delay import Growth, expected_delays, expected_growth
+from flwr_kld.planner.detection import Half, Whole, quiet_from
+from flwr_kld.planner.drift import Law
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
@@ -103,12 +111,8 @@ class Alarm:
         score = divergence_sum(witness, sums, self.level_at_once)
         return Alone(score.p_value(), self.level_at_once, witness.deciding.by)
 
-    def outside(self, witness: Witness, sums: ClientSums, tolerated: float) -> Outside:
+    def outside(self, limits: OutsideLimits | None, p_value: float, tolerated: float) -> Outside:
         """Return what a check shows of q, the fraction of records outside the reference."""
-        p_value = 1.0
-        if witness.plan.outside.any():
-            p_value = outside_sum(witness, sums, self.level_at_once).p_value()
-        limits = outside_limits(witness, sums, level=self.level)
         excluded = 1 - (1 - tolerated) * math.exp(-self.resolution)
         return Outside(limits, p_value, tolerated, excluded)
 
@@ -193,6 +197,8 @@ class Decider:
         if contradiction is not None:
             return Decided(contradicted(self.threshold, self.alarm.level, contradiction))
         first = measured.first.values
+        if measured.decides_by_counts and isinstance(first, NoisyCounts):
+            return self._by_counts(first, budget, measured)
         if not measured.witnesses or measured.second is None or not isinstance(first, NoisyCounts):
             why = measured.failure or "it was not asked"
             return Decided(unmeasured(self.threshold, self.alarm.level, why))
@@ -200,6 +206,24 @@ class Decider:
         if not isinstance(sums, ClientSums):
             raise TypeError("a bound needs sums over clients")
         return self._by_sums(first, measured.witness, sums, budget, measured, design_effect)
+
+    def _by_counts(self, counts: NoisyCounts, budget: str, measured: Measured) -> Decided:
+        """Decide on all counts of a cohort, about the very clients that were asked."""
+        threshold, tolerated = self.tested
+        alarm, (_, each) = self.alarm, self._levels
+        check = self._whole(counts)
+        found = check.read(counts)
+        limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
+        verdict = self._verdict(
+            measured,
+            LowerBound(found.at_least(each), found.at_least(0.5)),
+            Alone(found.p_value(threshold), alarm.level_at_once, "record"),
+            found.log_evidence(threshold),
+            alarm.outside(limits, p_value, tolerated),
+            seen_from=lambda: self._seen_from(check, 1.0),
+            most_records=measured.first.most_records,
+        )
+        return Decided(verdict, (self._remembered(budget),))
 
     def _by_sums(
         self,
@@ -211,35 +235,24 @@ class Decider:
         design_effect: float,
     ) -> Decided:
         """Decide on sums over clients."""
-        error = 1 - self.alarm.level
-        part = 1 - SHARE if self.sampled else 1
-        level, each = 1 - part * error, 1 - part * error / self.columns
-        bound = lower_confidence_bound(witness, sums, level=each)
-        upper = upper_limit(first, theta=self.theta, level=level, design_effect=design_effect)
-        hidden = self._hidden(error)
-        verdict = decide(
-            replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
-            self.alarm.alone(witness, sums),
-            replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
-            self._detector.update(log_evidence(witness, sums)),
-            self.alarm.outside(witness, sums, witness.deciding.outside),
-            threshold=self.threshold,
-            resolution=self.alarm.resolution,
-            level=self.alarm.level,
-            population=measured.population,
-            counted=measured.estimated[0],
-            held=measured.first.holds_to_limits,
-            seen_from=lambda: self._seen_from(
-                Half(first.plan, first.event, witness.deciding, sums.event, each),
-                design_effect,
-                hidden,
+        alarm, deciding, (_, each) = self.alarm, witness.deciding, self._levels
+        p_value = 1.0
+        if witness.plan.outside.any():
+            p_value = outside_sum(witness, sums, alarm.level_at_once).p_value()
+        verdict = self._verdict(
+            measured,
+            lower_confidence_bound(witness, sums, level=each),
+            alarm.alone(witness, sums),
+            log_evidence(witness, sums),
+            alarm.outside(
+                outside_limits(witness, sums, level=alarm.level), p_value, deciding.outside
             ),
+            effect=design_effect,
+            seen_from=lambda: self._seen_from(
+                Half(first.plan, first.event, deciding, sums.event, each), design_effect
+            ),
+            most_records=deciding.most_records,
         )
-        deciding = witness.deciding
-        holds = how_guarantees_hold(
-            deciding.by, deciding.most_records, held=measured.first.holds_to_limits
-        )
-        verdict = replace(self._limited(verdict, hidden), holds=holds)
         self._recent = self._recent.with_check(first, measured.spread)
         if not self._recent.most_records and measured.sizes_are_hidden:
             self._recent = replace(
@@ -248,6 +261,59 @@ class Decider:
                 usual=first.records / measured.first.survivors,
             )
         return Decided(verdict, (self._remembered(budget),))
+
+    @property
+    def _levels(self) -> tuple[float, float]:
+        """Confidence of the upper limit, and of one of a table's lower bounds."""
+        error = (1 - SHARE if self.sampled else 1) * (1 - self.alarm.level)
+        return 1 - error, 1 - error / self.columns
+
+    def _verdict(
+        self,
+        measured: Measured,
+        bound: LowerBound,
+        alone: Alone,
+        log_evidence: float,
+        outside: Outside,
+        *,
+        seen_from: Callable[[], float | None],
+        most_records: int,
+        effect: float = 1.0,
+    ) -> Verdict:
+        """Decide, and allow for what the reference hides."""
+        error, held = 1 - self.alarm.level, measured.first.holds_to_limits
+        upper = upper_limit(
+            measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
+        )
+        hidden = self._hidden(error)
+        verdict = decide(
+            replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
+            alone,
+            replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
+            self._detector.update(log_evidence),
+            outside,
+            threshold=self.threshold,
+            resolution=self.alarm.resolution,
+            level=self.alarm.level,
+            population=measured.population,
+            counted=measured.estimated[0],
+            held=held,
+            seen_from=seen_from,
+        )
+        holds = how_guarantees_hold(alone.draws, most_records, held=held)
+        return replace(self._limited(verdict, hidden), holds=holds)
+
+    def _whole(self, counts: NoisyCounts) -> Whole:
+        """Say what is public of a check whose counts decide."""
+        return Whole(
+            counts.plan,
+            counts.event,
+            counts.records,
+            self.tested[0],
+            self.theta,
+            self._levels[1],
+            self.alarm.level_at_once,
+        )
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
         """Say in a verdict what its reference cannot tell, and how many rows could."""
@@ -266,31 +332,39 @@ class Decider:
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
 
-    def _seen_from(self, half: Half, design_effect: float, hidden: Allowance) -> float | None:
+    def _seen_from(self, check: Half | Whole, design_effect: float) -> float | None:
         """Forecast from which D_θ on a check finds drifts; anew if what is public changes."""
-        deciding = half.deciding
-        known = deciding.clients, deciding.records, deciding.most_records, design_effect
+        known, hidden = (*check.sizes, design_effect), self._hidden(1 - self.alarm.level)
         near = zip(known, self._seen[0], strict=True) if self._seen else ()
         if not self._seen or any(abs(new - old) > _ALIKE * old for new, old in near):
             most = self.threshold + self.alarm.resolution
-            self._seen = known, half.quiet_from(most, design_effect, hidden)
+            self._seen = known, quiet_from(check, most, hidden, design_effect=design_effect)
         return self._seen[1]
 
     def characterised(self, decided: Decided, measured: Measured, design_effect: float) -> Decided:
         """Say in a verdict that bounds something how the alarm works: forecasts take a while."""
         first, sums, verdict = measured.first.values, measured.second, decided.verdict
-        if verdict is None or not verdict.holds or sums is None:
+        if verdict is None or not verdict.holds or not isinstance(first, NoisyCounts):
             return decided
-        if not isinstance(first, NoisyCounts) or not isinstance(sums.values, ClientSums):
+        if measured.decides_by_counts:
+            forecast = self._whole(first).growth
+        elif sums is not None and isinstance(sums.values, ClientSums):
+            forecast = partial(
+                expected_growth,
+                first,
+                measured.witness.deciding,
+                sums.values.noise,
+                design_effect=design_effect,
+            )
+        else:
             return decided
-        alarm = self._characteristic(first, measured.witness, sums.values, design_effect)
+        alarm = self._characteristic(first, measured.survivors, forecast)
         return replace(decided, verdict=replace(verdict, alarm=alarm))
 
     def _characteristic(
-        self, first: NoisyCounts, witness: Witness, sums: ClientSums, design_effect: float
+        self, first: NoisyCounts, clients: int, forecast: Callable[[Law], Growth]
     ) -> OperatingCharacteristic:
         """Say how the alarm works for checks like this one; forecast anew if cohorts change."""
-        clients = witness.deciding.clients
         if self._known is None or abs(clients - self._known[0]) > _ALIKE * clients:
             detector, alarm = self._detector, self.alarm
             found = OperatingCharacteristic(
@@ -301,10 +375,9 @@ class Decider:
                 delays=expected_delays(
                     detector,
                     [self.threshold + k * alarm.resolution for k in (1, 2) if alarm.horizon > 1],
-                    first,
-                    witness.deciding,
-                    sums.noise,
-                    design_effect=design_effect,
+                    first.plan.reference,
+                    self.theta,
+                    forecast,
                 ),
             )
             self._known = clients, found

@@ -1,4 +1,4 @@
-"""What a check published: one half finds where to look, the other measures there."""
+"""What a check published: counts, and if a cohort was halved, one half's sums of scores."""
 
 from __future__ import annotations
 
@@ -102,8 +102,7 @@ class Measured:
     @property
     def asked(self) -> int:
         """Clients asked in all exchanges, each counted once."""
-        each = [len(part.participants) for part in self.parts]
-        return max(each) if self.parts[-1].by == "record" else sum(each)
+        return sum(len(part.participants) for part in self.parts)
 
     @property
     def survivors(self) -> int:
@@ -150,21 +149,24 @@ class Measured:
 
     @property
     def population(self) -> str:
-        """Whose divergence the second half tells of."""
-        if self.second is None or not self.witnesses:
-            raise ValueError("no second half tells of anybody")
-        if self.parts[-1].by == "record":
-            return _population(self.second.survivors, True, self.first.most_records)
+        """Whose divergence a check decides on."""
+        if self.decides_by_counts:
+            return self.estimated[0]
         return _population(self.survivors, False, self.witness.deciding.most_records)
 
     @property
     def estimated(self) -> tuple[str, str]:
         """Whose divergences the first exchange tells of: a population's, and the cohort's own."""
-        part, clients = self.parts[0], self.first.survivors
+        clients, by_record = self.first.survivors, self.decides_by_counts
         cohort = f"these {clients} clients"
-        if part.by == "record":
-            cohort = f"half of the records of {cohort}"
-        return _population(clients, part.by == "record", self.first.most_records), cohort
+        if by_record:
+            cohort = f"the records of {cohort}"
+        return _population(clients, by_record, self.first.most_records), cohort
+
+    @property
+    def decides_by_counts(self) -> bool:
+        """Whether the counts decide, about the very clients that were asked."""
+        return self.parts[0].by == "record"
 
     @property
     def spread(self) -> Spread:
@@ -191,7 +193,7 @@ class Measured:
     @property
     def sizes_are_hidden(self) -> bool:
         """Whether halves of clients count a limit that no client's size has set."""
-        return self.parts[-1].by == "client" and self.first.limit is None
+        return len(self.parts) > 1 and self.first.limit is None
 
     @property
     def _left_out(self) -> float | None:

@@ -152,8 +152,6 @@ class Proposal:
     def guard(self, reference: Reference) -> str:
         """Return a node's guard file that lets these checks in, and no more."""
         by_record = self.rotation.buckets > 1
-        # Halves of few clients are two buckets of their records, asked for one after the other.
-        times = 1 if by_record or self.asked >= FEW // 2 else 2
         pinned = reference.fingerprint
         stable = "stable_record_ids = true  # rows keep their place, or their id (init --id)"
         return (
@@ -165,7 +163,7 @@ class Proposal:
                 epsilon=self.epsilon,
                 cohort=self.least,
                 days=self.budget.window_days,
-                budget=(times + self.made_up) * self.epsilon,
+                budget=(1 + self.made_up) * self.epsilon,
                 stable=stable if by_record else "",
             ).rstrip()
             + "\n"

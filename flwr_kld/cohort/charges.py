@@ -65,19 +65,10 @@ def _require_full_price(trust: Trust, exchange: int) -> None:
 
 def _touched(parts: Sequence[Part]) -> list[tuple[Clients | RecordBuckets, list[int]]]:
     """Return whom each charge touches, and which exchanges it pays for."""
-    # `halves` asks nobody who is hidden twice. Where what the halves share has a name (the clients
-    # whose records they divide, the buckets that both take of different clients), one charge pays
-    # for both; otherwise each has its own.
-    first, selection = parts[0], parts[0].selection
-    both = list(range(len(parts)))
-    residues = sorted(residue for part in parts for residue in part.selection.residues)
-    if residues == list(range(selection.modulus)):  # together, all records of these clients
-        return [(Clients(map(str, first.participants)), both)]
+    # `halves` asks nobody who is hidden twice. Where what both halves take has a name (the buckets
+    # of their clients' records), one charge pays for both; otherwise each has its own.
+    selection = parts[0].selection
     if selection.takes_all:
         return [(Clients(map(str, part.participants)), [i]) for i, part in enumerate(parts)]
-    if all(part.selection.residues == selection.residues for part in parts):
-        return [(RecordBuckets(selection.key, selection.modulus, selection.residues), both)]
-    return [
-        (RecordBuckets(selection.key, selection.modulus, part.selection.residues), [i])
-        for i, part in enumerate(parts)
-    ]
+    buckets = RecordBuckets(selection.key, selection.modulus, selection.residues)
+    return [(buckets, list(range(len(parts))))]

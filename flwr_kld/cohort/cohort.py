@@ -152,25 +152,23 @@ class RotatingRecords:
     def __init__(self, buckets: int, key: str = "records") -> None:
         self.buckets = whole("buckets", buckets, least=2)
         self.key = text("key", key)  # checks to come refer to it
-        self._cells = 2 * self.buckets
-        Selection(key, self._cells)  # refuses what no selection can be
+        Selection(key, self.buckets)  # refuses what no selection can be
         self._checks = 0
-        self._recalled: tuple[int, ...] | None = None
+        self._recalled: int | None = None
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick everybody."""
         return present
 
     def select(self) -> Selection:
-        """Return the next bucket: two cells of a finer hash, one for each half of a check."""
-        first = 2 * (self._checks % self.buckets)
-        self._checks += 1
-        residues, self._recalled = self._recalled or (first, first + 1), None
-        return Selection(self.key, self._cells, residues)
+        """Return the next bucket."""
+        bucket = self._checks % self.buckets if self._recalled is None else self._recalled
+        self._checks, self._recalled = self._checks + 1, None
+        return Selection(self.key, self.buckets, (bucket,))
 
     def recall(self, rotation: Rotation, present: list[Participant]) -> None:
         """Take up the rotation that a ledger remembers."""
-        self._recalled = tuple(sorted(rotation.next_buckets(self.key, self._cells, 2)))
+        (self._recalled,) = rotation.next_buckets(self.key, self.buckets, 1)
 
 
 def require_clients(

@@ -1,4 +1,7 @@
-"""Two disjoint halves of a cohort: one finds where to look, the other measures there."""
+"""Whom a check asks: all for counts, or two disjoint halves of a cohort.
+
+Of halves, one finds where to look, and the other measures there.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.selection import Selection
 
 MANY = 40
-"""A sample of so many clients is split by client, a smaller one by record: a limit from fewer than
-20 clients would rest on single ones."""
+"""A sample of so many clients tells of a population, a smaller one of itself: a limit from fewer
+than 20 clients would rest on single ones."""
 
 About = Literal["these clients", "the population"]
 """Whom a verdict is about: the very clients that are asked, or those that they were drawn from."""
@@ -33,8 +36,7 @@ class Part:
 def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
     """Return whom a verdict is about unless it is said: these clients, if they are all or few."""
     # So many `clients` are asked of those `present`; at least `least` have to answer an exchange.
-    # Where whole clients are hidden, none may answer twice; where presence is, records are told
-    # apart by ids that an app may not have.
+    # Where whole clients are hidden, they are what is drawn.
     if guarantee.unit is Unit.CLIENT:
         return "the population"
     everybody = clients == present and guarantee.adjacency is Adjacency.REPLACE_ONE
@@ -46,13 +48,9 @@ def halves(
     chosen: list[Participant],
     selection: Selection,
     least: int,
-    about: About,
     generator: np.random.Generator,
 ) -> tuple[Part, Part]:
-    """Split clients at random, if a check is about their population, else each one's records."""
-    if about == "these clients":
-        first, second = selection.halves()
-        return Part(chosen, first, "record"), Part(chosen, second, "record")
+    """Split clients at random, for a check about their population."""
     require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
     order = [chosen[i] for i in generator.permutation(len(chosen))]
     middle = len(order) // 2

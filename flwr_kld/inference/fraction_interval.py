@@ -25,7 +25,7 @@ def fraction_intervals(
     counts: NoisyCounts, *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends, two times shape [cells]."""
-    fewest, most, error = _records(counts, 1 - level)
+    fewest, most, error = records_between(counts, 1 - level)
     each = error / counts.plan.cells / 4  # noise and sampling, above and below
     reach = np.asarray(_noise_quantile(counts.noise, each))
     return _clopper_pearson(counts.values, reach, fewest, most, each, design_effect)
@@ -35,7 +35,7 @@ def group_intervals(
     counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
-    fewest, most, error = _records(counts, 1 - level)
+    fewest, most, error = records_between(counts, 1 - level)
     # Where N is known, what a group leaves out says as much, with the noise of its own cells.
     cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
     flip = (fewest == most) & (sizes > cells / 2)
@@ -86,7 +86,7 @@ def _centred(counts: NoisyCounts, weights: Floats, mean: Floats) -> Floats:
     return np.asarray(weights - (mean if added else weights.mean(axis=1))[:, None])
 
 
-def _records(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
+def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
     """Return the fewest and the most records there are, and the error that this leaves."""
     if counts.event.guarantee.adjacency is not Adjacency.ADD_REMOVE:
         return counts.records, counts.records, error

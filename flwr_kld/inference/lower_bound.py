@@ -21,17 +21,13 @@ from flwr_kld.query.noisy import ClientSums
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Lower confidence bound of D_θ from the second half, in nats."""
+    """Lower confidence bound of D_θ, in nats."""
 
-    # D_θ is at least this with probability `level` over clients and noise: for every law of
+    # D_θ is at least this with the level's probability over clients and noise: for every law of
     # clients; or, where records are drawn, asymptotically. Below 0 it says nothing.
     lower: float
-    # The witness's own reading, without the margin: no estimate of D_θ, but of what this witness
-    # sees of it
+    # What was read, without the margin: no estimate of D_θ, but of what is seen of it
     point: float
-    standard_error: float  # Of `point`: sampling, clustering in clients, and noise together
-    level: float  # Confidence, one-sided
-    records: float  # In the second half
 
 
 def lower_confidence_bound(
@@ -54,15 +50,8 @@ def lower_confidence_bound(
     lowest, highest, middle = float(f.min()), float(f.max()), allowed - score.value * step / records
     deviation = score.deviation * step / records
     most = crossing(p_value, lowest, highest, 1 - level, middle=middle, deviation=deviation)
-    theta, mean = witness.deciding.theta, min(max(middle, lowest), highest)
-    whole = (1 - theta) * mean + theta * witness.reference_mean
-    return LowerBound(
-        lower=witness.divergence(most),
-        point=witness.divergence(mean),
-        standard_error=(1 - theta) * deviation / whole,
-        level=level,
-        records=records,
-    )
+    mean = min(max(middle, lowest), highest)
+    return LowerBound(lower=witness.divergence(most), point=witness.divergence(mean))
 
 
 def divergence_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.inference.fraction_interval import group_intervals
 from flwr_kld.inference.score_sum import ScoreSum, crossing
 from flwr_kld.inference.witness import Witness
-from flwr_kld.query.noisy import ClientSums
+from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.search import edge
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,28 @@ def outside_limits(
     return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)
 
 
+def outside_by_counts(
+    counts: NoisyCounts, tolerated: float, *, level: float
+) -> tuple[OutsideLimits | None, float]:
+    """Limit q of these very clients' records by all of their counts, from both sides.
+
+    Return limits, and a p-value of "no more records than tolerated lie outside".
+    """
+    outside = counts.plan.outside
+    if not outside.any():
+        return None, 1.0
+
+    def limits(log_error: float) -> tuple[float, float]:
+        level = 1 - 2 * math.exp(log_error)  # of both ends together
+        ends = group_intervals(counts, outside[None, :], level=level, design_effect=1.0)
+        return float(ends[0][0]), float(ends[1][0])
+
+    lower, upper = limits(math.log(1 - level))
+    share = float(counts.values[outside].sum()) / counts.records
+    found = OutsideLimits(lower, upper, min(max(share, 0.0), 1.0), level)
+    return found, math.exp(edge(lambda x: limits(x)[0] > tolerated, *_ERRORS, within=_CLOSE))
+
+
 def outside_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:
     """Return the sum whose p-value is that of "no more records than tolerated lie outside"."""
     witness.hold(sums)
@@ -72,6 +96,8 @@ def outside_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:
     return ScoreSum(sums, "outside", least, deciding.records / deciding.clients, level)
 
 
+_ERRORS, _CLOSE = (math.log(0.5), math.log(1e-15)), 1e-3
+"""Range of a p-value's logarithm, and how near to it is near enough."""
 _CLEAR = 2.0
 """Standard deviations from which on a kind is named."""
 _NAMED = 3

@@ -113,19 +113,15 @@ def how_guarantees_hold(
 ) -> dict[str, str]:
     """Say of each number of a verdict whether it is proven; ``Verdict.holds``."""
     limits = f"asymptotic, nearly exact for many {by}s and not proven for few"
-    evidence = (
+    drift = (
         f"proven for every law of clients that count at most {most_records:,} records each, if "
         "each check asks independent draws"
         if by == "client"
-        else "proven for records of these clients that are independent draws"
+        else limits
     )
-    at_least = evidence if by == "client" else limits
     if not held:
-        limits, at_least, evidence = (
-            f"{what}, if no client lies" for what in (limits, at_least, evidence)
-        )
+        limits, drift = (f"{what}, if no client lies" for what in (limits, drift))
     return {
-        **dict.fromkeys(("lower_bound", "single_check"), at_least),
+        **dict.fromkeys(("lower_bound", "single_check", "evidence"), drift),
         **dict.fromkeys(("upper_limit", "outside"), limits),
-        "evidence": evidence,
     }

@@ -1,9 +1,9 @@
-"""How soon evidence over checks finds a drift: both halves of checks that nobody has run."""
+"""How soon evidence over checks finds a drift, by checks that nobody has run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from flwr_kld.kernel.law import NoiseTable, SeededBits
 from flwr_kld.planner.drift import Drift, Law
 from flwr_kld.planner.setting import draw_cohorts, published
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.reference import Reference
 
 _WITNESSES = 8
 """First halves that are drawn."""
@@ -34,20 +35,17 @@ class Growth:
 def expected_delays(
     detector: EDetector,
     divergences: Iterable[float],
-    first: NoisyCounts,
-    deciding: Deciding,
-    noise: NoiseTable,
-    *,
-    design_effect: float = 1.0,
+    reference: Reference,
+    theta: float,
+    growth: Callable[[Law], Growth],
 ) -> tuple[Delay, ...]:
     """Forecast how soon evidence finds drifts that are spread thinly over all symbols."""
-    drift, theta = Drift(first.plan.reference), deciding.theta
+    drift = Drift(reference)
     delays = []
     for divergence in divergences:
         if divergence <= drift.largest(theta):
-            law = drift.at(divergence, theta)
-            growth = expected_growth(first, deciding, noise, law, design_effect=design_effect)
-            checks = detector.delay(growth.mean, growth.deviation)
+            grown = growth(drift.at(divergence, theta))
+            checks = detector.delay(grown.mean, grown.deviation)
             delays.append(Delay(divergence, checks if math.isfinite(checks) else None))
     return tuple(delays)
 
@@ -60,10 +58,7 @@ def expected_growth(
     *,
     design_effect: float = 1.0,
 ) -> Growth:
-    """Forecast what a check adds under a law over symbols, shape [domain.size]; deterministic.
-
-    The other parameters are those of `expected_delays`.
-    """
+    """Forecast what both halves of a check add under a law over symbols; deterministic."""
     plan, records = first.plan, max(round(first.records), 1)
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
     effect = min(design_effect, records / 2)

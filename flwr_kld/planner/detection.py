@@ -1,24 +1,28 @@
-"""The smallest drift that the lower bound will find: both halves of checks that nobody has run."""
+"""The smallest drift that the lower bound will find, by checks that nobody has run."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.decision import LIKELY
+from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.deciding_half import DecidingHalf
+from flwr_kld.planner.delay import Growth
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
 
@@ -32,6 +36,10 @@ _HALVED = 3
 """Divergences that are tried."""
 _SMALLEST = 1e-4
 """Nats below which nobody looks."""
+_YEARLY = 1e-2 / 365
+"""Level of a single check where a year of them errs with 5 %, a fifth of it for single ones."""
+_SPREAD = 0.5
+"""Standard deviation of a forecast test's quantile, at least: few cohorts tell it badly."""
 _NEAR = 0.15
 """Relative distance of drifts between which the quantile of the power is taken for linear."""
 _RARE = 1e-9
@@ -46,8 +54,36 @@ def power_of(
     witnesses: int | None = None,
 ) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
-    half = Half(plan, setting.event, deciding_of(setting), setting.sums_event, setting.level)
-    return half.power(law, setting.clustering, clients=clients, witnesses=witnesses or _WITNESSES)
+    return check_of(setting, plan).power(
+        law, setting.clustering, clients=clients, witnesses=witnesses or _WITNESSES
+    )
+
+
+def check_of(setting: Setting, plan: QueryPlan) -> Half | Whole:
+    """Return what is public of a setting's check of one column."""
+    if setting.by == "client":
+        deciding = deciding_of(setting)
+        return Half(plan, setting.event, deciding, setting.sums_event, setting.level)
+    return whole_of(setting, plan)
+
+
+def whole_of(setting: Setting, plan: QueryPlan) -> Whole:
+    """Return the check of a setting that is about its own clients."""
+    return Whole(
+        plan,
+        setting.event,
+        setting.total,
+        _threshold_of(setting),
+        setting.theta,
+        setting.level,
+        error=min(_YEARLY, 1 - setting.level),
+    )
+
+
+def _threshold_of(setting: Setting) -> float:
+    if setting.threshold is None:
+        raise ValueError("a check without a threshold decides nothing")
+    return setting.threshold
 
 
 @dataclass(frozen=True)
@@ -77,40 +113,104 @@ class Half:
             power.append(half.power(generator, bits))
         return float(np.mean(power))
 
-    def quiet_from(self, most: float, design_effect: float, hidden: Allowance) -> float | None:
-        """Return the same of D_θ from the law that a reference which is a sample was drawn from.
+    @property
+    def threshold(self) -> float:
+        """That is tested, in nats."""
+        return self.deciding.threshold
 
-        The drifts that are forecast are away from the reference as it was counted.
-        """
-        found = self.seen_from(most - math.sqrt(hidden.by_drift * most), design_effect)
-        return None if found is None else hidden.at_most(found)
+    @property
+    def theta(self) -> float:
+        """θ of D_θ."""
+        return self.deciding.theta
 
-    def seen_from(self, most: float, design_effect: float) -> float | None:
-        """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Public numbers that the power rests on."""
+        return self.deciding.clients, self.deciding.records, self.deciding.most_records
 
-        With probability `LIKELY` or more. None if some of them are not even there.
-        """
-        drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
-        theta, low, found = self.deciding.theta, self.deciding.threshold, None
 
-        def seen(divergence: float) -> bool:
-            return all(
-                self.power(drift.at(divergence, theta), design_effect, witnesses=_FEW_WITNESSES)
-                >= LIKELY + _ERROR
-                for drift in drifts
-                if divergence <= drift.largest(theta)
-            )
+@dataclass(frozen=True)
+class Whole:
+    """What is public of a check whose counts decide, about the clients that answer."""
 
-        x = most
-        for _ in range(_HALVED if most > low else 0):
-            if seen(x):
-                found = x
-            elif found is None:
-                return None
-            else:
-                low = x
-            x = (low + found) / 2
-        return found
+    plan: QueryPlan
+    event: Release  # Of the counts
+    records: float
+    threshold: float  # That is tested, in nats
+    theta: float
+    level: float  # Confidence of the lower bound
+    error: float  # With which a single check may alarm
+
+    def power(
+        self, law: Law, design_effect: float = 1.0, *, clients: float = 1.0, witnesses: int
+    ) -> float:
+        """Probability that the bound exceeds the threshold, by so many cohorts that are drawn."""
+        # How clients differ is no chance here. The statistic is nearly normal.
+        found = list(self._tests(law, witnesses))
+        quantile = np.array([one.quantile(self.threshold) for one in found])
+        above = quantile.mean() - found[0].needed(self.level)
+        return float(ndtr(above / max(quantile.std(ddof=1), _SPREAD)))
+
+    def growth(self, law: Law) -> Growth:
+        """Forecast what a check adds to the logarithm of the evidence under a law over symbols."""
+        found = [one.log_evidence(self.threshold) for one in self._tests(law, _WITNESSES)]
+        return Growth(float(np.mean(found)), max(float(np.std(found, ddof=1)), _SPREAD))
+
+    def _tests(self, law: Law, cohorts: int) -> Iterator[WholeCohort]:
+        p = np.asarray(np.bincount(self.plan.cell_of, law, self.plan.cells), dtype=np.float64)
+        generator, bits = np.random.default_rng(0), SeededBits(0)
+        records = max(round(self.records), 2)
+        for h in draw_cohorts(p / p.sum(), records, 1.0, cohorts, generator):
+            yield self.read(published(h, self.plan, self.event, bits))
+
+    def read(self, counts: NoisyCounts) -> WholeCohort:
+        """Read a cohort's counts."""
+        return whole_cohort(counts, theta=self.theta, threshold=self.threshold, error=self.error)
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Public numbers that the power rests on."""
+        return (self.records,)
+
+
+def seen_from(check: Half | Whole, most: float, *, design_effect: float) -> float | None:
+    """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
+
+    With probability `LIKELY` or more. None if some of them are not even there.
+    """
+    drifts = [Drift(check.plan.reference, shape) for shape in USUAL]
+    theta, low, found = check.theta, check.threshold, None
+
+    def seen(divergence: float) -> bool:
+        return all(
+            check.power(drift.at(divergence, theta), design_effect, witnesses=_FEW_WITNESSES)
+            >= LIKELY + _ERROR
+            for drift in drifts
+            if divergence <= drift.largest(theta)
+        )
+
+    x = most
+    for _ in range(_HALVED if most > low else 0):
+        if seen(x):
+            found = x
+        elif found is None:
+            return None
+        else:
+            low = x
+        x = (low + found) / 2
+    return found
+
+
+def quiet_from(
+    check: Half | Whole, most: float, hidden: Allowance, *, design_effect: float
+) -> float | None:
+    """Return the same of D_θ from the law that a reference which is a sample was drawn from.
+
+    The drifts that are forecast are away from the reference as it was counted.
+    """
+    away = most - math.sqrt(hidden.by_drift * most)
+    found = seen_from(check, away, design_effect=design_effect)
+    return None if found is None else hidden.at_most(found)
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:
@@ -146,8 +246,6 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
 
 def deciding_of(setting: Setting) -> Deciding:
     """Return what a check knows of its second half when it learns the witness."""
-    if setting.threshold is None:
-        raise ValueError("a check without a threshold decides nothing")
     most = min(setting.trust.most_records or MOST_RECORDS, MOST_RECORDS)
     if setting.by == "client":
         usual = default_most_records(setting.total, setting.answering)
@@ -159,6 +257,6 @@ def deciding_of(setting: Setting) -> Deciding:
         by=setting.by,
         guarantee=setting.trust.guarantee,
         noise=math.sqrt(setting.sums_event.noise.variance),
-        threshold=setting.threshold,
+        threshold=_threshold_of(setting),
         theta=setting.theta,
     )

@@ -21,7 +21,7 @@ from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
-from flwr_kld.planner.detection import Half, deciding_of, smallest_drift
+from flwr_kld.planner.detection import check_of, quiet_from, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import allotted, noise_in_counts
@@ -34,10 +34,6 @@ YEARLY_DELTA = 1e-6
 
 
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
-
-
-_SET_UP = 2
-"""Exchanges of a secure sum that a second one over the same clients does not repeat."""
 
 
 _WAIT = 5.0
@@ -200,13 +196,17 @@ def _forecast(
     law = moves.at(threshold, setting.theta)
     accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     decides = setting.threshold is not None
-    smallest = quiet_from = None
+    smallest = seen = None
     if decides:  # against what is tolerated and what the reference cannot tell
         tested = _hidden(query, own).above(setting.threshold or 0.0)
         own = replace(own, threshold=tested)
         smallest = smallest_drift(own, query, moves)
-        half = Half(query, own.event, deciding_of(own), own.sums_event, own.level)
-        quiet_from = half.quiet_from(excluded, own.clustering, _hidden(query, setting))
+        seen = quiet_from(
+            check_of(own, query),
+            excluded,
+            _hidden(query, setting),
+            design_effect=own.clustering,
+        )
     return Forecast(
         setting=setting,
         counted=setting.total,
@@ -217,7 +217,7 @@ def _forecast(
         privacy=accuracy.privacy,
         error=accuracy.error,
         smallest=smallest,
-        quiet_from=quiet_from,
+        quiet_from=seen,
         drift=moves.name,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
@@ -278,23 +278,14 @@ def traffic_of(setting: Setting, plan: QueryPlan) -> Traffic:
         aggregation=_aggregation(setting),
         clients=clients,
         known=max(setting.population or 0, clients),
-        twice=_twice(setting),
     )
 
 
 def seconds_of(setting: Setting) -> float:
     """Return the seconds of a check. Rough: how often nodes poll decides."""
     name = _aggregation(setting)
-    halves = 1 if setting.threshold is None else 2
-    exchanges = halves * _EXCHANGES[name]
-    if name == "secure-sum" and _twice(setting):
-        exchanges -= _SET_UP
-    return exchanges * _WAIT + halves * setting.answering * _CPU[name]
-
-
-def _twice(setting: Setting) -> bool:
-    """Whether the same clients are asked in both halves of a check."""
-    return setting.threshold is not None and setting.by == "record"
+    each = _EXCHANGES[name] * _WAIT + setting.answering * _CPU[name]
+    return setting.exchanges * each
 
 
 def _aggregation(setting: Setting) -> str:

@@ -51,9 +51,9 @@ class Setting:
         Who adds the noise, and how much; releases counts. Of the clients in each exchange
         (`answering`), as many must answer as its noise relies on; others' noise comes on top.
     threshold : float or None
-        Divergence that is tolerated, in nats, >= 0: the check splits its clients, or where they are
-        few the records of each, in two halves and decides by the lower confidence bound. None: it
-        counts all records and decides nothing.
+        Divergence that is tolerated, in nats, >= 0: the check decides by the lower confidence
+        bound, and if it is about a population splits its clients in two halves. None: it decides
+        nothing.
     cells : int
         Budget of the partition.
     aggregation : {"plain-sum", "secure-sum", "sealed-sum", "split-sum"}, optional
@@ -162,16 +162,18 @@ class Setting:
 
     @cached_property
     def total(self) -> int:
-        """N, records that one exchange counts: half of the check's if it decides."""
-        exchanges = 1 if self.threshold is None else 2
-        return int(self.clients * self.records / exchanges)
+        """N, records that one exchange counts: half of the check's if that splits its clients."""
+        return int(self.clients * self.records / self.exchanges)
+
+    @property
+    def exchanges(self) -> int:
+        """Number of exchanges of a check: two if it splits its clients, to decide."""
+        return 1 if self.threshold is None or self.by == "record" else 2
 
     @cached_property
     def answering(self) -> int:
-        """Clients in one exchange: half of the check's if it decides, and clients are many."""
-        if self.threshold is None or self.by == "record":
-            return self.clients
-        return self.clients // 2
+        """Clients in one exchange: half of the check's if that splits its clients."""
+        return self.clients // self.exchanges
 
     @cached_property
     def by(self) -> Literal["client", "record"]:

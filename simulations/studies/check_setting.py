@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from flwr_kld.cohort.halves import MANY
+from flwr_kld.cohort.halves import MANY, About
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.promise import Adjacency
@@ -28,6 +28,7 @@ from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 _WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150
 """Virtual writers who are clients, those who make the reference, and images of each."""
+THEMSELVES: About = "these clients"
 Noise = Literal["trusted", "gaussian", "aggregator", "distributed", "client level"]
 
 
@@ -47,6 +48,7 @@ class Setting:
     alike: float | None = None  # See `Clients`
     noise: Noise = "trusted"  # Who adds it, and whom it hides
     adjacency: Adjacency = Adjacency.REPLACE_ONE  # Neighbouring relation
+    about: About | None = None  # See `Checks`
 
     @property
     def name(self) -> str:
@@ -56,6 +58,7 @@ class Setting:
         return (
             f"{self.drift} of {self.symbols} {kind}, {self.clients}x{self.records}{alike}, "
             f"ε {self.epsilon:g} {self.noise} {self.adjacency}"
+            f"{'' if self.about is None else f', about {self.about}'}"
         )
 
     @cached_property
@@ -85,7 +88,8 @@ class Setting:
     def trust(self) -> Trust:
         """Who adds the noise."""
         if self.noise == "distributed":
-            half = self.clients // 2 if self.clients >= MANY else self.clients
+            themselves = self.about == THEMSELVES or self.clients < MANY
+            half = self.clients if themselves else self.clients // 2
             least = max(4 * half // 5, 2)
             return Distributed(self.epsilon, least, adjacency=self.adjacency)
         if self.noise == "client level":

@@ -1,4 +1,4 @@
-"""Checks as the product runs them, without Flower's messages: halves, counts, witness, sums."""
+"""Checks as the product runs them, without Flower's messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.halves import MANY
+from flwr_kld.cohort.halves import About, whom
+from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import Deciding
+from flwr_kld.inference.decision import Alone, Outside
 from flwr_kld.inference.design_effect import Clients, Spread, spread
+from flwr_kld.inference.outside import outside_by_counts, outside_limits, outside_sum
 from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import ClientLimit, moved_by
 from flwr_kld.kernel.law import SeededBits, sample
@@ -27,6 +31,8 @@ from flwr_kld.simulations.studies.federations import Federation
 from flwr_kld.simulations.studies.records import Records, released
 from flwr_kld.trust import Trust
 
+_POPULATION = "the population"
+
 
 @dataclass(frozen=True, eq=False)
 class Halves:
@@ -36,6 +42,28 @@ class Halves:
     witness: Witness  # Learnt from them
     sums: ClientSums  # Of its scores
     spread: Spread  # How far counts spread because clients' records are alike
+
+    @property
+    def evidence(self) -> float:
+        """What a check adds to the logarithm of the evidence."""
+        return log_evidence(self.witness, self.sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a check about its own clients published."""
+
+    first: NoisyCounts  # Of the cells, over all records
+    threshold: float  # Nats that are tolerated
+
+    @property
+    def evidence(self) -> float:
+        """What a check adds to the logarithm of the evidence, in a year of checks."""
+        return self.read(Alarm().level_at_once).log_evidence(self.threshold)
+
+    def read(self, error: float) -> WholeCohort:
+        """Read the counts, for tests that err with about this probability."""
+        return whole_cohort(self.first, theta=THETA, threshold=self.threshold, error=error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +75,7 @@ class Checks:
     threshold: float  # Nats of D_θ that are tolerated
     most_records: int  # That a client counts
     cells: int = 1000  # Budget of the partition
+    about: About | None = None  # By default the population, if many clients are asked
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""
@@ -63,31 +92,39 @@ class Checks:
         usual = Partition(self.cells).draw(self.reference, np.random.default_rng(0))
         return self.trust.over(allot(self.trust, usual, {}, theta=THETA))
 
-    def halves(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves:
+    def run(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves | Whole:
         """Run one check on a fresh cohort."""
         plan = self.plan(rng)
         return self.of_records(plan, federation.draw(plan, clients, rng), rng)
 
     def of_records(
+        self, plan: QueryPlan, asked: Records, rng: np.random.Generator
+    ) -> Halves | Whole:
+        """Run one check on these records."""
+        if self.about_themselves(asked.clients):
+            return Whole(self.counted(plan, asked, rng), self.threshold)
+        return self.in_halves(plan, asked, rng)
+
+    def in_halves(
         self,
         plan: QueryPlan,
         asked: Records,
         rng: np.random.Generator,
         recent: RecentChecks | None = None,
     ) -> Halves:
-        """Run one check on these records."""
-        one, other = self.split(asked, rng)
+        """Run one check of a population on these clients' records."""
+        one, other = asked.by_client(rng)
         first = self.counted(plan, one, rng)
-        witness = self.learnt(first, other, recent, by_client=asked.clients >= MANY)
+        witness = self.learnt(first, other, recent)
         limit = ClientLimit.of(one.sizes[one.sizes > 0], self._most, {})
         alike = spread(first, Clients(limit.others, limit.single))
         return Halves(first, witness, self.summed(witness, other, rng), alike)
 
-    def split(self, asked: Records, rng: np.random.Generator) -> tuple[Records, Records]:
-        """Split a cohort in two halves, as the product does."""
-        hides_clients = self.trust.guarantee.unit is Unit.CLIENT
-        by_client = hides_clients or asked.clients >= MANY
-        return asked.by_client(rng) if by_client else asked.by_record(rng)
+    def about_themselves(self, clients: int) -> bool:
+        """Whether a check decides about the very clients that it asks."""
+        if self.trust.guarantee.unit is Unit.CLIENT:
+            return False
+        return (self.about or whom(clients, clients + 1, 2, self.trust.guarantee)) != _POPULATION
 
     def counted(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> NoisyCounts:
         """Publish one half's counts: of as many records of a client as the other half counts."""
@@ -106,8 +143,6 @@ class Checks:
         first: NoisyCounts,
         other: Records,
         recent: RecentChecks | None = None,
-        *,
-        by_client: bool,
     ) -> Witness:
         """Learn a witness for the other half."""
         guarantee = self.trust.guarantee
@@ -116,7 +151,7 @@ class Checks:
             other.clients,
             first.records,
             self.most_records,
-            "client" if by_client else "record",
+            "client",
             guarantee,
             noise,
             self.threshold,
@@ -128,10 +163,24 @@ class Checks:
         event = _sums_event(self.trust, other.clients)
         return released(witness.query_plan(), other, event, rng, _bits(rng))
 
-    def found_at_once(self, witness: Witness, sums: ClientSums, alarm: Alarm) -> bool:
+    def found_at_once(self, check: Halves | Whole, alarm: Alarm) -> bool:
         """Whether a single check alarms, for the divergence or the fraction of records outside."""
-        alone, outside = alarm.alone(witness, sums), alarm.outside(witness, sums, 0.0)
+        alone, outside = single(check, alarm)
         return min(alone.p_value, outside.p_value) < alone.level
+
+
+def single(check: Halves | Whole, alarm: Alarm) -> tuple[Alone, Outside]:
+    """Return what a single check shows by itself, where nothing outside is tolerated."""
+    level = alarm.level_at_once
+    if isinstance(check, Whole):
+        alone = Alone(check.read(level).p_value(check.threshold), level, "record")
+        return alone, alarm.outside(*outside_by_counts(check.first, 0.0, level=alarm.level), 0.0)
+    witness, sums = check.witness, check.sums
+    p_value = 1.0
+    if witness.plan.outside.any():
+        p_value = outside_sum(witness, sums, level).p_value()
+    limits = outside_limits(witness, sums, level=alarm.level)
+    return alarm.alone(witness, sums), alarm.outside(limits, p_value, 0.0)
 
 
 @lru_cache(maxsize=64)

@@ -84,6 +84,26 @@ def sparse(pi: Floats, rng: np.random.Generator) -> Family:
     return lambda amount: _inside((1 - amount) * pi + amount * few)
 
 
+def gone(pi: Floats, rng: np.random.Generator) -> Family:
+    """Let some symbols vanish one after the other, the others rise."""
+    order = rng.permutation(len(pi))
+    before = np.cumsum(pi[order]) - pi[order]
+
+    def law(amount: float) -> Floats:
+        left = np.empty_like(pi)
+        left[order] = 1 - np.clip((amount * 0.7 - before) / pi[order], 0, 1)
+        return _inside(pi * left)
+
+    return law
+
+
+def one_symbol(pi: Floats, rng: np.random.Generator) -> Family:
+    """Let one usual symbol take over."""
+    one = np.zeros(len(pi))
+    one[rng.integers(len(pi))] = 1.0
+    return lambda amount: _inside((1 - amount) * pi + amount * one)
+
+
 def column(pi: Floats, levels: int, which: int, rng: np.random.Generator) -> Family:
     """Tilt one column alone; 0 is the slowest."""
     columns = round(np.log(len(pi)) / np.log(levels))

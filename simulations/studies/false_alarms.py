@@ -12,8 +12,8 @@ Writes ``false_alarms.csv`` and ``false_alarms.json``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +24,6 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
-from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import Floats
@@ -33,7 +32,7 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
-from flwr_kld.simulations.studies.checks import Checks
+from flwr_kld.simulations.studies.checks import Checks, Halves, Whole
 from flwr_kld.simulations.studies.drifts import THETA, zipf
 from flwr_kld.simulations.studies.federations import (
     Clients,
@@ -155,7 +154,7 @@ def worlds() -> list[World]:
         ),
         World(
             "12 clients, the same records for a year",
-            lambda rng: Static.of(Clients(law, Equal(400)), 12, _whole(len(law)), rng).hashed(rng),
+            lambda rng: Static.of(Clients(law, Equal(400)), 12, _whole(len(law)), rng),
             12,
             most_records=400,
             same=True,
@@ -262,19 +261,29 @@ def live(item: tuple[int, int, int]) -> Lived:
     by_evidence: list[int | None] = [None] * years
     at_once: list[int | None] = [None] * years
     for day in range(1, DAYS + 1):
-        plan = checks.plan(rng)
-        one, other = checks.split(federation.draw(plan, world.clients, rng), rng)
-        first = checks.counted(plan, one, rng)
-        witness = checks.learnt(first, other, by_client=world.by_client)
-        for year in range(years):
-            if year:
-                other = checks.split(federation.draw(plan, world.clients, rng), rng)[1]
-            sums = checks.summed(witness, other, rng)
-            if detectors[year].update(log_evidence(witness, sums)).alarmed:
+        for year, check in enumerate(_checks(checks, federation, world.clients, years, rng)):
+            if detectors[year].update(check.evidence).alarmed:
                 by_evidence[year] = by_evidence[year] or day
-            if checks.found_at_once(witness, sums, ALARM):
+            if checks.found_at_once(check, ALARM):
                 at_once[year] = at_once[year] or day
     return Lived(world.name, tuple(by_evidence), tuple(at_once))
+
+
+def _checks(
+    checks: Checks, federation: Federation, clients: int, years: int, rng: np.random.Generator
+) -> Iterator[Halves | Whole]:
+    """Run one day's check of each year; those of a population share their first half."""
+    plan = checks.plan(rng)
+    first: Halves | None = None
+    for _ in range(years):
+        asked = federation.draw(plan, clients, rng)
+        if first is None:
+            check = checks.of_records(plan, asked, rng)
+            first = check if isinstance(check, Halves) else None
+            yield check
+        else:
+            sums = checks.summed(first.witness, asked.by_client(rng)[1], rng)
+            yield replace(first, sums=sums)
 
 
 def jobs(world: World, number: int, years: int) -> list[tuple[int, int, int]]:

@@ -7,12 +7,11 @@ the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.query.plan import QueryPlan
@@ -159,7 +158,6 @@ class Static:
     sizes: Integers  # Shape [clients]
     domain_size: int  # Number of symbols
     rotates: bool = False  # Whether everybody is asked once before anybody is asked again
-    first: NDArray[np.bool_] | None = None  # See `Records`
     _queue: list[int] = field(default_factory=list, repr=False)
 
     @classmethod
@@ -200,11 +198,7 @@ class Static:
         inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         place = np.repeat(self._start[who], sizes) + inside
         cells = plan.cell_of[self.symbols[place]].astype(np.int64)
-        return Records(cells, sizes, None if self.first is None else self.first[place])
-
-    def hashed(self, rng: np.random.Generator) -> Static:
-        """Return the same clients with a secret each, which puts records into halves for good."""
-        return replace(self, first=rng.random(len(self.symbols)) < 0.5)
+        return Records(cells, sizes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,10 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
 - ``first_check``: how often the very first check finds a drift, at the level at which a year of
   checks is safe, a fifth of 5 % in 365 checks: D_θ three times the threshold of 0.1 nats and drifts
   of many shapes, then 1.2 to 5 times the threshold in cohorts of several sizes;
+- ``themselves``: the same of clients who are all that are connected, so that the whole cohort
+  decides: D_θ 1.5 to 3 times the threshold;
+- ``level``: how often such a check finds D_θ above what it is, at a level of 5 % and of a
+  thousandth, for laws of every shape;
 - ``distance``: how often a drift that is spread over 1,000 symbols of a power law is found at 5 %
   where none is tolerated, and the smallest found with power .8;
 - ``false_no_drift``: how often "no drift" is said where D_θ is exactly threshold + resolution, the
@@ -31,19 +35,18 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.decision import decide
 from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.figures.figures import figures
-from flwr_kld.inference.lower_bound import divergence_sum, lower_confidence_bound
+from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation import sentence
-from flwr_kld.simulations.studies.check_setting import Setting
-from flwr_kld.simulations.studies.checks import Checks, Halves
+from flwr_kld.simulations.studies.check_setting import THEMSELVES, Noise, Setting
+from flwr_kld.simulations.studies.checks import Checks, Halves, Whole, single
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
     WORKERS,
@@ -58,31 +61,44 @@ from flwr_kld.simulations.studies.runner import (
 
 LEVEL = 0.95
 _YEAR, _ALONE = Alarm(), Alarm(horizon=1)
-_ADD = Adjacency.ADD_REMOVE
+_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+_RARE = 1e-3
 _SHOWN = 40
 """Settings in the printed table."""
 _CLOSE = 1e-3
 """Of a PSI, whose interval never reaches 0 itself."""
 
 
-def limits(halves: Halves, level: float) -> tuple[float, UpperLimit]:
-    """Limit D_θ from below, in nats, and from above."""
-    bound = lower_confidence_bound(halves.witness, halves.sums, level=level)
-    effect = design_effect([halves.spread], halves.witness.deciding.most_records)
-    return bound.lower, upper_limit(halves.first, theta=THETA, level=level, design_effect=effect)
+def limits(check: Halves | Whole, level: float) -> tuple[LowerBound, UpperLimit]:
+    """Limit D_θ from below and from above, in nats."""
+    if isinstance(check, Whole):
+        found = check.read(1 - level)
+        bound = LowerBound(found.at_least(level), found.at_least(0.5))
+    else:
+        bound = lower_confidence_bound(check.witness, check.sums, level=level)
+    effect = effect_of(check)
+    return bound, upper_limit(check.first, theta=THETA, level=level, design_effect=effect)
 
 
-def verdict(halves: Halves, alarm: Alarm) -> Verdict:
+def effect_of(check: Halves | Whole) -> float:
+    """Return the design effect as a check tells it: 1 where records are drawn by themselves."""
+    if isinstance(check, Whole):
+        return 1.0
+    return design_effect([check.spread], check.witness.deciding.most_records)
+
+
+def verdict(check: Halves | Whole, alarm: Alarm, threshold: float) -> Verdict:
     """Decide a check that stands alone."""
-    witness, sums = halves.witness, halves.sums
     detector = EDetector(alarm.detector.rate, alarm.horizon)
+    bound, upper = limits(check, alarm.level)
+    alone, outside = single(check, alarm)
     return decide(
-        lower_confidence_bound(witness, sums, level=alarm.level),
-        alarm.alone(witness, sums),
-        limits(halves, alarm.level)[1],
-        detector.update(log_evidence(witness, sums)),
-        alarm.outside(witness, sums, 0.0),
-        threshold=witness.deciding.threshold,
+        bound,
+        alone,
+        upper,
+        detector.update(check.evidence),
+        outside,
+        threshold=threshold,
         resolution=alarm.resolution,
         level=alarm.level,
         population="those who were asked",
@@ -93,34 +109,35 @@ Read = dict[str, float]
 """Numbers of one check, of which a row has the means."""
 
 
-def covers(setting: Setting, checks: Checks, halves: Halves) -> Read:
+def covers(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether both limits hold, and where they are."""
-    lower, upper = limits(halves, LEVEL)
+    bound, upper = limits(check, LEVEL)
     truth = max(setting.truth, 0.0)
     return {
-        "lower_holds": lower <= truth,
+        "lower_holds": bound.lower <= truth,
         "upper_holds": upper.value >= truth,
-        "lower": max(lower, 0.0),
+        "lower": max(bound.lower, 0.0),
         "upper": upper.value,
     }
 
 
-def finds(setting: Setting, checks: Checks, halves: Halves) -> Read:
+def finds(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether a drift is found at the level of one check of a year."""
-    return {"found": checks.found_at_once(halves.witness, halves.sums, _YEAR)}
+    return {"found": checks.found_at_once(check, _YEAR)}
 
 
-def finds_at_5_percent(setting: Setting, checks: Checks, halves: Halves) -> Read:
+def finds_at_5_percent(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether a drift is found where one check is all that there is."""
     level = 1 - LEVEL
-    return {"found": divergence_sum(halves.witness, halves.sums, level).p_value() < level}
+    if isinstance(check, Whole):
+        return {"found": check.read(level).p_value(checks.threshold) < level}
+    return {"found": divergence_sum(check.witness, check.sums, level).p_value() < level}
 
 
-def tells(setting: Setting, checks: Checks, halves: Halves) -> Read:
+def tells(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether what a report tells of the population is true of it."""
-    first, most = halves.first, halves.witness.deciding.most_records
-    effect = design_effect([halves.spread], most)
-    plan, law = first.plan, setting.federation.law(most)
+    first, effect = check.first, effect_of(check)
+    plan, law = first.plan, setting.federation.law(checks.most_records)
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
     inside = (plan.mass > 0) & (p > 0)
     pi, p = plan.mass[inside], p[inside]
@@ -137,9 +154,17 @@ def tells(setting: Setting, checks: Checks, halves: Halves) -> Read:
     }
 
 
-def says(setting: Setting, checks: Checks, halves: Halves) -> Read:
+def errs(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
+    """Say at which levels a test of the true D_θ rejects it."""
+    if not isinstance(check, Whole):
+        raise TypeError("this question is about checks of their own clients")
+    p_value = check.read(_RARE).p_value(max(setting.truth, 0.0))
+    return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
+
+
+def says(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say which outcome a single check has."""
-    said = verdict(halves, _ALONE).outcome
+    said = verdict(check, _ALONE, checks.threshold).outcome
     return {outcome.name.lower(): said is outcome for outcome in Outcome}
 
 
@@ -289,8 +314,8 @@ class Question:
     """What is asked of single checks."""
 
     settings: Callable[[], list[Setting]]
-    read: Callable[[Setting, Checks, Halves], Read]  # Off one check
-    threshold: float  # Nats that are tolerated
+    read: Callable[[Setting, Checks, Halves | Whole], Read]  # Off one check
+    threshold: float | None  # Nats that are tolerated; None for D_θ itself
     runs: int  # Checks in each setting
     worst: str  # What is to be small, or large: the printed table begins with the worst
     largest: bool = False  # Whether a large one is bad
@@ -298,10 +323,54 @@ class Question:
     without: bool = False  # Whether a quarter of so many checks have no drift, too
 
 
+def themselves_settings() -> list[Setting]:
+    """List drifts in cohorts whose clients are all that are connected."""
+    cases = (
+        (10, "tilted", 60, (0.15, 0.2)), (50, "spread", 60, (0.2, 0.3)),
+        (50, "spread", 200, (0.15,)), (300, "spread", 200, (0.15, 0.2)),
+        (20, "vanishing", 60, (0.2,)), (20, "rare category", 60, (0.15,)),
+        (1_000, "spread", 400, (0.15, 0.2)),
+    )  # fmt: skip
+    return [
+        Setting(symbols, drift, nats, clients, 50, about=THEMSELVES)
+        for symbols, drift, clients, divergences in cases
+        for nats in divergences
+    ]
+
+
+_SHAPES = (
+    "tilted", "spread", "sparse", "vanishing", "alternating", "rare category", "new category",
+    "gone", "one symbol",
+)  # fmt: skip
+
+
+def level_settings() -> list[Setting]:
+    """List the laws at which a test of D_θ is to keep its level: D_θ is what is tolerated."""
+    cohorts = (
+        (2, 10, 50), (20, 60, 50), (100, 10, 50), (300, 200, 50), (20, 200, 1_000),
+    )  # fmt: skip
+    noises: tuple[tuple[float, Noise, Adjacency], ...] = (
+        (1.0, "trusted", _REPLACE), (0.3, "gaussian", _REPLACE), (1.0, "trusted", _ADD),
+    )  # fmt: skip
+    return [
+        Setting(
+            symbols, shape, nats, clients, each, epsilon,
+            noise=noise, adjacency=adjacency, about=THEMSELVES,
+        )
+        for nats in (0.0, 0.01, 0.1)
+        for symbols, clients, each in cohorts
+        for shape in (_SHAPES if nats else _SHAPES[:1])
+        for epsilon, noise, adjacency in noises
+        if symbols > 2 or shape not in ("rare category", "one symbol", "gone")
+    ]  # fmt: skip
+
+
 QUESTIONS = {
     "coverage": Question(coverage_settings, covers, 0.05, 1000, "lower_holds"),
     "clustered": Question(clustered_settings, tells, 0.05, 200, "population_holds"),
     "first_check": Question(first_check_settings, finds, 0.1, 200, "found"),
+    "themselves": Question(themselves_settings, finds, 0.1, 200, "found"),
+    "level": Question(level_settings, errs, None, 50, "at_5_percent", largest=True),
     "distance": Question(distance_settings, finds_at_5_percent, 0.0, 400, "found", finest=1e6),
     "false_no_drift": Question(
         false_no_drift_settings, says, 0.1, 50, "no_drift", largest=True, without=True
@@ -313,9 +382,12 @@ def means(name: str, setting: Setting, runs: int) -> Read:
     """Run so many checks, each of which stands alone."""
     question = QUESTIONS[name]
     rng = generator(setting.name, int(question.finest * setting.nats))
-    checks = Checks(setting.reference, setting.trust, question.threshold, setting.records)
+    threshold = setting.nats if question.threshold is None else question.threshold
+    checks = Checks(
+        setting.reference, setting.trust, threshold, setting.records, about=setting.about
+    )
     found = [
-        question.read(setting, checks, checks.halves(setting.federation, setting.clients, rng))
+        question.read(setting, checks, checks.run(setting.federation, setting.clients, rng))
         for _ in range(runs)
     ]
     return {key: float(np.mean([one[key] for one in found])) for key in found[0]}

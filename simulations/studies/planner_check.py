@@ -40,7 +40,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.detection import deciding_of
+from flwr_kld.planner.detection import deciding_of, whole_of
 from flwr_kld.planner.drift import Drift, Law, Shape, Towards
 from flwr_kld.planner.drift import Path as Drifting
 from flwr_kld.planner.setting import design_effect_of, published
@@ -121,15 +121,11 @@ class Case:
         faulty = pi + (law - pi) / moved
         return Groups(((1 - moved, around(pi)), (moved, around(faulty))))
 
-    def halves(
-        self, federation: Federation, rng: np.random.Generator
-    ) -> tuple[NoisyCounts, Records]:
-        """Draw a cohort: what its first half publishes, and its second half."""
-        records = federation.draw(self.query, self.setting.clients, rng)
+    def draw(self, federation: Federation, rng: np.random.Generator) -> tuple[NoisyCounts, Records]:
+        """Draw a cohort: what its first exchange publishes, and whom a second one asks."""
+        first = second = federation.draw(self.query, self.setting.clients, rng)
         if self.setting.by == "client":
-            first, second = records.by_client(rng)
-        else:
-            first, second = records.by_record(rng)
+            first, second = first.by_client(rng)
         bits = SeededBits(int(rng.integers(2**62)))
         counts = first.counts(self.query.cells)
         return published(counts, self.query, self.setting.event, bits), second
@@ -138,13 +134,19 @@ class Case:
 def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
     """Run checks: normal quantiles of their p-values, shape [runs]; beyond the level's is found."""
     federation, rng = case.federation(divergence), generator(case.name, seed)
-    deciding, found = deciding_of(case.setting), []
+    setting, deciding, found = case.setting, deciding_of(case.setting), []
     for _ in range(runs):
-        first, second = case.halves(federation, rng)
+        first, second = case.draw(federation, rng)
+        if setting.by == "record":
+            check = whole_of(setting, case.query)
+            read = check.read(first)
+            surplus = read.quantile(deciding.threshold) - read.needed(setting.level)
+            found.append(surplus + float(ndtri(setting.level)))
+            continue
         witness = Witness.from_counts(first, deciding)
         bits = SeededBits(int(rng.integers(2**62)))
-        sums = released(witness.query_plan(), second, case.setting.sums_event, rng, bits)
-        score = divergence_sum(witness, sums, 1 - case.setting.level)
+        sums = released(witness.query_plan(), second, setting.sums_event, rng, bits)
+        score = divergence_sum(witness, sums, 1 - setting.level)
         found.append(-float(ndtri(max(score.p_value(), 1e-300))))
     return np.array(found)
 
@@ -160,7 +162,7 @@ def error_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
     setting, rng = case.setting, generator(case.name, seed)
     law, federation = case.law(divergence), case.federation(divergence)
     truth = skewed_divergence(case.reference.probabilities, law, setting.theta)
-    firsts = [case.halves(federation, rng)[0] for _ in range(runs)]
+    firsts = [case.draw(federation, rng)[0] for _ in range(runs)]
     read = [estimate(first, theta=setting.theta).value for first in firsts]
     return float(np.sqrt(np.mean((np.array(read) - truth) ** 2)))
 

@@ -23,12 +23,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import default_most_records
+from flwr_kld.inference.design_effect import Spread
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.flights import MONTHS, Flights
-from flwr_kld.simulations.studies.checks import Checks
+from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.false_alarms import THRESHOLD, at_most
 from flwr_kld.simulations.studies.records import Integers, Records
@@ -92,11 +92,12 @@ def live(item: tuple[str, int, int]) -> Counter[tuple[int, str]]:
                 for symbols, sizes in halves
             )
             counted = column.counted(plan, first, rng)
-            witness = column.learnt(counted, rest[0], by_client=True)
+            witness = column.learnt(counted, rest[0])
             for year, other in enumerate(rest):
                 sums = column.summed(witness, other, rng)
-                evidence = detectors[year][k].update(log_evidence(witness, sums))
-                if evidence.alarmed or column.found_at_once(witness, sums, alarm):
+                check = Halves(counted, witness, sums, Spread(1.0, 0.0))
+                evidence = detectors[year][k].update(check.evidence)
+                if evidence.alarmed or column.found_at_once(check, alarm):
                     alarms[year, name] += 1
     return alarms
 

@@ -26,9 +26,6 @@ class Records:
 
     cells: Integers  # Shape [records]
     sizes: Integers  # Shape [clients]: how many each client has
-    # Which half each record falls into wherever records are split, shape [records]: a salted hash
-    # puts a record that stays into the same half again. None for new records.
-    first: NDArray[np.bool_] | None = None
 
     @cached_property
     def client(self) -> Integers:
@@ -63,11 +60,6 @@ class Records:
         return tuple(  # type: ignore[return-value]
             Records(self.cells[half[self.client]], self.sizes[half]) for half in (first, ~first)
         )
-
-    def by_record(self, rng: np.random.Generator) -> tuple[Records, Records]:
-        """Split each client's records in two parts at random, as a salted hash does."""
-        first = rng.random(len(self.cells)) < 0.5 if self.first is None else self.first
-        return self._kept(first), self._kept(~first)
 
     def at_most(self, most: int, rng: np.random.Generator) -> Records:
         """Keep a uniform sample of so many records of each client who has more."""

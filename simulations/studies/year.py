@@ -29,7 +29,6 @@ from scipy.optimize import brentq
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.cohort import Participant, RotatingCohort
-from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.e_detector import EDetector, Standing
 from flwr_kld.inference.recent_checks import RecentChecks
@@ -80,7 +79,7 @@ class World:
         writers = Writers(
             self._usual, self._drifted, part, RECORDS, self.checks.reference.domain.size
         )
-        return self.checks.of_records(plan, writers.written(plan, people, rng), rng, recent)
+        return self.checks.in_halves(plan, writers.written(plan, people, rng), rng, recent)
 
     @cached_property
     def _plans(self) -> list[QueryPlan]:
@@ -169,7 +168,7 @@ class Memory:
     def update(self, halves: Halves) -> Standing:
         """Take in a check."""
         self.recent = self.recent.with_check(halves.first, halves.spread)
-        return self.detector.update(log_evidence(halves.witness, halves.sums))
+        return self.detector.update(halves.evidence)
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def live(scenario: Scenario, year: int, memory: Memory, *, until_alarm: bool = F
         path.append(standing.evidence / standing.alarm_at)
         if standing.alarmed:
             by_evidence = by_evidence or day
-        if here.checks.found_at_once(halves.witness, halves.sums, ALARM):
+        if here.checks.found_at_once(halves, ALARM):
             at_once = at_once or day
         if until_alarm and by_evidence:
             break

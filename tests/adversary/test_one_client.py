@@ -125,29 +125,8 @@ def test_who_has_no_record_does_not_lower_the_limit():
     assert 150 < report.one_client.most_records < 250
 
 
-@pytest.mark.parametrize("half", [1, 2])
-def test_a_client_that_lies_in_one_half_only_hides_no_drift(half):
-    """There it claims 30,000 records like the reference; in the other, what everybody has."""
-    asked = []
-
-    def records(context):
-        if context.node_id == LIAR:
-            asked.append(context.node_id)
-            if len(asked) == half:
-                return basket(context, 30_000, SAME)
-        return basket(context)
-
-    report = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05).check(grid_of(app_of(records), 20))
-    assert len(asked) == 2
-    assert report.outcome is Outcome.DRIFT
-
-
-@pytest.mark.parametrize(
-    ("about", "nodes", "least", "most"),
-    [("the population", 60, 100, 100), ("these clients", 20, 150, 250)],
-)
-def test_both_halves_are_held_to_one_limit(about, nodes, least, most):
-    """By client, to what the largest of the first half has; by record, to four times the mean."""
+def test_both_halves_are_held_to_one_limit():
+    """The deciding one to what the largest of the first half has."""
     clips = set()
 
     def watch(message):
@@ -156,11 +135,10 @@ def test_both_halves_are_held_to_one_limit(about, nodes, least, most):
             clips.add(question["clip"])
         return False
 
-    grid = grid_of(nodes=nodes, lose=watch)
-    report = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05, about=about).check(grid)
-    (clip,) = clips
-    assert least <= clip <= most
-    assert clip <= report.one_client.most_records
+    monitor = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05, about="the population")
+    report = monitor.check(grid_of(nodes=60, lose=watch))
+    assert clips == {100}
+    assert report.one_client.most_records >= 100
 
 
 def test_a_table_is_held_to_one_limit_in_all_columns():

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from adversary.mutations import fit_sessions
 from federation import FRUIT, REFERENCE, app_of, basket
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -34,7 +33,6 @@ from flwr_kld.strategies import (
     SecureSum,
     TrustedAggregator,
 )
-from flwr_kld.sums.session import Session
 
 NODES, AGGREGATOR = 6, 1006
 KEY = AggregatorKey.generate()
@@ -158,39 +156,6 @@ def test_of_copies_at_once_one_is_answered(check, messages):
     check(grid := AtOnce(federation(loads)))
     one_answer_each(grid, messages)
     assert sorted(loads) == loads_of(check)  # refused before anything is computed
-
-
-@pytest.mark.parametrize("honest_first", [True, False])
-def test_copies_of_a_state_take_part_in_one_second_sum(honest_first):
-    """The secrets kept for it would serve two: both shares of a client's secrets would be shown."""
-    app, answers = federation([]), []
-
-    def renamed(message):
-        other = copy.deepcopy(message)
-        other.content["terms"]["check"] = "another"
-        fit_sessions(other.content)
-        return other
-
-    def twice(message, context):
-        phase = message.content.get("phase")
-        if context.node_id != 1000 or "terms" not in message.content:
-            return app(message, context)
-        if not Session.from_bytes(phase["0"]).follows:
-            return app(message, context)
-        other, copied = renamed(message), copy.deepcopy(context)
-        if honest_first:
-            reply = app(message, context)
-            answers.extend([reply, app(other, copied)])
-            return reply
-        answers.append(app(other, copied))
-        answers.append(app(message, context))
-        return answers[-1]
-
-    grid = InProcessGrid(twice, NODES)
-    trust = Distributed(epsilon=1.0, min_clients=NODES - 1)
-    KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.1).check(grid)
-    assert [answered(reply) for reply in answers] == [True, False]
-    assert "AnsweredAlready" in str(answers[1].content["answer"])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
 from flwr_kld.cohort.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
-from flwr_kld.cohort.halves import halves
+from flwr_kld.cohort.halves import Part, halves
 from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 
@@ -23,19 +23,18 @@ def ledger(tmp_path):
 def settled(ledger, clients, about, selection, survivors):
     """Releases of a check whose halves had so many survivors; None for one that failed."""
     people = [Participant(i) for i in range(clients)]
-    parts = halves(people, selection, 16, about, np.random.default_rng(0))
+    parts = [Part(people, selection, "record")]
+    if about == "the population":
+        parts = halves(people, selection, 16, np.random.default_rng(0))
     reservation = ledger.reserve("k", charges(TRUST, parts))
     ledger.settle(reservation, {}, delivered=delivered(TRUST, parts, survivors))
     return ledger.check("k").releases
 
 
-@pytest.mark.parametrize("survivors", [(32, 20), (20, 32), (None, 32)])
-def test_one_charge_for_both_halves_books_the_dearer(ledger, survivors):
-    (release,) = settled(ledger, 39, "these clients", EVERYTHING, survivors)
-    counts, sums = (16 if n is None else n for n in survivors)
-    dearer = TRUST.cost(counts).either(TRUST.sums_cost(sums))
+def test_counts_of_the_whole_cohort_are_one_charge_of_what_they_cost(ledger):
+    (release,) = settled(ledger, 39, "these clients", EVERYTHING, (20,))
     booked = release.delivered or release.asked
-    assert (booked.epsilon, booked.delta) == (dearer.epsilon, dearer.delta)
+    assert (booked.epsilon, booked.delta) == (TRUST.cost(20).epsilon, TRUST.cost(20).delta)
 
 
 def test_halves_of_clients_are_charged_apart(ledger):
@@ -48,8 +47,8 @@ def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
     assert ledger.spent().epsilon <= 1.0
 
 
-def test_other_buckets_in_each_half_are_charged_apart(ledger):
-    assert len(settled(ledger, 39, "these clients", Selection("k", 4, (1,)), (32, 32))) == 2
+def test_a_bucket_of_the_whole_cohort_is_one_charge(ledger):
+    assert len(settled(ledger, 39, "these clients", Selection("k", 4, (1,)), (32,))) == 1
     assert ledger.spent().epsilon <= 1.0
 
 

@@ -12,37 +12,23 @@ from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.selection import Selection
 
-IDS = np.arange(60, dtype=np.uint64)
 RECORD, PRESENCE = Guarantee(1.0), Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE)
 CLIENT = Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
 
 
-def records(part):
-    """(client, record) pairs that a part asks for."""
-    kept = part.selection.selected(IDS)
-    return {(p, i) for p in part.participants for i in np.flatnonzero(kept)}
-
-
-@given(
-    st.integers(2, 120),
-    st.integers(1, 30),
-    st.sampled_from(["these clients", "the population"]),
-    st.integers(1, 4),
-)
-def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, about, modulus):
+@given(st.integers(2, 120), st.integers(1, 30), st.integers(1, 4))
+def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, modulus):
     chosen = [Participant(i) for i in range(clients)]
     selection = Selection("k", modulus, (modulus - 1,))
-    if about == "the population" and clients < 2 * least:
+    if clients < 2 * least:
         with pytest.raises(CheckFailed, match="two halves"):
-            halves(chosen, selection, least, about, np.random.default_rng(0))
+            halves(chosen, selection, least, np.random.default_rng(0))
         return
-    first, second = halves(chosen, selection, least, about, np.random.default_rng(0))
-    assert not records(first) & records(second)
-    whole = {(p, i) for p in chosen for i in np.flatnonzero(selection.selected(IDS))}
-    assert records(first) | records(second) == whole
-    assert first.by == second.by == ("client" if about == "the population" else "record")
-    if about == "the population":  # who taught the witness is not asked again
-        assert not set(first.participants) & set(second.participants)
+    first, second = halves(chosen, selection, least, np.random.default_rng(0))
+    assert not set(first.participants) & set(second.participants)
+    assert {*first.participants, *second.participants} == set(chosen)
+    assert first.selection == second.selection == selection
+    assert first.by == second.by == "client"
     assert min(len(first.participants), len(second.participants)) >= min(least, clients)
 
 

@@ -10,13 +10,7 @@ from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.verdict import Outcome
 
-BOUND = LowerBound(
-    lower=0.01,
-    point=0.03,
-    standard_error=0.01,
-    level=0.95,
-    records=1e4,
-)
+BOUND = LowerBound(lower=0.01, point=0.03)
 ALONE = Alone(0.9, 1e-4, "client")
 NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)
 QUIET, LOUD = Standing(0.1, 33.3, 5), Standing(40.0, 33.3, 5)

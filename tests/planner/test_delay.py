@@ -1,6 +1,7 @@
 """Forecasts of evidence over checks, against checks simulated client by client."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import answer_of
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.planner.delay import expected_delays, expected_growth
+from flwr_kld.planner.detection import Whole
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import published
 from flwr_kld.query.noisy import ClientSums
@@ -68,11 +70,31 @@ def test_larger_drifts_are_found_sooner_and_impossible_ones_are_left_out():
     p = np.bincount(PLAN.cell_of, REFERENCE.probabilities, PLAN.cells)
     first = first_half(p / p.sum(), np.random.default_rng(2), SeededBits(2))
     divergences = (THRESHOLD, 0.1, 0.2, 9.0)
-    at, near, far = expected_delays(EDetector(), divergences, first, DECIDING, NOISE.table)
+
+    def delays(divergences, **options):
+        grown = partial(expected_growth, first, DECIDING, NOISE.table, **options)
+        return expected_delays(EDetector(), divergences, REFERENCE, DECIDING.theta, grown)
+
+    at, near, far = delays(divergences)
     assert (at.divergence, at.checks) == (THRESHOLD, None)
     assert (near.divergence, far.divergence) == (0.1, 0.2)
     assert 1 <= far.checks < near.checks < 100
-    (alike,) = expected_delays(
-        EDetector(), [0.1], first, DECIDING, NOISE.table, design_effect=10.0
-    )  # records of one client are alike
+    (alike,) = delays([0.1], design_effect=10.0)  # records of one client are alike
     assert alike.checks is None or alike.checks > near.checks
+
+
+@pytest.mark.parametrize("divergence", [THRESHOLD, 0.1])
+def test_what_counts_of_a_whole_cohort_add_is_forecast(divergence):
+    law = Drift(REFERENCE).at(divergence, DECIDING.theta)
+    check = Whole(PLAN, EVENT, RECORDS, THRESHOLD, DECIDING.theta, 0.95, 1e-4)
+    growth, generator, bits = check.growth(law), np.random.default_rng(5), SeededBits(5)
+    p = np.bincount(PLAN.cell_of, law, PLAN.cells)
+    seen = np.array(
+        [
+            check.read(first_half(p / p.sum(), generator, bits)).log_evidence(THRESHOLD)
+            for _ in range(16)
+        ]
+    )
+    error = math.hypot(seen.std() / 4, growth.deviation / 8**0.5)
+    assert abs(growth.mean - seen.mean()) < 5 * error
+    assert (growth.mean > 0) is (divergence > THRESHOLD)

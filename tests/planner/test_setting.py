@@ -18,16 +18,16 @@ def setting(**options):
     return Setting(**{"clients": 200, "records": 100.0, "trust": Trusted(1.0), **options})
 
 
-def test_a_check_that_decides_counts_half_of_its_records_in_each_exchange():
-    assert (setting().total, setting().answering) == (10_000, 200)
+def test_a_check_of_a_population_counts_half_of_its_records_in_each_exchange():
+    assert (setting().total, setting().answering) == (20_000, 200)
     drawn = setting(population=2000)
     assert (drawn.total, drawn.answering) == (10_000, 100)
     assert (setting(threshold=None).total, setting(threshold=None).answering) == (20_000, 200)
 
 
-def test_few_clients_or_all_answer_twice_with_half_of_their_records_each():
+def test_few_clients_or_all_answer_once_with_all_of_their_records():
     few = setting(clients=39, design_effect=3.0, population=100)
-    assert (few.by, few.total, few.answering, few.clustering) == ("record", 1950, 39, 1.0)
+    assert (few.by, few.total, few.answering, few.clustering) == ("record", 3900, 39, 1.0)
     everybody, drawn = setting(design_effect=3.0), setting(design_effect=3.0, population=201)
     assert (everybody.by, everybody.clustering) == ("record", 1.0)
     assert (drawn.by, drawn.clustering) == ("client", 3.0)

@@ -85,22 +85,13 @@ def test_a_rotation_asks_everybody_before_anybody_again():
     assert sorted(asked) == sorted(PLAN.cell_of[:12])
 
 
-def test_a_hashed_record_stays_in_its_half():
-    rng = np.random.default_rng(5)
-    clients = Clients(np.append(PI, [0.0, 0.0]), Equal(30))
-    fixed = Static.of(clients, 4, PLAN, rng).hashed(rng)
-    halves = [fixed.draw(PLAN, 4, rng).by_record(rng)[0].counts(PLAN.cells) for _ in range(3)]
-    assert (halves[0] == halves[1]).all()
-    assert (halves[0] == halves[2]).all()
-
-
 @given(st.integers(0, 2**32), st.integers(1, 6))
 def test_halves_and_samples_lose_nothing_that_they_keep(seed, most):
     rng = np.random.default_rng(seed)
     clients = Clients(np.append(PI, [0.0, 0.0]), Geometric(4))
     records = clients.draw(PLAN, 9, rng)
-    for one, other in (records.by_client(rng), records.by_record(rng)):
-        assert (one.counts(16) + other.counts(16) == records.counts(16)).all()
+    one, other = records.by_client(rng)
+    assert (one.counts(16) + other.counts(16) == records.counts(16)).all()
     kept = records.at_most(most, rng)
     assert (kept.sizes == np.minimum(records.sizes, most)).all()
     assert (kept.counts(16) <= records.counts(16)).all()

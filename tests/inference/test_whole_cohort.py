@@ -1,0 +1,170 @@
+"""Tests by all counts of a cohort, against laws made to break them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from flwr_kld import Labels, Reference
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.outside import outside_by_counts
+from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.planner.setting import published
+from flwr_kld.query.partition import Partition
+from flwr_kld.search import root
+from flwr_kld.trust.trusted import Trusted
+
+THETA = 0.01
+
+
+def zipf(symbols):
+    law = 1 / np.arange(1, symbols + 1)
+    return law / law.sum()
+
+
+def plan_of(law):
+    reference = Reference.from_probabilities(Labels(list(range(len(law)))), law)
+    return Partition(1000).draw(reference, np.random.default_rng(0))
+
+
+def at(law, towards, nats):
+    """The law on the way to another, or beyond it, at which D_θ is so many nats."""
+    if not nats:
+        return law
+    part = root(
+        lambda a: skewed_divergence(law, (1 - a) * law + a * towards, THETA) - nats,
+        0.0, 1.0, within=1e-9,
+    )  # fmt: skip
+    return (1 - part) * law + part * towards
+
+
+def drifted(shape, symbols, nats):
+    law, rng = zipf(symbols), np.random.default_rng(symbols)
+    some = np.zeros(symbols)
+    if shape == "spread":
+        some = law * np.exp(3 * rng.standard_normal(symbols))
+    elif shape == "rare":
+        some[-1] = 1.0
+    elif shape == "heavy":
+        some[0] = 1.0
+    elif shape == "half vanishes":
+        some = law * (np.arange(symbols) % 2)
+    elif shape == "tail vanishes":
+        some = law * (np.arange(symbols) < max(symbols // 2, 1))
+    return at(law, some / some.sum(), nats)
+
+
+def published_of(plan, law, records, trust, rng):
+    counts = np.zeros(plan.cells, dtype=np.int64)
+    counts[plan.cell_of[: len(law)]] = rng.multinomial(records, law)
+    return published(counts, plan, trust.event(10), SeededBits(int(rng.integers(2**62))))
+
+
+def read_of(counts, nats, error=0.05):
+    return whole_cohort(counts, theta=THETA, threshold=nats, error=error)
+
+
+@pytest.mark.parametrize("shape", ["spread", "rare", "heavy", "half vanishes", "tail vanishes"])
+@pytest.mark.parametrize(
+    ("symbols", "records", "trust"),
+    [
+        (2, 500, Trusted(1.0)),
+        (20, 3_000, Trusted(0.3, 1e-6, "gaussian")),
+        (100, 500, Trusted(1.0)),
+        (100, 3_000, Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)),
+        (20, 200_000, Trusted(1.0)),
+    ],
+)
+@pytest.mark.parametrize("nats", [0.01, 0.1])
+def test_the_level_is_kept_where_the_drift_is_exactly_what_is_tolerated(
+    shape, symbols, records, trust, nats
+):
+    """At 5 %, more than 5 of 12 have a probability of 1e-5, for each of 50 laws."""
+    law, rng = drifted(shape, symbols, nats), np.random.default_rng([symbols, records])
+    plan = plan_of(zipf(symbols))
+    found = [
+        read_of(published_of(plan, law, records, trust, rng), nats).p_value(nats) < 0.05
+        for _ in range(12)
+    ]
+    assert sum(found) <= 5
+
+
+@pytest.mark.parametrize(
+    ("symbols", "records", "nats", "least"), [(10, 3_000, 0.2, 9), (300, 10_000, 0.2, 9)]
+)
+def test_drifts_are_found_at_the_level_of_a_check_of_a_year(symbols, records, nats, least):
+    plan, rng, level = plan_of(zipf(symbols)), np.random.default_rng(1), 0.01 / 365
+    law = drifted("spread", symbols, nats)
+    checks = [
+        read_of(published_of(plan, law, records, Trusted(1.0), rng), 0.1, level) for _ in range(10)
+    ]
+    assert sum(check.p_value(0.1) < level for check in checks) >= least
+    assert all(check.at_least(0.95) > 0.1 for check in checks)
+    assert sum(check.at_least(0.95) <= nats for check in checks) >= least
+    assert np.mean([check.log_evidence(0.1) for check in checks]) > math.log(30)
+
+
+def test_clients_who_differ_are_no_chance():
+    """Sums of records of unlike clients vary less than as many records of one law."""
+    law, rng = drifted("spread", 20, 0.1), np.random.default_rng(2)
+    plan, found = plan_of(zipf(20)), 0
+    laws = rng.dirichlet(0.5 * law, 20)
+    own = laws.mean(axis=0)
+    truth = skewed_divergence(zipf(20), own, THETA)
+    for _ in range(40):
+        counts = np.zeros(plan.cells, dtype=np.int64)
+        counts[plan.cell_of[:20]] = sum(rng.multinomial(200, each) for each in laws)
+        event, bits = Trusted(1.0).event(20), SeededBits(int(rng.integers(2**62)))
+        found += read_of(published(counts, plan, event, bits), truth).p_value(truth) < 0.05
+    assert found <= 8
+
+
+def test_a_p_value_falls_with_the_bound():
+    plan, rng = plan_of(zipf(20)), np.random.default_rng(3)
+    check = read_of(published_of(plan, drifted("spread", 20, 0.2), 3_000, Trusted(1.0), rng), 0.1)
+    p = [check.p_value(nats) for nats in (0.0, 0.05, 0.1, 0.15, 0.2, 0.4)]
+    assert p == sorted(p)
+    assert p[-1] == 1.0
+    level = 0.95
+    bound = check.at_least(level)
+    assert check.p_value(bound - 1e-6) < 1 - level + 1e-3 < check.p_value(bound + 0.01) + 1e-3
+
+
+def test_evidence_has_a_mean_of_at_most_one_for_uniform_p_values():
+    """By quadrature over p, which is the largest that p-values may be."""
+    p = (np.arange(100_000) + 0.5) / 100_000
+    e = (1 - p + p * np.log(p)) / (p * np.log(p) ** 2)
+    assert e.mean() < 1 + 1e-3
+    nothing = WholeCohort(np.array([-1.0]), np.array([1.0]), 0.0)
+    assert nothing.p_value(0.0) == 1.0
+    assert nothing.log_evidence(0.0) == pytest.approx(-math.log(2))
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.05])
+def test_limits_of_what_lies_outside_hold_for_all_records(adjacency, share):
+    law = np.append((1 - share) * zipf(20), [share, 0.0])
+    plan, rng = plan_of(zipf(20)), np.random.default_rng(4)
+    trust, missed, false = Trusted(1.0, adjacency=adjacency), 0, 0
+    for _ in range(60):
+        counts = published_of(plan, law, 5_000, trust, rng)
+        limits, p_value = outside_by_counts(counts, share, level=0.95)
+        missed += not limits.lower <= share <= limits.upper
+        false += p_value < 0.05
+    assert missed <= 15
+    assert false <= 9
+    assert outside_by_counts(counts, 0.2, level=0.95)[1] > 0.05
+    if share > 0.01:
+        assert outside_by_counts(counts, 0.001, level=0.95)[1] < 1e-6
+
+
+def test_counts_that_no_drift_explains_are_no_error():
+    """All records in one cell, none at all, or negative numbers alone."""
+    plan, trust = plan_of(zipf(20)), Trusted(1.0)
+    for counts in ([5_000, *[0] * 21], [0] * 22, [-30] * 22, [0] * 20 + [5_000, 0]):
+        noisy = published(np.array(counts), plan, trust.event(10), SeededBits(1))
+        check = read_of(noisy, 0.1)
+        assert 0 <= check.p_value(0.1) <= 1
+        assert not math.isnan(check.at_least(0.95))
