@@ -19,8 +19,9 @@ from flwr_kld.codec.model import Model
 from flwr_kld.kernel.arguments import real, whole
 
 _SCHEMA: Final = 1
-_CEILING = 100.0
-"""Evidence is capped at this multiple of the alarm: an alarm ends some days after the drift."""
+_CEILING = 1.5
+"""Evidence is capped at this multiple of the alarm: it ends when a check shows nothing, and what it
+says is of now."""
 _RUNS, _PATIENCE = 400, 10
 """Drifts that a forecast simulates, and for how many horizons at most."""
 

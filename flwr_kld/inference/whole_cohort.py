@@ -96,10 +96,9 @@ def whole_cohort(
 ) -> WholeCohort:
     """Read a cohort's counts, for tests near a threshold that err with about this probability."""
     cells = _Cells.of(counts, check_theta(theta), _APART * error)
-    won, price = zip(
-        *(bet for floor in _FLOORS for bet in cells.bets(floor, threshold)), strict=True
-    )
-    return WholeCohort(np.array(won), np.array(price), _APART * error)
+    bets = [bet for floor in _FLOORS for bet in cells.bets(floor, threshold)]
+    won, price = np.concatenate(bets, axis=1)
+    return WholeCohort(won, price, _APART * error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +173,11 @@ class _Cells:
             theta=theta,
         )
 
-    def bets(self, floor: float, threshold: float) -> Iterator[tuple[float, float]]:
-        """Yield what each bet on a statistic wins, and what a nat of D_θ takes off that."""
+    def bets(self, floor: float, threshold: float) -> Iterator[Floats]:
+        """Yield what some bets on a statistic win, and what a nat of D_θ takes off that.
+
+        Shape [2, bets].
+        """
         statistic = float(self._read(self.counts, floor, slice(None)).sum())
         statistic += (1 - self.theta) * self.outside
         scores = [self._read(tried.values, floor, tried.cells) for tried in self.tried]
@@ -189,10 +191,10 @@ class _Cells:
                 tried.log_moments(slope * score)
                 for tried, score in zip(self.tried, scores, strict=True)
             ]
-            for price in (slope * _PRICES).tolist():
-                most = self._most(moments, slope, price)
-                most += price * self.records * off * (self.theta + off)
-                yield slope * statistic - most, price * self.records * (1 + off)
+            prices = slope * _PRICES
+            most = self._most(moments, slope, prices)
+            most += prices * self.records * off * (self.theta + off)
+            yield np.stack([slope * statistic - most, prices * self.records * (1 + off)])
 
     @property
     def _kept(self) -> Floats:
@@ -211,22 +213,26 @@ class _Cells:
         """Return ``ln E exp(slope · noise)`` of all that is counted outside."""
         return self.cells_outside * log_moment(self.noise, (1 - self.theta) * slope)
 
-    def _most(self, moments: list[Floats], slope: float, price: float) -> float:
-        """Bound ``ln E exp(slope · statistic) - price · N D_θ`` for laws of every shape."""
+    def _most(self, moments: list[Floats], slope: float, prices: Floats) -> Floats:
+        """Bound ``ln E exp(slope · statistic) - price · N D_θ`` for laws of every shape.
+
+        Shape [prices].
+        """
         # Means add up to N: whatever multiplier of that is taken, the bound holds. It is convex.
-        a, low, high, balance = 1 - self.theta, -price, price, 0.0
-        best = math.inf
-        for _ in range(_BALANCING + 1):
-            each = math.expm1(slope * a) - price * a - balance
-            moved = self.fewest_outside if each < 0 else self.most_outside
-            total = each * moved + abs(balance) * self.unknown
+        a, low, high, balance = 1 - self.theta, -prices, prices, 0 * prices
+        best = np.full_like(prices, math.inf)
+        for each_try in range(_BALANCING + 1):
+            each = math.expm1(slope * a) - prices * a - balance
+            moved = np.where(each < 0, self.fewest_outside, self.most_outside)
+            total = each * moved + np.abs(balance) * self.unknown
             for tried, moment in zip(self.tried, moments, strict=True):
-                value = moment - price * tried.cost - balance * tried.moved
-                highest, there = _highest(value, tried.moved)
+                taken = prices[:, None, None] * tried.cost + balance[:, None, None] * tried.moved
+                highest, there = _highest(moment - taken, tried.moved)
                 total, moved = total + highest, moved + there
-            best = min(best, total)
-            low, high = (balance, high) if moved > 0 else (low, balance)
-            balance = (low + high) / 2 if balance else math.copysign(_FIRST * price, moved)
+            best = np.minimum(best, total)
+            low, high = np.where(moved > 0, balance, low), np.where(moved > 0, high, balance)
+            first = np.copysign(_FIRST * prices, moved)
+            balance = (low + high) / 2 if each_try else first
         return best + self._by_noise(slope)
 
 
@@ -236,19 +242,20 @@ def _score(ratio: Floats, theta: float) -> Floats:
         return np.asarray((1 - theta) * (ratio - 1) - np.log((1 - theta) * ratio + theta))
 
 
-def _highest(value: Floats, moved: Floats) -> tuple[float, float]:
-    """Sum of each row's maximum, between ratios by a parabola, and of what is moved there."""
-    rows = np.arange(len(value))
-    at = np.argmax(value, axis=1)
-    best = value[rows, at]
-    middle = np.clip(np.argmax(value[:, :-1], axis=1), 1, value.shape[1] - 3)
-    left, top, right = (value[rows, middle + k] for k in (-1, 0, 1))
+def _highest(value: Floats, moved: Floats) -> tuple[Floats, Floats]:
+    """Sum of each cell's maximum, between ratios by a parabola, and of what is moved there."""
+    # Shapes: value [prices, cells, ratios], moved [cells, ratios].
+    at = np.argmax(value, axis=2)[..., None]
+    best = np.take_along_axis(value, at, axis=2)[..., 0]
+    middle = np.clip(np.argmax(value[..., :-1], axis=2), 1, value.shape[2] - 3)[..., None]
+    left, top, right = (np.take_along_axis(value, middle + k, axis=2)[..., 0] for k in (-1, 0, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         slope, bend = (right - left) / 2, left - 2 * top + right
         vertex = top - slope**2 / (2 * bend)
     inside = np.isfinite(bend) & (bend < 0) & (np.abs(slope) <= -bend)
     best = np.where(inside, np.maximum(best, vertex), best)
-    return float(best.sum()), float(moved[rows, at].sum())
+    there = np.take_along_axis(moved[None], at, axis=2)[..., 0]
+    return np.asarray(best.sum(axis=1)), np.asarray(there.sum(axis=1))
 
 
 def _precise(

@@ -12,10 +12,17 @@ from flwr_kld.inference.e_detector import EDetector
 def test_evidence_adds_up_and_forgets_what_was_lost():
     detector = EDetector(0.05, 10)
     assert detector.update(-5.0).evidence == pytest.approx(0.1 * math.exp(-5))
-    standing = detector.update(math.log(300))
-    assert standing.evidence == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 300)
+    standing = detector.update(math.log(250))
+    assert standing.evidence == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 250)
     assert standing.alarmed
-    assert detector.update(1e6).evidence == pytest.approx(2000)
+    assert detector.update(1e6).evidence == pytest.approx(30)
+
+
+def test_an_alarm_ends_with_the_first_check_that_shows_nothing():
+    """Whatever it gathered while a drift lasted: a p-value of 1 halves it."""
+    detector = EDetector(0.05, 12)
+    assert all(detector.update(30.0).alarmed for _ in range(6))
+    assert not detector.update(-math.log(2)).alarmed
 
 
 def test_a_state_is_read_back_exactly_and_others_are_refused():
