@@ -149,7 +149,8 @@ class Whole:
         found = list(self._tests(law, witnesses))
         quantile = np.array([one.quantile(self.threshold) for one in found])
         above = quantile.mean() - found[0].needed(self.level)
-        return float(ndtr(above / max(quantile.std(ddof=1), _SPREAD)))
+        spread = max(float(quantile.std(ddof=1)), _SPREAD) if len(found) > 1 else 1.0
+        return float(ndtr(above / spread))
 
     def growth(self, law: Law) -> Growth:
         """Forecast what a check adds to the logarithm of the evidence under a law over symbols."""
