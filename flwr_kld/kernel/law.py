@@ -319,7 +319,8 @@ def _from_below(weights: list[int]) -> NoiseTable:
 def on_coarser_grid(law: NoiseTable, grid: int) -> NoiseTable:
     """Return the law that noise has after `to_counts`.
 
-    ``round((grid h + Z) / grid) = h + round(Z / grid)`` for integers h: post-processing.
+    ``round((grid h + Z) / grid) = h + round(Z / grid)`` for integers h: post-processing. Each
+    `grid` steps of the tail are one beyond the table, none nearer than it is.
 
     Parameters
     ----------
@@ -335,7 +336,8 @@ def on_coarser_grid(law: NoiseTable, grid: int) -> NoiseTable:
     weights = [sum(steps[i : i + grid]) for i in range(0, len(steps), grid)]
     while weights[0] == 0:
         weights = weights[1:-1]
-    return NoiseTable(tuple(weights), law.tail, law.tail_ratio)
+    ratio = min((law.tail_ratio**grid >> RATIO_BITS * (grid - 1)) + 1, (1 << RATIO_BITS) - 1)
+    return NoiseTable(tuple(weights), law.tail, ratio if law.tail else 0)
 
 
 def to_counts(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:

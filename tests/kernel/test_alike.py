@@ -1,5 +1,6 @@
 """Numbers of alike records: no record or client moves them further than the release hides."""
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from rows import rows_of
 
 from flwr_kld.calibration.central import central_release, least_noise
+from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import InvalidReply, alike_records
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
 from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 
@@ -199,3 +201,19 @@ def test_a_client_with_more_steps_than_an_answer_carries_is_refused():
 def test_allotments_that_are_none(given):
     with pytest.raises(ValueError, match=r"steps|alike"):
         Allotment(**given)
+
+
+@pytest.mark.parametrize("grid", [3, 17])
+def test_rounded_noise_has_its_own_law_and_no_thinner_tail(grid):
+    law = discrete_laplace(2.5 * grid)
+    coarse, half = on_coarser_grid(law, grid), grid // 2
+    for k in range(-5, 6):
+        steps = range(grid * k - half, grid * k + half + 1)
+        assert coarse.probability(k) == sum(law.probability(z) for z in steps)
+
+    def beyond(table, least):
+        return sum(table.probability(k) for k in range(least, least + 60 * grid))
+
+    for k in range(coarse.reach - 1, coarse.reach + 4):
+        fine = beyond(law, grid * k - half)
+        assert fine <= beyond(coarse, k) <= fine * Fraction(math.exp(1.0))  # one step off at most
