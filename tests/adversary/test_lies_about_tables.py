@@ -89,11 +89,13 @@ def told_otherwise(name, *, cells=None, terms=None, scores=None):
             with suppress(ValueError):  # the client is to refuse what cannot be read
                 fit_sessions(content)
 
-    grid = federation(client) if name == "sealed" else grid_of(client)
+    many = 40 if scores is not None else 20  # sums are asked of halves of clients
+    grid = federation(client, nodes=many + 1) if name == "sealed" else grid_of(client, many)
+    about = "the population" if scores is not None else None
     with watching() as seen:
-        check = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=0.05).check
+        asking = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=0.05, about=about)
         try:
-            return check(grid), seen
+            return asking.check(grid), seen
         except CheckFailed as error:
             return str(error), seen
 

@@ -32,7 +32,7 @@ def met():
 
     clients = people(record_ids=lambda context: range(100))
     monitor(threshold=0.05).check(federation(clients, [keep(app) for app in apps]))
-    assert len(kept) == 4
+    assert len(kept) == 2
     return kept
 
 
