@@ -1,0 +1,46 @@
+"""The study of quiet worlds: they are what they claim, and words beside estimates are seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flwr_kld.report import Outcome
+from flwr_kld.simulations.studies import quiet_worlds
+from flwr_kld.simulations.studies.quiet_worlds import World
+
+SMALL = World(columns=2, clients=50, records=50, drawn=True, design_effect=4.0)
+
+
+def test_a_worlds_clients_differ_as_it_says():
+    law, rng = np.full(20, 0.05), np.random.default_rng(0)
+    drawn = [np.bincount(SMALL._drawn(law, rng).astype(int), minlength=20) for _ in range(2000)]
+    assert np.var(drawn, axis=0).mean() / (50 * 0.05 * 0.95) == pytest.approx(4, rel=0.1)
+    alike = replace(SMALL, design_effect=1.0)
+    drawn = [np.bincount(alike._drawn(law, rng).astype(int), minlength=20) for _ in range(2000)]
+    assert np.var(drawn, axis=0).mean() / (50 * 0.05 * 0.95) == pytest.approx(1, rel=0.1)
+
+
+def test_worlds_are_of_every_kind_and_not_too_large():
+    few, all_of_them = quiet_worlds.worlds(100_000), quiet_worlds.worlds(10**9)
+    assert len(all_of_them) == len(set(all_of_them)) == 54
+    assert set(few) < set(all_of_them)
+    assert all(world.columns * world.clients * world.records <= 100_000 for world in few)
+
+
+def test_checks_of_a_quiet_world_are_counted():
+    told = quiet_worlds.row((replace(SMALL, records=500, design_effect=1.0), 1))
+    assert told["quiet"] + told["drift"] <= 1
+    assert quiet_worlds.summary([told])["quiet"] == told["quiet"]
+
+
+def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
+    report = replace(SMALL, records=500, design_effect=1.0).check(0)
+    name = report.column
+    first = report.columns[name]
+    above = replace(first, reading=replace(first.reading, population_estimate=0.2))
+    assert quiet_worlds._beside(replace(report, columns={**report.columns, name: above}))
+    if report.outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
+        assert not quiet_worlds._beside(report)
