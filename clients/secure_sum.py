@@ -34,15 +34,7 @@ from flwr_kld.messages.envelopes import (
 from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.identity import Identity, Roster
-from flwr_kld.sums.messages import (
-    Advert,
-    Adverts,
-    Deliveries,
-    MaskedVector,
-    Phase,
-    Survivors,
-    decode,
-)
+from flwr_kld.sums.messages import Adverts, Deliveries, Phase, Survivors, decode
 from flwr_kld.sums.policy import ClientPolicy, check_question
 from flwr_kld.sums.session import Session
 
@@ -152,10 +144,7 @@ class _Turn:
         self._hosted = hosted
 
     def open(self, member: int, payload: bytes, opening: ConfigRecord, offered: object) -> bytes:
-        """Agree to the terms and the list of clients, reserve the spend; make keys.
-
-        In a second sum those of the first are there, and the member's vector is the answer.
-        """
+        """Agree to the terms and the list of clients, reserve the spend; make keys."""
         terms = Terms.from_config(opening)
         listed = _text_of(offered)
         if member not in self._hosts:
@@ -169,21 +158,11 @@ class _Turn:
         roster = self._members.roster(self._context, listed)
         self._policy.check(session)  # before anything is spent
         check_question(session, roster, terms=terms.fingerprint, length=terms.length)
-        first = self._resumed(member, roster) if session.follows else None
-        if first is not None:
-            first.require_next(session)
         admit(self._context, terms, member)
         self._claim(member, session.check, session)
-        if first is not None:  # its secrets are for one second sum, whatever that is called
-            self._claim(member, session.follows.hex(), session)
-        self._begin(terms, listed, again=first is not None)
-        reply: Advert | MaskedVector
-        if first is None:
-            client = SumClient(*self._signer(member), roster, self._policy)
-            reply = client.advertise(session, terms=terms.fingerprint, length=terms.length)
-        else:
-            client, vector = first, self._contribution(self._context, member, terms)
-            reply = client.mask_again(session, vector, terms=terms.fingerprint, length=terms.length)
+        self._begin(terms, listed)
+        client = SumClient(*self._signer(member), roster, self._policy)
+        reply = client.advertise(session, terms=terms.fingerprint, length=terms.length)
         self._put_away(member, client)
         return reply.to_bytes()
 
@@ -241,25 +220,22 @@ class _Turn:
     def _hosts(self) -> frozenset[int]:
         return self._hosted(self._context)
 
-    def _begin(self, terms: Terms, listed: str, *, again: bool) -> None:
-        """Keep the terms; a sum under other terms is over, for its members answer by these.
-
-        All but those go that wait for a second sum, if this is one.
-        """
+    def _begin(self, terms: Terms, listed: str) -> None:
+        """Keep the terms; a sum under other terms is over, for its members answer by these."""
         state = self._context.state
         begun = {_TERMS: ConfigRecord(terms.to_config()), _ROSTER: ConfigRecord({ROSTER: listed})}
         if any(state.get(place) != record for place, record in begun.items()):
-            self.end_all(but=Phase.AGAIN if again else None)
+            self.end_all()
             state.update(begun)
 
     def end(self, member: int) -> None:
         """End one member's part for good: its secrets go with it."""
         self._context.state.pop(_MEMBER.format(member), None)
 
-    def end_all(self, but: Phase | None = None) -> None:
-        """End the part of every member of this node, but of those in one phase, if any."""
-        for place, kept in list(self._context.state.items()):
-            if place.startswith(_MEMBER.format("")) and (but is None or kept.get("phase") != but):
+    def end_all(self) -> None:
+        """End the part of every member of this node."""
+        for place in list(self._context.state):
+            if place.startswith(_MEMBER.format("")):
                 del self._context.state[place]
 
     def _put_away(self, member: int, client: SumClient) -> None:

@@ -69,14 +69,12 @@ class Exchange:
     grid: Grid  # Flower's grid
     chosen: list[Participant]  # The cohort
     plan: QueryPlan  # The cells
-    check: str  # Random id of the check, which replies repeat; Flower group id of its messages
-    group: str
+    check: str  # Random id of the check, which replies repeat
+    group: str  # Flower group id of its messages
     clip: int  # Most records one participant may count; 0 for no limit
     trust: Trust  # Who adds the noise, and how much
     timeout: float  # Seconds to wait for the replies to each message
     model: ArrayRecord | None = None  # Shown to clients beside the terms
-    again: bool = False  # Whether the same cohort is asked once more in this check
-    follows: str = ""  # `check` of the exchange that was said to come again, if this is that one
     # For samples of what a client counts too much
     bits: BitSource = field(default_factory=SystemBits)
 

@@ -44,17 +44,6 @@ from flwr_kld.sums.session import Session
 _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
 
-
-@dataclass(frozen=True)
-class _FirstSum:
-    """A sum whose survivors are asked once more: in which check, and who dropped out and why."""
-
-    check: str
-    server: SumServer
-    roster: Roster
-    left_out: dict[Participant, str]
-
-
 _STRANGER = "not in the server's roster"
 
 
@@ -85,7 +74,6 @@ class SecureSum:
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
     _refused: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
-    _first: _FirstSum | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.bits = check_bits(self.bits)
@@ -129,14 +117,10 @@ class SecureSum:
                 ring_bits_needed(share.share, cohort, _MOST_RECORDS, layout.length, grid=steps),
                 self.bits,
             )
-        first, self._first = self._first, None
-        if first is not None and first.check != exchange.follows:
-            first = None
-        if first is None and not any(p in self._names for p in exchange.chosen):
+        if not any(p in self._names for p in exchange.chosen):
             self._learn(exchange.chosen, exchange.grid, exchange.timeout)
-        roster = self._listed if first is None else first.roster
-        heard = self._refused if first is None else first.left_out
-        refused = {p: heard[p] for p in exchange.chosen if p in heard}
+        roster = self._listed
+        refused = {p: self._refused[p] for p in exchange.chosen if p in self._refused}
         people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
         strangers = people.keys() - set(roster.names)
         for name in strangers:
@@ -148,24 +132,18 @@ class SecureSum:
         require_clients(
             len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
         )
-        check, agreed, length = exchange.check, terms.fingerprint, terms.length
         try:
-            if first is not None:
-                server = first.server.following(check=check, terms=agreed, length=length)
-            else:
-                session = Session.open(
-                    roster,
-                    list(people),
-                    check=check,
-                    terms=agreed,
-                    length=length,
-                    bits=self.bits,
-                    tolerance=self.tolerance,
-                    min_clients=least,
-                    sums=2 if exchange.again else 1,
-                )
-                server = SumServer(session, roster)
-            result = run.sum(server, shown)
+            session = Session.open(
+                roster,
+                list(people),
+                check=exchange.check,
+                terms=terms.fingerprint,
+                length=terms.length,
+                bits=self.bits,
+                tolerance=self.tolerance,
+                min_clients=least,
+            )
+            result = run.sum(SumServer(session, roster), shown)
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
@@ -178,12 +156,9 @@ class SecureSum:
                 result.total, layout, share, clients=clients, bits=bits, counted=terms.counted
             )
         in_the_sum = {people[name] for name in result.survivors}
-        left_out = missing(exchange.chosen, in_the_sum, run.heard)
-        if exchange.again:
-            self._first = _FirstSum(exchange.check, server, roster, left_out)
         return Collected(
             total,
-            left_out,
+            missing(exchange.chosen, in_the_sum, run.heard),
             bytes_down=run.bytes_down / cohort,
             bytes_up=run.bytes_up / cohort,
         )
@@ -248,9 +223,9 @@ class SumRun:
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, roster: str) -> SumResult:
-        """Run all phases that the server has before it, over clients of a roster."""
+        """Run all phases, over clients of a roster."""
         opening: ConfigRecord | None = ConfigRecord({ROSTER: roster})
-        requests = dict.fromkeys(server.asked_first, server.session.to_bytes())
+        requests = dict.fromkeys(range(server.session.size), server.session.to_bytes())
         while requests:
             asked = {self._people[server.name(i)]: (i, text) for i, text in requests.items()}
             for participant, payload in self._ask(asked, opening):

@@ -92,10 +92,9 @@ class Measured:
         """Why clients did not answer everything that they were asked, each once."""
         reasons: dict[Participant, str] = {}
         if self.witnesses and self.second is None:
-            first, second = self.parts  # whoever is in the first one is in the estimate
-            others = set(second.participants) - set(first.participants)
+            others = self.parts[1].participants
             reasons = dict.fromkeys(others, "the second half of the check failed")
-        for exchange in reversed(self._done):  # what was heard first goes
+        for exchange in self._done:
             reasons |= exchange.left_out
         return reasons
 

@@ -14,15 +14,15 @@ from pydantic import AfterValidator, Field
 
 from flwr_kld import errors
 from flwr_kld.codec.model import Model, Unreadable, must
-from flwr_kld.errors import KeyReused, Malformed, WrongSession
+from flwr_kld.errors import KeyReused, Malformed
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
 from flwr_kld.sums import keys
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.keys import KEY, PUBLIC
 from flwr_kld.sums.locks import lock
 from flwr_kld.sums.messages import (
+    BOX,
     LOCK,
-    SESSION_TAG,
     UNSIGNED,
     Advert,
     Adverts,
@@ -32,12 +32,11 @@ from flwr_kld.sums.messages import (
     Reveal,
     SealedShares,
     Survivors,
-    box_size,
 )
 from flwr_kld.sums.policy import ClientPolicy, check_question, check_roster
 from flwr_kld.sums.session import Seat, Session, confirmations
 from flwr_kld.sums.shamir import SECRET, SHARE, RandomBytes, split
-from flwr_kld.sums.wire import MOST_SUMS, Slots, pack_bits, unpack_bits
+from flwr_kld.sums.wire import Slots, unpack_bits
 
 PUBLIC_KEY = np.dtype(f"V{PUBLIC}")
 CHANNEL = np.dtype([("inward", f"V{KEY}"), ("confirm", f"V{KEY}")])
@@ -51,19 +50,7 @@ def _items(size: int) -> AfterValidator:
 
 
 def _item(size: int) -> AfterValidator:
-    told = f"be {size} bytes for each sum, or none"
-    return must(told, lambda raw: len(raw) in (0, size, MOST_SUMS * size))
-
-
-def each(items: bytes, size: int) -> list[bytes]:
-    """Return the items of a row."""
-    return [items[at : at + size] for at in range(0, len(items), size)]
-
-
-def by_sum(items: list[bytes], sums: int) -> bytes:
-    """Join neighbours' items, each one part for each sum: all first parts, then all second ones."""
-    parts = np.frombuffer(b"".join(items), dtype=np.uint8).reshape(len(items), sums, -1)
-    return parts.transpose(1, 0, 2).tobytes()
+    return must(f"be {size} bytes, or none", lambda raw: len(raw) in (0, size))
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +130,7 @@ class ClientState(Private):
     def require_distinct(self, theirs: list[Advert]) -> None:
         """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
         own = np.frombuffer(self.public, PUBLIC_KEY).tolist()
-        advertised = b"".join([advert.mask_keys + advert.seal_key for advert in theirs])
+        advertised = b"".join([advert.mask_key + advert.seal_key for advert in theirs])
         shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
         if len(set(shown)) != len(shown):
             raise KeyReused("a one-use key appears twice among this client's neighbours")
@@ -157,24 +144,19 @@ class ClientState(Private):
         return self._of(some, np.frombuffer(self.channels, CHANNEL)["confirm"])
 
     def peers_mask_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
-        """Return some peers' public mask keys for the sum at hand, in slot order."""
+        """Return some peers' public mask keys, in slot order."""
         return self._of(some, np.frombuffer(self.mask_keys, PUBLIC_KEY))
 
     def _of(self, some: NDArray[np.bool_], kept: NDArray[np.void]) -> list[bytes]:
         chosen = some[unpack_bits(self.peers, len(some))]
-        found: list[bytes] = kept[: len(chosen)][chosen].tolist()
+        found: list[bytes] = kept[chosen].tolist()
         return found
 
-    def shares_of(self, view: NDArray[np.bool_]) -> tuple[NDArray[np.void], NDArray[np.void]]:
-        """Return the neighbours' shares for the sum at hand, and for the one after it."""
-        kept, count = np.frombuffer(self.shares, SHARES), int(view.sum())
-        return kept[:count], kept[count:]
-
     def masked(self, seat: Seat, beside: NDArray[np.bool_], vector: SumVector) -> MaskedVector:
-        """Return the vector of the sum at hand under its own mask and those of some neighbours."""
+        """Return the vector under its own mask and those of some neighbours."""
         session, me = seat.session, seat.index
-        own = keys.OneUseKey(self.mask_secret[:SECRET])
-        added = [keys.self_mask_key(self.seed[:SECRET], session.digest, me)]
+        own = keys.OneUseKey(self.mask_secret)
+        added = [keys.self_mask_key(self.seed, session.digest, me)]
         removed: list[bytes] = []
         members, public = seat.neighbours[beside].tolist(), self.peers_mask_keys(beside)
         for peer, theirs in zip(members, public, strict=True):
@@ -182,29 +164,6 @@ class ClientState(Private):
             (added if me < peer else removed).append(key)
         words = vector.masked(added, removed, length=session.length, bits=session.bits)
         return MaskedVector(session.tag, me, UNSIGNED, words)
-
-    def require_next(self, session: Session) -> None:
-        """Refuse a session that does not go on where the first sum ended."""
-        if self.phase != Phase.AGAIN:
-            raise WrongSession("this client has no first sum to continue")
-        first, check = Session.from_bytes(self.session), session.check
-        terms, length = session.terms, session.length
-        if session != first.following(self.alive, check=check, terms=terms, length=length):
-            raise WrongSession("the second sum is not over the survivors of the first")
-
-    def for_second(self, beside: NDArray[np.bool_], shares: NDArray[np.void]) -> ClientState:
-        """Return what the second sum needs, over these neighbours, with their shares for it."""
-        # Whoever opened the first sum's boxes with these keys now would find its secrets.
-        channels = np.frombuffer(self.channels, CHANNEL).copy()
-        channels["inward"] = bytes(KEY)
-        changes = {
-            "phase": Phase.AGAIN,
-            "channels": channels.tobytes(),
-            "own": self.own[SHARE:],
-            "view": pack_bits(beside),
-            "shares": shares.tobytes(),
-        }
-        return ClientState(**{**self.to_dict(), **changes})
 
     def next(self, **changes: Any) -> ClientState:
         """Return the state after this phase was answered."""
@@ -272,16 +231,15 @@ class SumClient(OneProcess):
             index = session.cohort.index(self._position)
             self._seat = seat = Seat.of(session, index, self._identity)
 
-            seal, *mask = (keys.OneUseKey.generate(self._random) for _ in range(session.sums + 1))
-            public = b"".join([key.public for key in mask])
-            answer = seat.signed(Advert(session.tag, index, UNSIGNED, public, seal.public))
+            seal, mask = (keys.OneUseKey.generate(self._random) for _ in range(2))
+            answer = seat.signed(Advert(session.tag, index, UNSIGNED, mask.public, seal.public))
             self._state = self._state.next(
                 session=session.to_bytes(),
                 index=index,
-                mask_secret=b"".join([key.secret for key in mask]),
+                mask_secret=mask.secret,
                 seal_secret=seal.secret,
-                public=public + seal.public,
-                seed=self._random(SECRET * session.sums),
+                public=mask.public + seal.public,
+                seed=self._random(SECRET),
             )
             return answer
 
@@ -289,15 +247,13 @@ class SumClient(OneProcess):
         """Phase 1: check the neighbours' signatures; share both secrets among them."""
         with self._answering(Phase.SHARE, adverts.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            peers = seat.asked(adverts.adverts, adverts.sums)
+            peers = seat.asked(adverts.adverts)
             seat.require_neighbours(peers)
             theirs = seat.verified(adverts, self._roster)
             state.require_distinct(theirs)
 
             m, t = session.shape.neighbours + 1, session.shape.threshold
-            seeds, secrets = (each(raw, SECRET) for raw in (state.seed, state.mask_secret))
-            both = b"".join(map(bytes.__add__, seeds, secrets))
-            shares = split(both, m, t, self._random)
+            shares = split(state.seed + state.mask_secret, m, t, self._random)
             plain = shares[1:][peers].reshape(-1, shares[0].size)
             seal_key = keys.OneUseKey(state.seal_secret)
             boxes: list[bytes] = []
@@ -310,13 +266,13 @@ class SumClient(OneProcess):
                 boxes.append(keys.seal(outward, row.tobytes(), session.digest, me, peer))
                 channels += (inward, confirm)
 
-            committed = b"".join([keys.commitment(seed, session.digest, me) for seed in seeds])
+            committed = keys.commitment(state.seed, session.digest, me)
             sealed = Slots.of(peers, boxes)
             answer = seat.signed(SealedShares(session.tag, me, UNSIGNED, committed, sealed))
             self._state = state.next(
-                own=shares[0, ::2].tobytes(),
+                own=shares[0, 0].tobytes(),
                 peers=adverts.adverts.present,
-                mask_keys=by_sum([advert.mask_keys for advert in theirs], session.sums),
+                mask_keys=b"".join([advert.mask_key for advert in theirs]),
                 channels=b"".join(channels),
                 seal_secret=b"",
             )
@@ -326,55 +282,26 @@ class SumClient(OneProcess):
         """Phase 2: keep the neighbours' shares; send the vector under all masks."""
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            view = seat.asked(deliveries.boxes, deliveries.sums)
+            view = seat.asked(deliveries.boxes)
             if (view & ~seat.slots(state.peers)).any():
                 raise errors.UnknownSender("shares came from a client that has sent no keys")
             seat.require_neighbours(view)
 
             members = seat.neighbours[view].tolist()
-            boxes = deliveries.boxes.items(box_size(session.sums))
+            boxes = deliveries.boxes.items(BOX)
             shares = [
                 keys.unseal(seal_key, box, session.digest, peer, me)
                 for peer, seal_key, box in zip(members, state.inward_keys(view), boxes, strict=True)
             ]
             answer = seat.signed(state.masked(seat, view, vector))
-            peers = len(state.mask_keys) // session.sums
             self._state = state.next(
                 view=deliveries.boxes.present,
-                shares=by_sum(shares, session.sums),
-                mask_secret=state.mask_secret[SECRET:],  # shared; no longer needed here
-                seed=state.seed[SECRET:],
-                mask_keys=state.mask_keys[peers:],
-            )
-            return answer
-
-    def mask_again(
-        self,
-        session: Session,
-        vector: SumVector,
-        *,
-        terms: str,
-        length: int,
-    ) -> MaskedVector:
-        """Send the vector of a second sum over the first's survivors, under masks of its own."""
-        with self._answering(Phase.AGAIN, session.follows[:SESSION_TAG]):
-            check_question(session, self._roster, terms=terms, length=length)
-            self.require_next(session)
-            state = self._state
-            self._seat = seat = Seat.of(session, state.index, self._identity)
-            answer = seat.signed(state.masked(seat, seat.slots(state.view), vector))
-            self._state = state.next(
-                phase=Phase.REVEAL,
-                session=session.to_bytes(),
-                mask_secret=b"",
+                shares=b"".join(shares),
+                mask_secret=b"",  # shared; no longer needed here
                 seed=b"",
                 mask_keys=b"",
             )
             return answer
-
-    def require_next(self, session: Session) -> None:
-        """Refuse a session that does not go on where this client's first sum ended."""
-        self._state.require_next(session)
 
     def confirm(self, survivors: Survivors) -> Reveal:
         """Phase 3: confirm the list of survivors, and lock what opens the sum over it."""
@@ -386,14 +313,14 @@ class SumClient(OneProcess):
             state, session, me = self._state, seat.session, seat.index
             view = seat.slots(state.view)
             beside = seat.surviving(survivors, view)
-            kept, later = state.shares_of(view)
+            kept = np.frombuffer(state.shares, SHARES)
             shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
             digest = session.survivors_digest(survivors.alive)
             confirm = state.confirm_keys(beside)
             locks = np.empty(len(confirm), dtype=LOCK)
             locks["confirmation"] = confirmations(confirm, digest, [me] * len(confirm))
             sealed, locks["lock"] = lock(
-                state.own[:SHARE] + shown.tobytes(),
+                state.own + shown.tobytes(),
                 digest,
                 me,
                 beside,
@@ -403,11 +330,7 @@ class SumClient(OneProcess):
             )
             opening = Slots.of(beside, locks)
             answer = seat.signed(Reveal(session.tag, me, UNSIGNED, digest, opening, sealed))
-            told = state.next(alive=survivors.alive)
-            if session.sums == 1:
-                self._state = told.ended(Phase.DONE)
-            else:  # what was for the first sum is of no more use, to anybody
-                self._state = told.for_second(beside, later[beside[view]])
+            self._state = state.next(alive=survivors.alive).ended(Phase.DONE)
             return answer
 
     # -- between phases -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from flwr_kld.errors import Malformed
 from flwr_kld.sums.identity import SIGNATURE
 from flwr_kld.sums.keys import CONFIRMATION, PUBLIC, SEAL_OVERHEAD
 from flwr_kld.sums.shamir import SHARE
-from flwr_kld.sums.wire import MAGIC, MOST_SUMS, Reader, Slots, number
+from flwr_kld.sums.wire import MAGIC, Reader, Slots, number
 
 SESSION_TAG = 16
 COMMITMENT = 32
@@ -25,30 +25,12 @@ UNSIGNED = b""
 """In place of the signature, while there is none."""
 LOCK = np.dtype([("lock", "u1", CONFIRMATION), ("confirmation", "u1", CONFIRMATION)])
 """For a surviving neighbour: the lock that it opens, and what opens its own."""
-
-
-def box_size(sums: int) -> int:
-    """Bytes of the sealed shares of both secrets of each sum."""
-    return 2 * SHARE * sums + SEAL_OVERHEAD
-
-
-def advert_layout(sums: int) -> np.dtype[np.void]:
-    """Layout of an advert as the server passes it on."""
-    return np.dtype(
-        [
-            ("mask_keys", f"V{PUBLIC * sums}"),
-            ("seal_key", f"V{PUBLIC}"),
-            ("signature", f"V{SIGNATURE}"),
-        ]
-    )
-
-
-def _sums(r: Reader) -> int:
-    """Read how many sums a message is for."""
-    sums = r.number(1)
-    if sums not in (1, MOST_SUMS):
-        raise Malformed("a set-up is for one sum or two")
-    return sums
+BOX = 2 * SHARE + SEAL_OVERHEAD
+"""Bytes of the sealed shares of both secrets."""
+ADVERT = np.dtype(
+    [("mask_key", f"V{PUBLIC}"), ("seal_key", f"V{PUBLIC}"), ("signature", f"V{SIGNATURE}")]
+)
+"""An advert as the server passes it on."""
 
 
 class Phase(IntEnum):
@@ -58,10 +40,8 @@ class Phase(IntEnum):
     SHARE = 1
     MASK = 2
     REVEAL = 3
-    AGAIN = 4
-    """The vector of a second sum; after it comes `REVEAL` once more."""
-    DONE = 5
-    REFUSED = 6
+    DONE = 4
+    REFUSED = 5
     """Something was wrong; this object answers nothing more."""
 
 
@@ -103,21 +83,21 @@ class _Signed(_Message):
 
 @dataclass(frozen=True)
 class Advert(_Signed):
-    """Phase 0, client: its one-use public keys, for masking in each sum and for sealing."""
+    """Phase 0, client: its one-use public keys, for masking and for sealing."""
 
     kind: ClassVar[int] = 1
     phase: ClassVar[Phase] = Phase.ADVERTISE
-    mask_keys: bytes
+    mask_key: bytes
     seal_key: bytes
 
     def body(self) -> bytes:
-        """How many sums, then the keys."""
-        return number(len(self.mask_keys) // PUBLIC, 1) + self.mask_keys + self.seal_key
+        """Both keys."""
+        return self.mask_key + self.seal_key
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Advert:
-        sender, mask_keys, seal_key = r.number(), r.take(PUBLIC * _sums(r)), r.take(PUBLIC)
-        return cls(session, sender, r.take(SIGNATURE), mask_keys, seal_key)
+        sender, mask_key, seal_key = r.number(), r.take(PUBLIC), r.take(PUBLIC)
+        return cls(session, sender, r.take(SIGNATURE), mask_key, seal_key)
 
 
 @dataclass(frozen=True)
@@ -125,38 +105,34 @@ class Adverts(_Message):
     """Phase 1, server: the adverts (keys and signature) of the client's neighbours."""
 
     kind: ClassVar[int] = 2
-    sums: int
     adverts: Slots
 
     def body(self) -> bytes:
-        """How many sums, then slots of 96 bytes and 32 for each."""
-        return number(self.sums, 1) + self.adverts.to_bytes()
+        """Slots of 128 bytes."""
+        return self.adverts.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Adverts:
-        sums = _sums(r)
-        return cls(session, sums, Slots.read(r, advert_layout(sums).itemsize))
+        return cls(session, Slots.read(r, ADVERT.itemsize))
 
 
 @dataclass(frozen=True)
 class SealedShares(_Signed):
-    """Phase 1, client: a share of each sum's seed and mask key, sealed for each neighbour."""
+    """Phase 1, client: shares of its seed and mask key, sealed for each neighbour."""
 
     kind: ClassVar[int] = 3
     phase: ClassVar[Phase] = Phase.SHARE
-    commitments: bytes
+    commitment: bytes
     boxes: Slots
 
     def body(self) -> bytes:
-        """How many sums, commitments to the seeds, then slots of 16 bytes and 68 for each."""
-        sums = number(len(self.commitments) // COMMITMENT, 1)
-        return sums + self.commitments + self.boxes.to_bytes()
+        """Digest that the seed is held against, then slots of 84 bytes."""
+        return self.commitment + self.boxes.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> SealedShares:
-        sender, sums = r.number(), _sums(r)
-        commitments, boxes = r.take(COMMITMENT * sums), Slots.read(r, box_size(sums))
-        return cls(session, sender, r.take(SIGNATURE), commitments, boxes)
+        sender, commitment, boxes = r.number(), r.take(COMMITMENT), Slots.read(r, BOX)
+        return cls(session, sender, r.take(SIGNATURE), commitment, boxes)
 
 
 @dataclass(frozen=True)
@@ -164,17 +140,15 @@ class Deliveries(_Message):
     """Phase 2, server: the boxes that the client's neighbours sealed for it."""
 
     kind: ClassVar[int] = 4
-    sums: int
     boxes: Slots
 
     def body(self) -> bytes:
-        """How many sums, then slots of 16 bytes and 68 for each."""
-        return number(self.sums, 1) + self.boxes.to_bytes()
+        """Slots of 84 bytes."""
+        return self.boxes.to_bytes()
 
     @classmethod
     def _read(cls, r: Reader, session: bytes) -> Deliveries:
-        sums = _sums(r)
-        return cls(session, sums, Slots.read(r, box_size(sums)))
+        return cls(session, Slots.read(r, BOX))
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,11 @@ from flwr_kld.kernel.vector import Private, RingSum
 from flwr_kld.sums import keys
 from flwr_kld.sums.graph import neighbour_table
 from flwr_kld.sums.identity import Roster
-from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD
+from flwr_kld.sums.keys import SEAL_OVERHEAD
 from flwr_kld.sums.locks import unlock
 from flwr_kld.sums.messages import (
+    ADVERT,
+    BOX,
     COMMITMENT,
     LOCK,
     Advert,
@@ -39,8 +41,6 @@ from flwr_kld.sums.messages import (
     SealedShares,
     ServerMessage,
     Survivors,
-    advert_layout,
-    box_size,
     signed_text,
 )
 from flwr_kld.sums.session import Session
@@ -75,9 +75,9 @@ class ServerState(Private):
         self.table = neighbour_table(session.order, k)
         self.mirror = k - 1 - np.arange(k)
         self.answered = np.zeros((_PHASES, n), dtype=bool)
-        self.adverts = np.zeros(n, dtype=advert_layout(session.sums))
-        self.commitments = np.zeros(n, dtype=f"V{COMMITMENT * session.sums}")
-        self.boxes = np.zeros((n, k, box_size(session.sums)), dtype=np.uint8)
+        self.adverts = np.zeros(n, dtype=ADVERT)
+        self.commitments = np.zeros(n, dtype=f"V{COMMITMENT}")
+        self.boxes = np.zeros((n, k, BOX), dtype=np.uint8)
         self.total = np.zeros(session.length, dtype=word(session.bits))
         self.locks = np.zeros((n, k), dtype=LOCK)
         self.reveals: dict[int, Reveal] = {}
@@ -113,13 +113,11 @@ class ServerState(Private):
         """Take a message whose sender, phase and signature are right."""
         index = message.sender
         if isinstance(message, Advert):
-            self._require_sums(len(message.mask_keys) // PUBLIC)
-            self.adverts[index] = (message.mask_keys, message.seal_key, message.signature)
+            self.adverts[index] = (message.mask_key, message.seal_key, message.signature)
         elif isinstance(message, SealedShares):
             told = self._exactly(message.boxes, self.advertised[self.table[index]])
-            self._require_sums(len(message.commitments) // COMMITMENT)
-            self.boxes[index, told] = message.boxes.rows(self.boxes.shape[-1])
-            self.commitments[index] = message.commitments
+            self.boxes[index, told] = message.boxes.rows(BOX)
+            self.commitments[index] = message.commitment
         elif isinstance(message, MaskedVector):
             vector = np.frombuffer(message.values, dtype=np.uint8)
             if len(vector) != self.total.nbytes:
@@ -162,19 +160,6 @@ class ServerState(Private):
         """Digest of the list of survivors."""
         return self.session.survivors_digest(pack_bits(self.alive))
 
-    def following(self, session: Session) -> ServerState:
-        """Return what is known in the second sum's session: its keys, and who may take part."""
-        state = ServerState(session)
-        mask_keys, committed = self.adverts["mask_keys"].tolist(), self.commitments.tolist()
-        state.adverts["mask_keys"] = np.array([key[PUBLIC:] for key in mask_keys], f"V{PUBLIC}")
-        state.commitments[:] = np.array([one[COMMITMENT:] for one in committed], f"V{COMMITMENT}")
-        state.answered[Phase.ADVERTISE] = state.answered[Phase.SHARE] = self.alive
-        return state
-
-    def _require_sums(self, sums: int) -> None:
-        if sums != self.session.sums:
-            raise Tampered("the message is for a different number of sums")
-
     def _exactly(self, slots: Slots, expected: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the mask of a client's slots: those that it was told of, no more and no fewer."""
         if slots.count != self.session.shape.neighbours:
@@ -210,7 +195,7 @@ class SumServer(Private):
 
     # A message that is refused leaves the session as it was: its sender counts as dropped out.
 
-    __slots__ = ("_phase", "_result", "_roster", "_state", "asked_first", "session")
+    __slots__ = ("_phase", "_result", "_roster", "_state", "session")
 
     def __init__(self, session: Session, roster: Roster) -> None:
         if session.roster != roster.fingerprint:
@@ -220,20 +205,6 @@ class SumServer(Private):
         self._phase = Phase.ADVERTISE
         self._state = ServerState(session)
         self._result: SumResult | None = None
-        self.asked_first: tuple[int, ...] = tuple(range(session.size))
-        """Cohort indices of the clients that the session is sent to."""
-
-    def following(self, *, check: str, terms: str, length: int) -> SumServer:
-        """Return the server of a second sum over the survivors of this one, with the same keys."""
-        if self._result is None or self.session.sums == 1:
-            raise OutOfOrder("no second sum may follow this one")
-        alive = pack_bits(self._state.alive)
-        session = self.session.following(alive, check=check, terms=terms, length=length)
-        server = SumServer(session, self._roster)
-        server._phase, server._state = Phase.MASK, self._state.following(session)
-        confirmed = np.flatnonzero(self._state.answered[Phase.REVEAL])
-        server.asked_first = tuple(confirmed.tolist())
-        return server
 
     @property
     def phase(self) -> Phase:
@@ -269,7 +240,7 @@ class SumServer(Private):
 
     def advance(self) -> dict[int, ServerMessage]:
         """Close the phase; return the next request for each client that is still there."""
-        if self._phase >= Phase.AGAIN:
+        if self._phase >= Phase.DONE:
             raise OutOfOrder("this session is over")
         closed = self._phase
         try:
@@ -333,14 +304,14 @@ def _adverts(state: ServerState, index: int) -> Adverts:
     beside = state.table[index]
     there = state.advertised[beside]
     adverts = Slots.of(there, state.adverts[beside[there]])
-    return Adverts(state.session.tag, state.session.sums, adverts)
+    return Adverts(state.session.tag, adverts)
 
 
 def _deliveries(state: ServerState, index: int) -> Deliveries:
     beside = state.table[index]
     there = state.shared[beside]
     boxes = state.boxes[beside[there], state.mirror[there]]
-    return Deliveries(state.session.tag, state.session.sums, Slots.of(there, boxes))
+    return Deliveries(state.session.tag, Slots.of(there, boxes))
 
 
 def _survivors(state: ServerState, index: int) -> Survivors:
@@ -376,13 +347,13 @@ def _open_sum(state: ServerState) -> None:
     beside = alive[state.table]  # [n, k]
     missing = np.flatnonzero(state.shared & ~alive & beside.any(1))
     seeds, mask_secrets = (_secrets(state, whose, shut) for whose in (survivors, missing))
-    public = [mask_keys[: keys.PUBLIC] for mask_keys in state.adverts["mask_keys"].tolist()]
+    public = state.adverts["mask_key"].tolist()
 
     added: list[bytes] = []
     removed: list[bytes] = []
     for index, seed in zip(survivors.tolist(), seeds, strict=True):
-        committed = state.commitments[index].tobytes()[:COMMITMENT]
-        if not seed or keys.commitment(seed, session.origin, index) != committed:
+        committed = state.commitments[index].tobytes()
+        if not seed or keys.commitment(seed, session.digest, index) != committed:
             raise Tampered(f"the shares of client {index} of the cohort open to a different seed")
         removed.append(keys.self_mask_key(seed, session.digest, index))
     for index, secret in zip(missing.tolist(), mask_secrets, strict=True):

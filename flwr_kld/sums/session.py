@@ -18,17 +18,16 @@ from flwr_kld.sums import keys
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape, neighbours_of, ring_order
 from flwr_kld.sums.identity import Identity, Roster
 from flwr_kld.sums.messages import (
+    ADVERT,
     Advert,
     Adverts,
     ClientMessage,
     Survivors,
-    advert_layout,
     signed_text,
 )
-from flwr_kld.sums.wire import MAGIC, MOST_SUMS, Reader, Slots, number, pack_bits, text, unpack_bits
+from flwr_kld.sums.wire import MAGIC, Reader, Slots, number, pack_bits, text, unpack_bits
 
 _KIND = 0
-_DIGEST = 32
 _LONGEST_TEXT = 255
 _LONGEST_VECTOR = 1 << 28
 _SPARSE = 16  # a roster this many times the cohort: positions are shorter than a bitmap
@@ -49,9 +48,6 @@ class Session:
     length: int  # Numbers in a vector
     shape: Shape  # Neighbours of each client, and shares that open a secret
     min_clients: int  # Fewest clients that the sum may hold; more than half of the cohort
-    sums: int = 1  # 1, or 2 where keys are set up for a second sum over the survivors, too
-    # Of a second sum: the digest of the first one's session, and of its list of survivors
-    follows: bytes = b""
 
     def __post_init__(self) -> None:
         positions = np.asarray(self.cohort)
@@ -64,7 +60,6 @@ class Session:
             bits=check_bits(self.bits),
             length=whole("length", self.length),
             min_clients=whole("min_clients", self.min_clients),
-            sums=whole("sums", self.sums, least=1, most=MOST_SUMS),
         )
         n = len(self.cohort)
         if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.terms) <= _LONGEST_TEXT):
@@ -78,8 +73,6 @@ class Session:
         self.shape.require_ring(n)
         if not n < 2 * self.min_clients <= 2 * n:
             raise ThresholdTooLow("the survivors of a sum must be more than half of its cohort")
-        if len(self.follows) not in (0, 2 * _DIGEST) or (self.follows and self.sums != 1):
-            raise Malformed("a session follows at most one other, which follows none")
 
     @classmethod
     def open(
@@ -94,7 +87,6 @@ class Session:
         tolerance: Tolerance | None = None,
         shape: Shape | None = None,
         min_clients: int = 0,
-        sums: int = 1,
     ) -> Session:
         """Set up a sum over named clients of the roster."""
         positions = tuple(sorted(roster.position(name) for name in cohort))
@@ -102,12 +94,7 @@ class Session:
         shape = shape or choose_shape(n, tolerance or Tolerance())
         least = max(min_clients, n // 2 + 1, min(n, 3))
         who = roster.fingerprint, len(roster), positions
-        return cls(check, terms, *who, bits, length, shape, least, sums)
-
-    def following(self, alive: bytes, *, check: str, terms: str, length: int) -> Session:
-        """Return the session of the second sum over the survivors (bitmap) of this one."""
-        follows = self.digest + self.survivors_digest(alive)
-        return replace(self, check=check, terms=terms, length=length, sums=1, follows=follows)
+        return cls(check, terms, *who, bits, length, shape, least)
 
     @property
     def size(self) -> int:
@@ -129,15 +116,10 @@ class Session:
         """First half of the digest: names the session in messages."""
         return self.digest[:16]
 
-    @property
-    def origin(self) -> bytes:
-        """Digest of the session that set up the keys: this one, or the one that it follows."""
-        return self.follows[:_DIGEST] or self.digest
-
     @cached_property
     def order(self) -> NDArray[np.int64]:
-        """Places around the circle, drawn from the digest of the session that set up the keys."""
-        seed = hashlib.sha256(b"flwr-kld secure-sum 2 circle\0" + self.origin).digest()
+        """Places around the circle, drawn from the digest."""
+        seed = hashlib.sha256(b"flwr-kld secure-sum 2 circle\0" + self.digest).digest()
         return ring_order(seed, self.size)
 
     def survivors_digest(self, alive: bytes) -> bytes:
@@ -153,8 +135,7 @@ class Session:
             members = pack_bits(mask)
         else:
             members = cohort.tobytes()
-        head = MAGIC + bytes([_KIND, self.bits, self.sums, len(self.follows)]) + self.follows
-        head += text(self.check) + text(self.terms) + self.roster
+        head = MAGIC + bytes([_KIND, self.bits]) + text(self.check) + text(self.terms) + self.roster
         sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_clients)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
         return head + numbers + members
@@ -165,20 +146,18 @@ class Session:
         reader = Reader(data)
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
             raise Malformed("not the opening of a secure sum, or one of another version")
-        bits, sums, follows = reader.number(1), reader.number(1), reader.take(reader.number(1))
-        check, terms, roster = reader.text(), reader.text(), reader.take(32)
+        bits, check, terms, roster = reader.number(1), reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
         if listed <= _SPARSE * n:
             positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
         else:
             positions = np.frombuffer(reader.take(4 * n), dtype="<u4").astype(np.int64)
         reader.end()
-        if len(positions) != n or bits not in (32, 64) or sums not in (1, MOST_SUMS):
-            raise Malformed("the session's ring, or its number of clients or sums, is wrong")
+        if len(positions) != n or bits not in (32, 64):
+            raise Malformed("the session's ring, or its number of clients, is wrong")
         shape = Shape(neighbours, threshold)
         cohort = tuple(positions.tolist())
-        sizes = bits, length, shape, least
-        return cls(check, terms, roster, listed, cohort, *sizes, sums, follows)
+        return cls(check, terms, roster, listed, cohort, bits, length, shape, least)
 
 
 _Signed = TypeVar("_Signed", bound=ClientMessage)
@@ -207,11 +186,11 @@ class Seat:
     def verified(self, adverts: Adverts, roster: Roster) -> list[Advert]:
         """Return the adverts of those neighbours that sent one, which their identities signed."""
         session = self.session
-        members = self.neighbours[self.asked(adverts.adverts, adverts.sums)].tolist()
-        fields = np.frombuffer(adverts.adverts.data, advert_layout(session.sums)).tolist()
+        members = self.neighbours[self.asked(adverts.adverts)].tolist()
+        fields = np.frombuffer(adverts.adverts.data, ADVERT).tolist()
         theirs = [
-            Advert(session.tag, peer, signature, mask_keys, seal_key)
-            for peer, (mask_keys, seal_key, signature) in zip(members, fields, strict=True)
+            Advert(session.tag, peer, signature, mask_key, seal_key)
+            for peer, (mask_key, seal_key, signature) in zip(members, fields, strict=True)
         ]
         for advert in theirs:
             text = signed_text(session.digest, advert.kind, advert.sender, advert.body())
@@ -222,10 +201,10 @@ class Seat:
         """Read a bitmap over the neighbours, shape [k]."""
         return unpack_bits(packed, self.session.shape.neighbours)
 
-    def asked(self, slots: Slots, sums: int) -> NDArray[np.bool_]:
+    def asked(self, slots: Slots) -> NDArray[np.bool_]:
         """Which neighbours a server's message is about, shape [k]."""
-        if slots.count != self.session.shape.neighbours or sums != self.session.sums:
-            raise errors.Tampered("the message is not about this client's neighbours and sums")
+        if slots.count != self.session.shape.neighbours:
+            raise errors.Tampered("the message is not about this client's neighbours")
         return slots.mask()
 
     def require_neighbours(self, left: NDArray[np.bool_]) -> None:

@@ -12,8 +12,6 @@ from flwr_kld.errors import Malformed
 
 MAGIC = b"kss1"
 """Name and version of the protocol; another version is refused."""
-MOST_SUMS = 2
-"""Sums that one set-up of keys serves: those of a check that decides."""
 
 
 class Reader:

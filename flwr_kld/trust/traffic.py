@@ -1,8 +1,8 @@
 """What an exchange weighs under a trust model, from the messages that its terms call for.
 
 Bytes are payload, as reports count it: what clients are sent and send themselves, without Flower's
-own frames. In a check that decides, forecasts give the exchange with the first half; in the other
-one the question holds two scores a cell as well, and the answer is five numbers a column.
+own frames. Where a check asks two halves, forecasts give the exchange with the first one; in the
+other one the question holds two scores a cell as well, and the answer is five numbers a column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from flwr_kld.messages.envelopes import ANSWER, ROSTER, Answer, Members
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import messages
-from flwr_kld.sums.graph import Tolerance, choose_shape
 from flwr_kld.sums.identity import SIGNATURE, Roster
 from flwr_kld.sums.keys import PUBLIC, SEAL_OVERHEAD
 from flwr_kld.sums.session import Session
@@ -53,21 +52,37 @@ def traffic_of(terms: Terms) -> Traffic:
     return Traffic(sum(map(_payload, sent)), answer + box)
 
 
-def secure_traffic(terms: Terms, clients: int, known: int, twice: bool) -> Traffic:
+def secure_traffic(terms: Terms, clients: int, known: int) -> Traffic:
     """Return what a secure sum of `clients` takes, of those whose keys are `known`."""
-    # Where they are asked `twice`, keys are set up for both sums along with the first.
     roster = Roster({f"{i:0{_NAME}d}": i.to_bytes(32, "little") for i in range(known)})
-    down, up = payload_of_sum(
+    session = Session.open(
         roster,
+        list(roster.names[:clients]),
         check=terms.check,
-        plan=terms.fingerprint,
-        clients=clients,
+        terms=terms.fingerprint,
         length=terms.length,
-        word=_WORD,
-        sums=(0 if terms.adds_scores else 2) if twice else 1,
     )
+    k, tag = session.shape.neighbours, session.tag
+    digest, signature, key = bytes(32), bytes(SIGNATURE), bytes(PUBLIC)
+    boxes, adverts, locks = (
+        Slots.of(np.ones(k, dtype=bool), np.zeros((k, width), dtype=np.uint8))
+        for width in (messages.BOX, messages.ADVERT.itemsize, messages.LOCK.itemsize)
+    )
+    sealed = bytes(SHARE * (k + 1) + SEAL_OVERHEAD)
+    down = [
+        session.to_bytes(),
+        messages.Adverts(tag, adverts).to_bytes(),
+        messages.Deliveries(tag, boxes).to_bytes(),
+        messages.Survivors(tag, clients, bytes((clients + 7) // 8)).to_bytes(),
+    ]
+    up = [
+        messages.Advert(tag, 0, signature, key, key).to_bytes(),
+        messages.SealedShares(tag, 0, signature, digest, boxes).to_bytes(),
+        messages.MaskedVector(tag, 0, signature, bytes(_WORD * terms.length)).to_bytes(),
+        messages.Reveal(tag, 0, signature, digest, locks, sealed).to_bytes(),
+    ]
     opening = _payload(terms.to_config()) + _payload({ROSTER: roster.to_json()})
-    return Traffic(opening + sum(size + _MEMBER for size in down), sum(up))
+    return Traffic(opening + sum(len(text) + _MEMBER for text in down), sum(map(len, up)))
 
 
 def _payload(config: Mapping[str, Any]) -> int:
@@ -81,43 +96,3 @@ def _size(value: Any) -> int:
     if isinstance(value, str | bytes):
         return len(value)
     return 1 if isinstance(value, bool) else 8
-
-
-def payload_of_sum(
-    roster: Roster, *, check: str, plan: str, clients: int, length: int, word: int, sums: int
-) -> tuple[list[int], list[int]]:
-    """Return the bytes of each message to and from a client of a sum without dropouts."""
-    shape, everybody = choose_shape(clients, Tolerance()), bytes((clients + 7) // 8)
-    participants = list(roster.names[:clients])
-    session = Session.open(
-        roster, participants, check=check, terms=plan, length=length, shape=shape, sums=sums or 2
-    )
-    if not sums:
-        session = session.following(everybody, check=check, terms=plan, length=length)
-    k, tag = shape.neighbours, session.tag
-    digest, signature = bytes(32), bytes(SIGNATURE)
-
-    def slots(width: int) -> Slots:
-        return Slots.of(np.ones(k, dtype=bool), np.zeros((k, width), dtype=np.uint8))
-
-    sealed = bytes(SHARE * (k + 1) + SEAL_OVERHEAD)
-    down, up = [session.to_bytes()], list[bytes]()
-    if sums:
-        boxes, keys = slots(messages.box_size(sums)), bytes(PUBLIC)
-        adverts = slots(messages.advert_layout(sums).itemsize)
-        down += [
-            messages.Adverts(tag, sums, adverts).to_bytes(),
-            messages.Deliveries(tag, sums, boxes).to_bytes(),
-        ]
-        up += [
-            messages.Advert(tag, 0, signature, sums * keys, keys).to_bytes(),
-            messages.SealedShares(tag, 0, signature, sums * digest, boxes).to_bytes(),
-        ]
-    down += [messages.Survivors(tag, clients, everybody).to_bytes()]
-    up += [
-        messages.MaskedVector(tag, 0, signature, bytes(word * length)).to_bytes(),
-        messages.Reveal(
-            tag, 0, signature, digest, slots(messages.LOCK.itemsize), sealed
-        ).to_bytes(),
-    ]
-    return list(map(len, down)), list(map(len, up))

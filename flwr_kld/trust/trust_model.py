@@ -153,7 +153,6 @@ class Trust(ABC):
         aggregation: str,
         clients: int,
         known: int,
-        twice: bool = False,
     ) -> Traffic:
         """Return what a client is sent and sends in one exchange in which everybody answers.
 
@@ -165,13 +164,10 @@ class Trust(ABC):
             Number of clients that are asked.
         known : int
             That might be: clients of a secure sum know everybody's key.
-        twice : bool
-            Whether these clients are asked in both halves of a check: first for counts, then for
-            sums of scores. A secure sum sets up its keys for both along with the first.
         """
         terms = self.terms(plan, check="0" * 16, asked=clients)
         if aggregation == "secure-sum":
-            return secure_traffic(terms, clients, known, twice)
+            return secure_traffic(terms, clients, known)
         return traffic_of(terms)
 
     def terms(

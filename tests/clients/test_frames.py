@@ -197,7 +197,7 @@ STEPS = [
     f"{COUNTING}.ShareSum.release",
     *(f"{COUNTING}.SumVector.{name}" for name in ("masked", "split")),
     f"{COUNTING}.clipped",
-    *(f"{SUMMING}.client.SumClient.{name}" for name in ("mask", "mask_again")),
+    f"{SUMMING}.client.SumClient.mask",
     *(f"{COUNTING}.{name}" for name in ("apply_masks", "seal")),
     *(f"{COUNTING}.PartialSum.{name}" for name in ("add_seeds", "add_vectors", "answer")),
     *(f"{SUMMING}.client.ClientState.{name}" for name in ("masked", "next")),

@@ -23,18 +23,15 @@ CLIENTS, LENGTH, DROPPED = 4, 3, 2
 VECTORS = np.array(
     [[1, 2, 2**32 - 1], [10, 20, 5], [100, 200, 7], [1000, 2000, 9]], dtype=np.uint32
 )
-AGAIN = np.array([[7, 1], [7, 2], [7, 3], [7, 4]], dtype=np.uint32)
-"""Of the second sum, which has no dropouts of its own."""
 BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit; None: of its request)
     "advert mask key": (0, "server", 1, 30, 0),
-    "advert seal key": (0, "server", 1, 100, 7),
+    "advert seal key": (0, "server", 1, 60, 7),
     "advert signature": (0, "server", 1, -1, 0),
     "advert sender": (0, "server", 1, 21, 1),
     "advert session": (0, "server", 1, 10, 3),
     "neighbour's key": (1, "client", 0, 30, 0),
     "neighbour's signature": (1, "client", 0, 100, 5),
-    "number of sums": (1, "client", 0, 21, 1),
-    "neighbours' number": (1, "client", 0, 22, 2),
+    "neighbours' number": (1, "client", 0, 21, 2),
     "commitment": (1, "server", 3, 30, 4),
     "sealed share to server": (1, "server", 3, 70, 4),
     "delivered share": (2, "client", 0, 30, 1),
@@ -55,7 +52,7 @@ BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit; None
 
 
 def known() -> Sum:
-    session = session_of(CLIENTS, length=LENGTH, shape=Shape(3, 3), check="known answers", sums=2)
+    session = session_of(CLIENTS, length=LENGTH, shape=Shape(3, 3), check="known answers")
     return Sum(session, VECTORS, label="known answers", drop={DROPPED: Phase.MASK})
 
 
@@ -101,11 +98,6 @@ def transcript() -> dict:
         total.step(phase)
     result = total.server.result()
     session = total.session
-    second = total.again(AGAIN)
-    opening = second.session
-    for phase in PHASES[Phase.MASK :]:
-        requests |= {f"second {phase} {i}": data.hex() for i, data in second.requests.items()}
-        second.step(phase)
     return {
         "identities": {name: key.to_bytes().hex() for name, key in total.who.items()},
         "session": session.to_bytes().hex(),
@@ -115,11 +107,7 @@ def transcript() -> dict:
         "requests (phase client)": requests,
         "answers (phase client)": {
             f"{phase} {i}": data.hex() for (phase, i), data in total.sent.items()
-        }
-        | {f"second {phase} {i}": data.hex() for (phase, i), data in second.sent.items()},
-        "second session digest": opening.digest.hex(),
-        "second vectors": AGAIN.tolist(),
-        "second sum": words(second.server.result()).tolist(),
+        },
         "sum": words(result).tolist(),
         "survivors": list(result.survivors),
     }

@@ -50,14 +50,12 @@ def majority(n: int, k: int | None = None) -> Shape:
     return Shape(k, Shape.fewest_shares(k, n))
 
 
-def session_of(
-    n, *, length=4, bits=32, shape=None, check="check", terms="plan", least=None, sums=1
-):
+def session_of(n, *, length=4, bits=32, shape=None, check="check", terms="plan", least=None):
     _, roster = people(n)
     shape = shape or majority(n)
     cohort = tuple(range(n))
     least = n // 2 + 1 if least is None else least
-    return Session(check, terms, roster.fingerprint, n, cohort, bits, length, shape, least, sums)
+    return Session(check, terms, roster.fingerprint, n, cohort, bits, length, shape, least)
 
 
 @dataclass
@@ -91,12 +89,6 @@ class Sum:
             session = self.session
             return client.advertise(
                 Session.from_bytes(data), terms="plan", length=session.length
-            ).to_bytes()
-        if phase is Phase.MASK and self.session.follows:
-            told, length = Session.from_bytes(data), self.session.length
-            vector = SumVector(self.vectors[i])
-            return client.mask_again(
-                told, vector, terms=self.session.terms, length=length
             ).to_bytes()
         message = decode(data)
         if phase is Phase.MASK:
@@ -133,16 +125,6 @@ class Sum:
         for phase in PHASES[self.server.phase :]:
             self.step(phase)
         return self.server.result()
-
-    def again(
-        self, vectors: np.ndarray, *, terms: str = "second", drop: dict | None = None
-    ) -> "Sum":
-        """The second sum over the survivors of this one, which is open; not begun."""
-        server = self.server.following(check="check-2", terms=terms, length=vectors.shape[1])
-        total = Sum(server.session, vectors, self.policy, self.label, drop=drop or {})
-        total.server, total.clients = server, self.clients
-        total.requests = dict.fromkeys(server.asked_first, server.session.to_bytes())
-        return total
 
 
 def exact_or_given_up(total: Sum, leaves) -> bool:

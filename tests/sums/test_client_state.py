@@ -42,7 +42,7 @@ def test_what_is_written_is_read(state):
         ({"session": "text"}, "session is not of its type"),
         ({"session": None}, "session is not of its type"),
         ({"mask_secret": SHARED["mask_secret"][1:]}, "mask_secret is out of range.* 32 bytes"),
-        ({"seed": SHARED["seed"] * 3}, "seed is out of range"),
+        ({"seed": SHARED["seed"] * 2}, "seed is out of range"),
         ({"own": SHARED["own"] + b"x"}, "own is out of range"),
         ({"public": SHARED["public"][1:]}, "public is out of range.* items of 32 bytes"),
         ({"channels": SHARED["channels"][:-32]}, "channels is out of range.* items of 64 bytes"),

@@ -109,7 +109,7 @@ def test_a_vector_that_comes_too_late_stays_hidden():
     collected, digest = total.server._state, total.session.digest
     (secret,) = combine(collected.shares[[late]], collected.held[[late]], 3)
     masks = [
-        keys.mask_key(keys.OneUseKey(secret), advert["mask_keys"].tobytes(), digest, late, peer)
+        keys.mask_key(keys.OneUseKey(secret), advert["mask_key"].tobytes(), digest, late, peer)
         for peer, advert in enumerate(collected.adverts[:late])
     ]
     view = np.frombuffer(sent.values, "<u4").copy()
