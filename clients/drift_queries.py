@@ -144,7 +144,7 @@ def host_drift_queries(
         members are to be told apart across the federation.
     domain : Callable[[Context], Domain]
         What the records of this node's members mean.
-    secret : Callable[[Context, int, Selection], bytes], optional
+    secret : Callable[[Context, int], bytes], optional
         Simulations only: what a member's record ids are salted with, for a simulation that has to
         know which records are in which bucket. By default the node's own secret.
     """

@@ -27,7 +27,7 @@ logger = logging.getLogger("flwr_kld")
 
 Loader = Callable[[Context, int], Any]
 """Something of each record of one member of a node."""
-RecordSecret = Callable[[Context, int, Selection], bytes]
+RecordSecret = Callable[[Context, int], bytes]
 """What the ids of one member's records are salted with for a selection: 32 bytes."""
 
 
@@ -38,7 +38,7 @@ class OwnRecords:
     records: Loader  # Raw records, in a form that ``domain.encode`` takes
     domain: Callable[[Context], Domain]  # Domain of the records
     ids: Loader | None = None  # One id a record; by default its position
-    secret: RecordSecret = record_secret  # Salts the ids of a member for a selection
+    secret: RecordSecret = record_secret  # Salts the ids of a member
 
     def load(self, context: Context, member: int, terms: Terms) -> Records:
         """Load one member's records, and the ids by which the terms select, if they do."""
@@ -91,7 +91,7 @@ class OwnRecords:
                 "this check picks records by id and hides whether one is there, so the client "
                 "needs record_ids="
             )
-        salt = self.secret(context, member, terms.selection)
+        salt = self.secret(context, member)
         try:
             own = Held(None if self.ids is None else self.ids(context, member))
             return Held(own.into(lambda ids: salted(record_ids(ids, records), salt)))

@@ -7,41 +7,32 @@ from __future__ import annotations
 
 import hmac
 import logging
-import secrets
 from pathlib import Path
 
-from flwr.app import ConfigRecord, Context
+from flwr.app import Context
 
 from flwr_kld.clients.admission import account, guard_of
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
-from flwr_kld.query.selection import Selection
 
 NODE_CONFIG = "drift-salt"
 """Key of the node config: the absolute path of a file, made on first use."""
 
-_OF_THIS_RUN = "flwr_kld.salt"
-
 logger = logging.getLogger("flwr_kld")
 
 
-def record_secret(context: Context, member: int, selection: Selection) -> bytes:
+def record_secret(context: Context, member: int) -> bytes:
     """Return what the ids of one member's records are salted with, 32 bytes.
 
-    It comes from the key of the node's guard, or from the file that ``drift-salt`` names. A node
-    that has neither keeps one in its ``Context.state``, for the run: enough for the halves
-    of a check, which ask for every record at most once.
+    It comes from the key of the node's guard, or from the file that ``drift-salt`` names.
     """
     kept = _kept(context)
     if kept is None:
-        if selection.rotates:
-            raise QueryRefused(
-                "a rotation over buckets of records needs a secret that outlasts this run: name a "
-                f"guard file (drift-guard) or a file for the secret ({NODE_CONFIG}) in the node "
-                "config"
-            )
-        kept = _of_this_run(context)
+        raise QueryRefused(
+            "a rotation over buckets of records needs a secret that outlasts this run: name a "
+            f"guard file (drift-guard) or a file for the secret ({NODE_CONFIG}) in the node config"
+        )
     whose = f"flwr-kld record ids of {account(context, member)}"
     return hmac.digest(kept, whose.encode(), "sha256")
 
@@ -64,14 +55,3 @@ def _kept(context: Context) -> bytes | None:
         raise QueryRefused(
             "the secret for record ids cannot be used: the operator's log says why"
         ) from None
-
-
-def _of_this_run(context: Context) -> bytes:
-    state = context.state.get(_OF_THIS_RUN)
-    if not isinstance(state, ConfigRecord):
-        state = ConfigRecord({"secret": secrets.token_bytes(32)})
-        context.state[_OF_THIS_RUN] = state
-    secret = state["secret"]
-    if not isinstance(secret, bytes):
-        raise TypeError("the run's secret is kept as bytes")
-    return secret

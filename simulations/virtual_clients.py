@@ -14,7 +14,6 @@ from flwr_kld.clients import FirstUse, aggregate_drift_checks, host_drift_querie
 from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.base import Domain
 from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.query.selection import Selection
 from flwr_kld.simulations.scenario import Scenario
 
 _CLOCK = "flwr_kld.clock"
@@ -45,7 +44,7 @@ def virtual_clients() -> ClientApp:
     def domain(context: Context) -> Domain:
         return Scenario.from_run_config(context.run_config).domain
 
-    def secret(context: Context, member: int, selection: Selection) -> bytes:
+    def secret(context: Context, member: int) -> bytes:
         return Scenario.from_run_config(context.run_config).secret(member)
 
     host_drift_queries(

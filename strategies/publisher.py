@@ -153,7 +153,6 @@ class Publisher:
             clients=clients,
             records=values.records,
             most_records=self._most_records(first),
-            by="client",
             guarantee=self.trust.guarantee,
             noise=math.sqrt(self.trust.sums_event(clients).noise.variance),
             threshold=threshold,

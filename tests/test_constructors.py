@@ -96,7 +96,7 @@ EVENT = calibrated_laplace(Guarantee(1.0))
 PLAN = Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
 DECIDING = {
-    "clients": 40, "records": 200.0, "most_records": 5, "by": "client",
+    "clients": 40, "records": 200.0, "most_records": 5,
     "guarantee": Guarantee(1.0), "noise": 30.0, "threshold": 0.1,
 }  # fmt: skip
 WITNESS = Witness.from_counts(COUNTS, Deciding(**DECIDING))
@@ -199,7 +199,7 @@ EXAMPLES = {
     sample: {"table": EVENT.table, "size": 3, "bits": SystemBits()},
     MonteCarlo: {},
     Partition: {},
-    Selection: {"modulus": 4, "residues": (1, 2)},
+    Selection: {"key": "k", "modulus": 4, "residues": (1, 2)},
     report.CheckSeries: {"points": [], "drift_from": 2},
     ClientPolicy: {},
     Session: SESSION,

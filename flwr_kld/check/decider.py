@@ -62,8 +62,7 @@ class Alarm:
     ----------
     rate : float
         In (0, 0.5]: probability of any false alarm in `horizon` checks. A theorem for every law of
-        clients within `most_records`; where the records of few clients are split, the part of it
-        that is for single checks is asymptotic in the number of records.
+        clients within `most_records`; of these very clients, asymptotic in the number of records.
     horizon : int
         365 for a year of daily checks; 1 for a check that stands alone.
     level : float
@@ -109,7 +108,7 @@ class Alarm:
     def alone(self, witness: Witness, sums: ClientSums) -> Alone:
         """Return what a single check shows of D_θ, to be held against `level_at_once`."""
         score = divergence_sum(witness, sums, self.level_at_once)
-        return Alone(score.p_value(), self.level_at_once, witness.deciding.by)
+        return Alone(score.p_value(), self.level_at_once, "client")
 
     def outside(self, limits: OutsideLimits | None, p_value: float, tolerated: float) -> Outside:
         """Return what a check shows of q, the fraction of records outside the reference."""

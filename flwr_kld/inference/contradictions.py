@@ -50,13 +50,12 @@ def contradiction_of_sums(sums: ClientSums) -> str | None:
             f"{scores.most_records} each"
         )
     records = max(most("records"), 0.0)
-    draws = sums.clients if scores.by == "client" else records
     for number, table in zip(("total", "outside"), scores.tables, strict=True):
         size = abs(sums.value(number)) - steps * sums.unit(number)
         squares = "squares" if number == "total" else "outside_squares"
         if size > records * float(abs(table).max()):
             return "the records' scores add up to more than so many records score"
-        if size > 0 and size**2 > draws * max(most(squares), 0.0):
+        if size > 0 and size**2 > sums.clients * max(most(squares), 0.0):
             return "the sum of squares is smaller than the sum itself asks for"
     return None
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.arguments import choice, keep, real, whole
+from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.count import MOST_RECORDS, MOVES, NUMBERS
 
 _SMALLEST = 1e-9
@@ -33,8 +32,6 @@ class Deciding:
     clients: int  # That are going to be asked
     records: float  # That they count in all, about
     most_records: int  # That one of them counts
-    # What is drawn from the population: clients, or records of these very clients
-    by: Literal["client", "record"]
     guarantee: Guarantee  # Its unit and adjacency say how far a number moves
     noise: float  # Standard deviation of the noise in each number, in steps
     threshold: float  # Nats of D_θ that are tolerated
@@ -47,7 +44,6 @@ class Deciding:
             clients=whole("clients", self.clients, least=1),
             records=real("records", self.records, above=0),
             most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
-            by=choice("by", self.by, ("client", "record")),
             noise=real("noise", self.noise, least=0),
             threshold=check_threshold(self.threshold),
             outside=real("outside", self.outside, least=0, below=1),
@@ -60,21 +56,17 @@ class Deciding:
         By the best bet that the worst client cannot lose, of scores of shape [..., cells], and of
         the variance by independent records and the expected sum, of shape [...].
         """
-        by_client, records = self.by == "client", self.most_records
-        lowest, highest = np.maximum(-score.min(axis=-1), 0), np.maximum(score.max(axis=-1), 0)
-        if by_client:
-            lowest, highest = records * lowest, records * highest
-            highest = np.minimum(highest, self.ceiling(lowest, sampling))
-        extreme = np.maximum(lowest, highest)
+        lowest = self.most_records * np.maximum(-score.min(axis=-1), 0)
+        highest = self.most_records * np.maximum(score.max(axis=-1), 0)
+        extreme = np.maximum(lowest, np.minimum(highest, self.ceiling(lowest, sampling)))
         if self.guarantee.unit is Unit.RECORD:
             moves = np.ptp(score, axis=-1)
-            square = 2 * extreme * moves if by_client else extreme**2
+            square = 2 * extreme * moves
         else:
-            most = 1 if by_client else records
-            moves, square = most * extreme, most * extreme**2
+            moves, square = extreme, extreme**2
         noise = self.noise * moves / MOVES[NUMBERS.index("total")]
         noise_in_squares = self.noise * square / MOVES[NUMBERS.index("squares")]
-        squares = sampling + expected**2 / (self.clients if by_client else self.records)
+        squares = sampling + expected**2 / self.clients
         loss = _LOSSES[:, None] / np.maximum(lowest, _SMALLEST)
         half = curvature(_LOSSES)[:, None] * loss / 2
         by_noise = loss * noise**2 / 2 + half**2 * loss * noise_in_squares**2 / 2

@@ -36,7 +36,7 @@ def lower_confidence_bound(
     """Limit D_θ of the population from below.
 
     The population is the one that clients are independent draws from, each counting at most
-    `most_records`; or that of the records of these very clients, where scores count by record.
+    `most_records`.
     """
     level = check_level(level)
     score = divergence_sum(witness, sums, 1 - level)

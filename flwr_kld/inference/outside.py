@@ -32,7 +32,7 @@ def outside_limits(
     """Limit q, the fraction of records outside the reference, from both sides.
 
     None if the reference has mass everywhere. The population, parameters and errors are those of
-    `lower_confidence_bound`; the upper limit is asymptotic where clients are drawn, too.
+    `lower_confidence_bound`; the upper limit is asymptotic in the number of clients.
     """
     check_level(level)
     outside = witness.plan.outside

@@ -3,8 +3,7 @@
 Under the hypothesis, the score's sum over a client has a mean of at most 0. Clients may be of kinds
 that a cohort misses: then no spread shows how far their sums can lie below 0, and no test that goes
 by the spread keeps its level. So clients are tested by bets that are fair for every law of them,
-and one over what these win is a p-value. Records of these very clients, which are many, are tested
-by the normal law of their sum and the exact law of the noise.
+and one over what these win is a p-value.
 Proof note: ``docs/proofs/decisions.md``.
 """
 
@@ -74,23 +73,21 @@ class ScoreSum:
     def p_value(self, shift: float = 0.0, *, above: bool = True) -> float:
         """Return how probable such a sum is if a record's mean score plus the shift is at most 0.
 
-        At most, and whatever the law of the clients is, if clients are drawn and `above`. For sums
-        `below`, and for records that are drawn, asymptotic in their number.
+        At most, and whatever the law of the clients is. For sums `below`, it is that of a mean of
+        at least 0, by the spread of the clients: asymptotic in their number.
         """
-        if above and self._by_client:
+        if above:
             return math.exp(-max(self._log_evidence(shift), 0.0))
         sums, records = self.sums, self.sums.records
-        uneven = 0.0
-        if self._by_client:
-            most = self._most_records
-            uneven = shift**2 * records * max(most - records / max(sums.clients, 1), 0.0)
+        most = self._most_records
+        uneven = shift**2 * records * max(most - records / max(sums.clients, 1), 0.0)
         noise, weight = self._noise
         by_sampling, spread_weight = self._deviations
         deviation = by_sampling + math.sqrt(uneven)
         deviation = np.hypot(deviation, shift * sums.deviation("records"))
         total = self.value + shift * records - noise * sums.unit(self.number)
-        quantile = (-total if above else total)[None, :] / deviation[:, None]
-        probability = spread_weight @ self._student(quantile) @ weight
+        student = _student(max(sums.clients - 1.0, 1.0))
+        probability = spread_weight @ student(total[None, :] / deviation[:, None]) @ weight
         return min(float(probability), 1.0)
 
     def _log_evidence(self, shift: float) -> float:
@@ -149,7 +146,7 @@ class ScoreSum:
         name: Literal["squares", "outside_squares"]
         name = "squares" if self.number == "total" else "outside_squares"
         squares = self.sums.value(name) - noise * self.sums.unit(name)
-        return np.asarray(squares - self.value**2 / max(self._draws, 1.0))
+        return np.asarray(squares - self.value**2 / max(self.sums.clients, 1))
 
     @cached_property
     def _noise(self) -> tuple[Floats, Floats]:
@@ -161,19 +158,6 @@ class ScoreSum:
         """Deviations of the sum by sampling, as noise makes them, and their probabilities."""
         noise, weight = few_values(self.sums.noise, _FEW_NODES)
         return np.sqrt(self._variances(noise)), weight
-
-    @property
-    def _student(self) -> Student:
-        return _student(max(self._draws - 1.0, 1.0))
-
-    @property
-    def _draws(self) -> float:
-        """What is drawn from the population: clients, or records of these very clients."""
-        return self.sums.clients if self._by_client else self.sums.records
-
-    @property
-    def _by_client(self) -> bool:
-        return self.sums.scores.by == "client"
 
     @property
     def _most_records(self) -> int:

@@ -94,16 +94,13 @@ class Witness:
         """
         divergence = self.below + self._above
         lowest, highest = min(int(divergence.min()), 0), max(int(divergence.max()), 0)
-        if self.deciding.by == "client":
-            most, variance = self.deciding.most_records, (self.deviation / self.step) ** 2
-            ceiling = self.deciding.ceiling(np.array(-most * lowest), np.array(variance))
-            highest = min(most * highest, math.ceil(float(ceiling)))
+        most, variance = self.deciding.most_records, (self.deviation / self.step) ** 2
+        ceiling = self.deciding.ceiling(np.array(-most * lowest), np.array(variance))
         return Scores(
             divergence=tuple(divergence.tolist()),
             outside=_outside_scores(self.plan.outside, self.deciding.outside),
-            ceiling=highest,
-            most_records=self.deciding.most_records,
-            by=self.deciding.by,
+            ceiling=min(most * highest, math.ceil(float(ceiling))),
+            most_records=most,
         )
 
     def query_plan(self) -> QueryPlan:

@@ -4,10 +4,8 @@ The deciding half of a check is asked for a few sums over clients, of public sco
 record has two scores, by its cell: how far the witness stays below what the threshold allows, and
 whether it lies outside the reference. A client adds its records' scores up to S, capped at a
 ceiling, and answers with S, S² and the number of its records: whole sums over clients, so that
-records of one client may depend on each other however they do. Where clients are few, each record
-counts by itself.
-Proof notes: ``docs/proofs/clients.md``, ``docs/proofs/clients.md`` and
-``docs/proofs/clients.md``.
+records of one client may depend on each other however they do.
+Proof note: ``docs/proofs/clients.md``.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import Unfit, choice, keep, whole
+from flwr_kld.kernel.arguments import Unfit, keep, whole
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit
 
@@ -61,8 +59,6 @@ class Scores:
         above only lowers the mean, and keeps the squares of few clients from ruling their sum.
     most_records : int
         Records that a client counts at most, 1 to `MOST_RECORDS`.
-    by : {"client", "record"}
-        Whether a client's records are one draw from the population, or each of them is.
 
     Raises
     ------
@@ -74,7 +70,6 @@ class Scores:
     outside: tuple[int, ...]
     ceiling: int
     most_records: int
-    by: Literal["client", "record"]
 
     def __post_init__(self) -> None:
         if not self.divergence or len(self.divergence) != len(self.outside):
@@ -86,7 +81,6 @@ class Scores:
             self,
             ceiling=whole("ceiling", self.ceiling, least=0, most=LARGEST_SUM),
             most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
-            by=choice("by", self.by, ("client", "record")),
         )
 
     def __hash__(self) -> int:
@@ -94,7 +88,7 @@ class Scores:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.divergence, self.outside, self.ceiling, self.most_records, self.by))
+        return hash((self.divergence, self.outside, self.ceiling, self.most_records))
 
     @property
     def cells(self) -> int:
@@ -103,16 +97,13 @@ class Scores:
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Both scores of each cell, in steps; shape [cells] each. By record, capped."""
-        divergence = np.array(self.divergence, dtype=np.int64)
-        if self.by == "record":
-            divergence = np.minimum(divergence, self.ceiling)
-        return divergence, np.array(self.outside, dtype=np.int64)
+        """Both scores of each cell, in steps; shape [cells] each."""
+        return np.array(self.divergence, dtype=np.int64), np.array(self.outside, dtype=np.int64)
 
     @property
     def worst(self) -> int:
-        """How far below 0 the sum of a draw from the population can be, in steps, >= 0."""
-        return (self.most_records if self.by == "client" else 1) * max(-min(self.divergence), 0)
+        """How far below 0 a client's sum can be, in steps, >= 0."""
+        return self.most_records * max(-min(self.divergence), 0)
 
     def units(self, guarantee: Guarantee) -> Floats:
         """Return what one step of each number is worth; shape [5].
@@ -133,22 +124,16 @@ class Scores:
 
     def _range(self, number: str) -> tuple[int, int]:
         """Least and largest value of a client's number, 0 included."""
-        most = self.most_records
         if number == "records":
-            return 0, most
+            return 0, self.most_records
         low, high = self._ends(number.startswith("outside"))
-        if not number.endswith("squares"):
-            return (most * low, most * high) if self.by == "record" else (low, high)
-        square = max(low**2, high**2)
-        return 0, most * square if self.by == "record" else square
+        return (0, max(low**2, high**2)) if number.endswith("squares") else (low, high)
 
     def _ends(self, outside: bool) -> tuple[int, int]:
-        """Least and largest sum of scores of a draw from the population, 0 included."""
+        """Least and largest sum of a client's scores, 0 included."""
         table = self.tables[outside]
-        low, high = min(int(table.min()), 0), max(int(table.max()), 0)
-        if self.by == "record":
-            return low, high
-        low, high = self.most_records * low, self.most_records * high
+        low = self.most_records * min(int(table.min()), 0)
+        high = self.most_records * max(int(table.max()), 0)
         return low, high if outside else min(high, self.ceiling)
 
     def _record_moves(self, adjacency: Adjacency) -> list[int]:
@@ -157,12 +142,10 @@ class Scores:
         moves = []
         for outside in (False, True):
             table, (low, high) = self.tables[outside], self._ends(outside)
-            if self.by == "record":
-                moves += [_farthest(table, comes=comes), _farthest(table**2, comes=comes)]
-            else:
-                move, far = _farthest(table, comes=comes), max(-low, high)
-                move = min(move, high - low)
-                moves += [move, move * (2 * far - move) if move < far else far**2]
+            # Another record may take its place, or it may come.
+            move = max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
+            move, far = min(move, high - low), max(-low, high)
+            moves += [move, move * (2 * far - move) if move < far else far**2]
         return [*moves[:2], int(comes), *moves[2:]]
 
     def _client_moves(self, adjacency: Adjacency) -> list[int]:
@@ -177,11 +160,6 @@ class Scores:
 def sums_move(columns: int) -> Box:
     """Return all moves of a client's numbers, over all columns of a table."""
     return Box(MOVES * columns)
-
-
-def _farthest(table: NDArray[np.int64], *, comes: bool) -> int:
-    """How far a record moves a sum over records: another may take its place, or it may come."""
-    return max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
 
 
 @lru_cache(maxsize=_COLUMNS)
@@ -230,11 +208,10 @@ def numbers_of(scores: Asked, counts: NDArray[np.integer]) -> NDArray[np.object_
     """
     starts, tables, ceilings = _tables(scores)
     sums = [np.add.reduceat(counts * each, starts, axis=1, dtype=np.int64) for each in tables]
-    numbers = [own.astype(object) for own in sums]  # squares exceed 64 bits
-    if scores[0].by == "client":
-        total, records, outside = np.minimum(numbers[0], ceilings), *numbers[1:]
-        numbers = [total, total**2, records, outside, outside**2]
-    return np.stack(numbers, axis=2).reshape(len(counts), -1)
+    total, records, outside = (own.astype(object) for own in sums)  # squares exceed 64 bits
+    total = np.minimum(total, ceilings)
+    numbers = np.stack([total, total**2, records, outside, outside**2], axis=2)
+    return numbers.reshape(len(counts), -1)
 
 
 def answer_of(
@@ -276,12 +253,8 @@ def _tables(
     """First cell of each column; what is summed, of each cell; and ceilings."""
     starts = np.cumsum([0, *(each.cells for each in scores)])[:-1]
     divergence, outside = np.concatenate([each.tables for each in scores], axis=1)
-    one = np.ones_like(outside)
-    if scores[0].by == "record":
-        summed = [divergence, divergence**2, one, outside, outside**2]
-    else:
-        summed = [divergence, one, outside]
-    return starts, np.stack(summed), np.array([each.ceiling for each in scores])
+    summed = np.stack([divergence, np.ones_like(outside), outside])
+    return starts, summed, np.array([each.ceiling for each in scores])
 
 
 @lru_cache(maxsize=_QUESTIONS)

@@ -154,8 +154,8 @@ class Layout:
             return
         if tuple(each.cells for each in self.scores) != self.cells:
             raise ValueError("a plan has one score for each cell of each column")
-        if len({(each.most_records, each.by) for each in self.scores}) > 1:
-            raise ValueError("all columns count the same records: most_records and by are theirs")
+        if len({each.most_records for each in self.scores}) > 1:
+            raise ValueError("all columns count the same records: most_records is theirs")
 
     @property
     def columns(self) -> int:

@@ -40,13 +40,13 @@ class DecidingHalf:
     event: Release  # Of its sums
     law: Law  # P over cells
     level: float  # Confidence of the lower bound
-    design_effect: float = 1.0  # Of clients' records; where records are drawn it counts for nothing
+    design_effect: float = 1.0  # Of clients' records
     # Part of the clients that moved, in (0, 1]; the others have the reference's law
     clients: float = 1.0
 
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:
         """Probability that the lower bound exceeds the threshold."""
-        degrees, noise = self._draws - 1, self.event.noise
+        degrees, noise = self.witness.deciding.clients - 1, self.event.noise
         steps_of_total, weight = few_values(noise, NODES)
         spreads = self._deviation**2 * generator.chisquare(degrees, _SPREADS) / degrees
         found = []
@@ -76,11 +76,11 @@ class DecidingHalf:
 
     def _p_value(self, total: float, spread: float, steps: int) -> float:
         """Of "D_θ is at most the threshold", as the product has it."""
-        squares = spread + total**2 / self._draws
-        known = {"total": total, "squares": squares, "records": self.witness.deciding.records}
+        deciding = self.witness.deciding
+        squares = spread + total**2 / deciding.clients
+        known = {"total": total, "squares": squares, "records": deciding.records}
         released = np.array([round(known.get(x, 0.0) / self._unit[x]) for x in NUMBERS])
         released[NUMBERS.index("squares")] += steps
-        deciding = self.witness.deciding
         sums = ClientSums(released, deciding.clients, self.event, self._asked, False)
         return divergence_sum(self.witness, sums, 1 - self.level).p_value()
 
@@ -96,23 +96,15 @@ class DecidingHalf:
     def _deviation(self) -> float:
         """Standard deviation of the sum over cohorts, without its noise."""
         mean, deciding = float(self.law @ self._scores), self.witness.deciding
-        by_client = deciding.by == "client"
-        variance = float(self.law @ (self._scores - mean) ** 2)
-        variance *= self.design_effect if by_client else 1.0
-        if by_client:  # those that moved differ from those that did not
-            moved = mean - float(self.witness.plan.mass @ self._scores)
-            variance += (1 / self.clients - 1) * moved**2 * deciding.records / self._draws
+        variance = self.design_effect * float(self.law @ (self._scores - mean) ** 2)
+        # Clients that moved differ from those that did not.
+        moved = mean - float(self.witness.plan.mass @ self._scores)
+        variance += (1 / self.clients - 1) * moved**2 * deciding.records / deciding.clients
         return math.sqrt(max(deciding.records * variance, 1.0))
 
     @cached_property
     def _scores(self) -> Law:
         return self.witness.scores.tables[0].astype(np.float64)
-
-    @property
-    def _draws(self) -> float:
-        """Draws from the population: clients, or records of these clients."""
-        deciding = self.witness.deciding
-        return deciding.clients if deciding.by == "client" else deciding.records
 
     @cached_property
     def _unit(self) -> dict[str, float]:

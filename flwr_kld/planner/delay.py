@@ -78,7 +78,6 @@ def _growth(witness: Witness, noise: NoiseTable, p: Law, effect: float) -> tuple
     each = float(p @ s)
     total = deciding.records * each
     spread = deciding.records * effect * float(p @ (s - each) ** 2)
-    draws = deciding.clients if deciding.by == "client" else deciding.records
     bet = Bet.on(
         scores,
         deciding.guarantee,
@@ -89,6 +88,6 @@ def _growth(witness: Witness, noise: NoiseTable, p: Law, effect: float) -> tuple
     units = scores.units(deciding.guarantee)
     by_total = bet.total * units[NUMBERS.index("total")]
     by_squares = bet.squares * units[NUMBERS.index("squares")]
-    won = bet.total * total - bet.squares * (spread + total**2 / draws)
+    won = bet.total * total - bet.squares * (spread + total**2 / deciding.clients)
     variance = bet.total**2 * spread + (by_total**2 + by_squares**2) * noise.variance
     return won - bet.cost, max(float(variance), np.finfo(float).tiny)

@@ -61,7 +61,7 @@ def power_of(
 
 def check_of(setting: Setting, plan: QueryPlan) -> Half | Whole:
     """Return what is public of a setting's check of one column."""
-    if setting.by == "client":
+    if setting.about == "the population":
         deciding = deciding_of(setting)
         return Half(plan, setting.event, deciding, setting.sums_event, setting.level)
     return whole_of(setting, plan)
@@ -247,15 +247,12 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | No
 
 def deciding_of(setting: Setting) -> Deciding:
     """Return what a check knows of its second half when it learns the witness."""
-    most = min(setting.trust.most_records or MOST_RECORDS, MOST_RECORDS)
-    if setting.by == "client":
-        usual = default_most_records(setting.total, setting.answering)
-        most = min(setting.most_records or usual, most)
+    usual = default_most_records(setting.total, setting.answering)
+    most = min(setting.most_records or usual, setting.trust.most_records or MOST_RECORDS)
     return Deciding(
         clients=setting.answering,
         records=setting.total,
-        most_records=most,
-        by=setting.by,
+        most_records=min(most, MOST_RECORDS),
         guarantee=setting.trust.guarantee,
         noise=math.sqrt(setting.sums_event.noise.variance),
         threshold=_threshold_of(setting),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.cohort.halves import whom
+from flwr_kld.cohort.halves import About, whom
 from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
@@ -168,7 +168,7 @@ class Setting:
     @property
     def exchanges(self) -> int:
         """Number of exchanges of a check: two if it splits its clients, to decide."""
-        return 1 if self.threshold is None or self.by == "record" else 2
+        return 1 if self.threshold is None or self.about == "these clients" else 2
 
     @cached_property
     def answering(self) -> int:
@@ -176,16 +176,15 @@ class Setting:
         return self.clients // self.exchanges
 
     @cached_property
-    def by(self) -> Literal["client", "record"]:
-        """What a check that decides takes for draws from the population."""
+    def about(self) -> About:
+        """Whom a check that decides is about."""
         present = self.population or self.clients
-        about = whom(self.clients, present, self.trust.min_clients, self.trust.guarantee)
-        return "record" if about == "these clients" else "client"
+        return whom(self.clients, present, self.trust.min_clients, self.trust.guarantee)
 
     @property
     def clustering(self) -> float:
         """Design effect of what a check decides on: 1 where it tells of these very clients."""
-        return self.design_effect if self.by == "client" else 1.0
+        return self.design_effect if self.about == "the population" else 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the trust model's numbers beside the others."""

@@ -1,6 +1,5 @@
 """The scores of a question as bytes, little-endian and in one form.
 
-    by               1 byte: 0 by client, 1 by record
     most records     4 bytes
     deflated         1 byte: 1 if the rest is, which it is if that makes it shorter
     cells            4 bytes a column
@@ -17,15 +16,13 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
 from flwr_kld.kernel.count import Scores
 
 NO_SCORES = b"\0"
-_HEAD = struct.Struct("<BIB")
-_RULES: tuple[Literal["client", "record"], ...] = ("client", "record")
+_HEAD = struct.Struct("<IB")
 _A_COLUMN, _A_CELL = 12, 4
 _NOT_READABLE = "the query's scores are not readable"
 
@@ -47,7 +44,7 @@ def scores_to_wire(scores: tuple[Scores, ...] | None) -> bytes:
 
 def most_records_of(wire: bytes) -> int:
     """Read how many records a client counts at most; nothing is inflated."""
-    return _read_head(wire)[1]
+    return _read_head(wire)[0]
 
 
 @lru_cache(maxsize=4)
@@ -57,7 +54,7 @@ def scores_from_wire(wire: bytes, columns: int, cells: int) -> tuple[Scores, ...
     # not further.
     if wire == NO_SCORES:
         return None
-    rule, most_records, deflated = _read_head(wire)
+    most_records, deflated = _read_head(wire)
     body, length = wire[_HEAD.size :], _A_COLUMN * columns + _A_CELL * cells
     if deflated:
         inflater = zlib.decompressobj()
@@ -78,13 +75,13 @@ def scores_from_wire(wire: bytes, columns: int, cells: int) -> tuple[Scores, ...
     ends = np.cumsum(sizes, dtype=np.int64)[:-1]
     split = (np.split(table, ends) for table in tables)
     return tuple(
-        Scores(tuple(one.tolist()), tuple(other.tolist()), ceiling, most_records, rule)
+        Scores(tuple(one.tolist()), tuple(other.tolist()), ceiling, most_records)
         for one, other, ceiling in zip(*split, ceilings.tolist(), strict=True)
     )
 
 
 def _head(scores: tuple[Scores, ...], *, deflated: bool) -> bytes:
-    return _HEAD.pack(_RULES.index(scores[0].by), scores[0].most_records, deflated)
+    return _HEAD.pack(scores[0].most_records, deflated)
 
 
 def _body(scores: tuple[Scores, ...]) -> bytes:
@@ -98,10 +95,10 @@ def _body(scores: tuple[Scores, ...]) -> bytes:
     )
 
 
-def _read_head(wire: bytes) -> tuple[Literal["client", "record"], int, bool]:
+def _read_head(wire: bytes) -> tuple[int, bool]:
     if len(wire) < _HEAD.size:
         raise ValueError(_NOT_READABLE)
-    rule, most_records, deflated = _HEAD.unpack_from(wire)
-    if rule >= len(_RULES) or deflated > 1:
+    most_records, deflated = _HEAD.unpack_from(wire)
+    if deflated > 1:
         raise ValueError(_NOT_READABLE)
-    return _RULES[rule], most_records, deflated == 1
+    return most_records, deflated == 1

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -92,8 +92,8 @@ class Period(Model, what="the period of records"):
 class Selection(Model, what="the selection of records"):
     """A public rule; by default every record."""
 
-    # Keys the hash: at most 128 printable characters. Rotations over the same records must keep it;
-    # empty for a partition that no other check has to know.
+    # Keys the hash: at most 128 printable characters. Rotations over the same records must keep it.
+    # May be empty if no bucket is left out.
     key: str = ""
     modulus: int = 1  # Buckets in all, 1 to 2**16
     residues: tuple[int, ...] = (0,)  # Buckets that are counted, ascending
@@ -111,6 +111,8 @@ class Selection(Model, what="the selection of records"):
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
             raise Unfit("residues", "ascending and below the modulus", self.residues)
+        if not self.key and not self.takes_all:
+            raise Unfit("key", "not empty, as buckets are left out", self.key)
 
     @property
     def takes_all(self) -> bool:
@@ -121,22 +123,6 @@ class Selection(Model, what="the selection of records"):
     def partition(self) -> str:
         """Name of the partition of records that the residues refer to; empty for all records."""
         return "" if self.takes_all else f"{self.modulus}:{self.key}"
-
-    @property
-    def rotates(self) -> bool:
-        """Whether other checks ask for the other buckets of the same partition."""
-        return bool(self.key) and not self.takes_all
-
-    def halves(self) -> tuple[Selection, Selection]:
-        """Split the selected records in two: by buckets, or by a finer hash if there is but one."""
-        modulus, residues = self.modulus, self.residues
-        if len(residues) == 1:
-            modulus, residues = 2 * modulus, (residues[0], residues[0] + modulus)
-        middle = len(residues) // 2
-        return (
-            replace(self, modulus=modulus, residues=residues[:middle]),
-            replace(self, modulus=modulus, residues=residues[middle:]),
-        )
 
     def selected(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which records are counted, by their salted ids; shape [records]."""

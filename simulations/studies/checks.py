@@ -151,7 +151,6 @@ class Checks:
             other.clients,
             first.records,
             self.most_records,
-            "client",
             guarantee,
             noise,
             self.threshold,

@@ -21,7 +21,6 @@ from scipy.optimize import brentq
 from scipy.stats import beta
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.halves import MANY
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
@@ -84,11 +83,6 @@ class World:
     # Whether the same clients with the same records are asked in each check: a year then shares
     # nothing with another one
     same: bool = False
-
-    @property
-    def by_client(self) -> bool:
-        """Whether clients, not their records, are split in halves."""
-        return self.clients >= MANY
 
     def checks(self, federation: Federation) -> Checks:
         """Check the federation against a reference at this D_θ."""

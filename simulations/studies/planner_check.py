@@ -124,7 +124,7 @@ class Case:
     def draw(self, federation: Federation, rng: np.random.Generator) -> tuple[NoisyCounts, Records]:
         """Draw a cohort: what its first exchange publishes, and whom a second one asks."""
         first = second = federation.draw(self.query, self.setting.clients, rng)
-        if self.setting.by == "client":
+        if self.setting.about == "the population":
             first, second = first.by_client(rng)
         bits = SeededBits(int(rng.integers(2**62)))
         counts = first.counts(self.query.cells)
@@ -134,16 +134,16 @@ class Case:
 def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
     """Run checks: normal quantiles of their p-values, shape [runs]; beyond the level's is found."""
     federation, rng = case.federation(divergence), generator(case.name, seed)
-    setting, deciding, found = case.setting, deciding_of(case.setting), []
+    setting, found = case.setting, []
     for _ in range(runs):
         first, second = case.draw(federation, rng)
-        if setting.by == "record":
+        if setting.about == "these clients":
             check = whole_of(setting, case.query)
             read = check.read(first)
-            surplus = read.quantile(deciding.threshold) - read.needed(setting.level)
+            surplus = read.quantile(check.threshold) - read.needed(setting.level)
             found.append(surplus + float(ndtri(setting.level)))
             continue
-        witness = Witness.from_counts(first, deciding)
+        witness = Witness.from_counts(first, deciding_of(setting))
         bits = SeededBits(int(rng.integers(2**62)))
         sums = released(witness.query_plan(), second, setting.sums_event, rng, bits)
         score = divergence_sum(witness, sums, 1 - setting.level)
@@ -226,7 +226,7 @@ def planners_own() -> list[Case]:
         case("distributed", trust=Distributed(1.0, min_clients=70)),
         case("clustered, rho 0.02", correlation=0.02),
         case("clustered, rho 0.1", correlation=0.1),
-        case("few clients, by record", clients=20, records=1000),
+        case("few clients", clients=20, records=1000),
         case("1,000 clients of 20", clients=1000, records=20),
         case("power 0.5, level 0.99", power=0.5, level=0.99),
     ]

@@ -78,15 +78,9 @@ class Records:
 
 def numbers(scores: Scores, records: Records) -> Floats:
     """Each client's numbers, shape [clients, 5], as `score_columns.numbers_of` has them."""
-    divergence, outside = scores.tables
-    if scores.by == "client":
-        s, o = (records.sums(table) for table in (divergence, outside))
-        s = np.minimum(s, scores.ceiling)
-        columns = [s, s**2, records.sizes, o, o**2]
-    else:
-        tables = (divergence, divergence**2, 1 + 0 * outside, outside, outside**2)
-        columns = [records.sums(each) for each in tables]
-    return np.stack(columns, axis=1).astype(np.float64)
+    s, o = (records.sums(table) for table in scores.tables)
+    s = np.minimum(s, scores.ceiling)
+    return np.stack([s, s**2, records.sizes, o, o**2], axis=1).astype(np.float64)
 
 
 def answers(

@@ -87,14 +87,14 @@ def fit_sessions(content: RecordDict) -> None:
 
 def _scores(wire: bytes, columns: int, rng: random.Random) -> bytes:
     """Change a number of scores, which deflating hides; or their form, or their length."""
-    head, body = wire[:5], wire[6:]
-    body = bytearray(zlib.decompress(body) if wire[5] else body)
+    head, body = wire[:4], wire[5:]
+    body = bytearray(zlib.decompress(body) if wire[4] else body)
     start = int(rng.choice([0, 4 * columns, 12 * columns]))  # sizes, ceilings, or scores
     place = rng.randrange(start, len(body))
     body[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, body[place] ^ 1 << rng.randrange(8)])
     told = rng.choice([body, body, body, body[:-2], body + b"\0\0", body + bytes(10**6)])
     if rng.random() < 0.1:
-        head = rng.randbytes(5)
+        head = rng.randbytes(4)
     plain = rng.random() < 0.3
     return head + (b"\0" + told if plain else b"\1" + zlib.compress(told))
 

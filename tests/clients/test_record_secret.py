@@ -8,10 +8,7 @@ from flwr.app import Context, RecordDict
 
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.errors import QueryRefused
-from flwr_kld.query.selection import EVERYTHING, Selection
 
-HALF = EVERYTHING.halves()[0]
-ROTATION = Selection("records", 8, (2, 3))
 GUARD = """
 receipts = "receipts.db"
 key = "node.key"
@@ -36,18 +33,9 @@ def node(number: int = 0, **config: str) -> Context:
     return Context(1, 1000 + number, config, RecordDict(), {})
 
 
-def test_without_a_file_a_run_has_one_secret_a_client():
-    context = node()
-    first = record_secret(context, 0, HALF)
-    assert len(first) == 32
-    assert record_secret(context, 0, EVERYTHING.halves()[1]) == first
-    others = [record_secret(context, 1, HALF), record_secret(node(), 0, HALF)]
-    assert len({first, *others}) == 3
-
-
 def test_a_file_outlasts_runs_and_members_differ(tmp_path: Path):
     file = tmp_path / "salt"
-    secrets = [record_secret(node(n, **{"drift-salt": str(file)}), 0, ROTATION) for n in (0, 0, 1)]
+    secrets = [record_secret(node(n, **{"drift-salt": str(file)}), 0) for n in (0, 0, 1)]
     assert secrets[0] == secrets[1] != secrets[2]
     assert file.stat().st_mode & 0o077 == 0 or os.name != "posix"
     assert file.read_bytes() not in secrets
@@ -56,13 +44,13 @@ def test_a_file_outlasts_runs_and_members_differ(tmp_path: Path):
 def test_a_guard_needs_no_other_file(tmp_path: Path):
     (tmp_path / "guard.toml").write_text(GUARD)
     config = {"drift-guard": str(tmp_path / "guard.toml")}
-    one, again = (record_secret(node(**config), 0, ROTATION) for _ in range(2))
+    one, again = (record_secret(node(**config), 0) for _ in range(2))
     assert one == again != (tmp_path / "node.key").read_bytes()
 
 
 def test_a_rotation_needs_a_secret_that_lasts():
     with pytest.raises(QueryRefused, match="drift-salt"):
-        record_secret(node(), 0, ROTATION)
+        record_secret(node(), 0)
 
 
 @pytest.mark.parametrize("trouble", ["relative", "short", "readable", "nowhere"])
@@ -72,9 +60,8 @@ def test_a_file_that_cannot_be_used_is_refused_and_never_replaced(tmp_path: Path
     file.chmod(0o644 if trouble == "readable" else 0o600)
     place = {"relative": "salt", "nowhere": str(tmp_path / "no" / "salt")}.get(trouble, str(file))
     kept = file.read_bytes()
-    for selection in (HALF, ROTATION):
-        with pytest.raises(QueryRefused, match="the operator's log says why") as refused:
-            record_secret(node(**{"drift-salt": place}), 0, selection)
-        assert str(tmp_path) not in str(refused.value)
+    with pytest.raises(QueryRefused, match="the operator's log says why") as refused:
+        record_secret(node(**{"drift-salt": place}), 0)
+    assert str(tmp_path) not in str(refused.value)
     assert "drift-salt" in caplog.text
     assert file.read_bytes() == kept

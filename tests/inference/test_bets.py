@@ -50,7 +50,7 @@ def mean_of_evidence(scores, epsilon, clients, deviation):
 def test_the_mean_is_at_most_1_for_every_law_of_clients(epsilon, ceiling):
     """All laws on a grid over clients of at most 2 records whose mean score is at most 0."""
     table = np.array((3, -1, -9))
-    scores = Scores(tuple(table.tolist()), (0,) * 3, ceiling, 2, "client")
+    scores = Scores(tuple(table.tolist()), (0,) * 3, ceiling, 2)
     clients = [
         np.bincount(c, minlength=3).astype(np.int64)
         for n in range(3)
@@ -68,7 +68,7 @@ def test_the_mean_is_at_most_1_for_every_law_of_clients(epsilon, ceiling):
 
 def test_a_long_tail_below_wins_nothing():
     """The law on which clipped bets had a mean of 2.59 a check: +1 nine times of ten, else -9."""
-    scores = Scores((1, -9), (0, 0), 1, 1, "client")
+    scores = Scores((1, -9), (0, 0), 1, 1)
     up, down = np.eye(2, dtype=np.int64)
     law = [(up, 0.9), (down, 0.1)]
     assert mean_of_evidence(scores, 1.0, 200, 40.0)([law] * 200) <= 1
@@ -84,7 +84,7 @@ def test_the_bet_stays_below_what_a_fair_one_wins(loss, over):
 
 
 def test_strong_noise_makes_bets_small_and_stronger_noise_ends_them():
-    scores = Scores((20, -9), (0, 0), 450, 50, "client")
+    scores = Scores((20, -9), (0, 0), 450, 50)
     bets = []
     for epsilon in (1.0, 0.1, 0.01):
         noise = calibrated_laplace(Guarantee(epsilon), shifts=MOVES).table
@@ -108,7 +108,7 @@ def test_sums_of_nothing_lose_what_noise_costs(plan_for, publish):
     plan = plan_for(np.full(16, 1 / 16))
     event = calibrated_laplace(Guarantee(1.0), shifts=MOVES)
     noise = math.sqrt(event.table.variance)
-    deciding = Deciding(100, 5000.0, 63, "client", event.guarantee, noise, 0.05)
+    deciding = Deciding(100, 5000.0, 63, event.guarantee, noise, 0.05)
     witness = Witness.from_counts(publish(plan, np.arange(100, 116)), deciding)
     sums = ClientSums(np.zeros(len(NUMBERS), np.int64), 100, event, witness.query_plan(), False)
     deviation = witness.deviation / witness.step

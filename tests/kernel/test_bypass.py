@@ -31,7 +31,7 @@ from flwr_kld.kernel.vector import (
 ROOT = Path(flwr_kld.__file__).parents[1]
 KERNEL = ROOT / "flwr_kld/kernel"
 LAYOUT = Layout((3,))
-SCORED = Layout((1,), (Scores((1,), (0,), 1, 1, "client"),))
+SCORED = Layout((1,), (Scores((1,), (0,), 1, 1),))
 EVENT = calibrated_laplace(Guarantee(1.0))
 
 

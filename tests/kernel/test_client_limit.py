@@ -203,5 +203,5 @@ def test_nobody_has_a_limit_where_nobody_has_records():
 
 
 def test_sums_of_scores_are_held_to_limits_of_their_own():
-    scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5, "client"),)
+    scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5),)
     assert added([[0] * 5], PLAN.scored(scores)).limit is None

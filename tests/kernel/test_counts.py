@@ -73,7 +73,7 @@ def test_a_table_whose_columns_contradict_each_other_is_left_out():
 
 
 def test_sums_beyond_what_an_honest_client_answers_are_left_out():
-    scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5, "client"),)
+    scores = (Scores((1, 0, -1), (0, 0, 0), 3, 5),)
     low, high = limits_of(scores, Guarantee(1.0))
     rows = [low, high, low - 1, high + 1, [2**31 - 1] * 5, [-(2**31)] * 5, [0] * 5]
     found = answered(*rows, layout=Layout((3,), scores))
@@ -162,17 +162,16 @@ def test_each_client_counts_its_own_records(at_once, monkeypatch):
     assert rows.dtype == np.int32
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
 @pytest.mark.parametrize("at_once", [1, 7, 2**20])
-def test_each_client_adds_up_its_own_scores(at_once, by, monkeypatch):
+def test_each_client_adds_up_its_own_scores(at_once, monkeypatch):
     monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", at_once)
-    scores = (Scores((7, -5, 1, 0, 2), (9, -1, -1, 0, 0), 100, 100, by),)
+    scores = (Scores((7, -5, 1, 0, 2), (9, -1, -1, 0, 0), 100, 100),)
     layout, guarantee = Layout((5,), scores), Guarantee(1.0)
     each = [np.array(own[:100], dtype=np.int64) for own in EACH]
     rows = ClientRows.count(each, PLAN.cell_of, layout, guarantee, SystemBits())._values
     exact = numbers_of(scores, np.array([np.bincount(own, minlength=5) for own in each]))
     assert (np.abs(rows - exact / scores[0].units(guarantee)) < 1).all()
-    assert rows[1].tolist() == [0] * 5 or by == "record"
+    assert rows[1].tolist() == [0] * 5
 
 
 def test_a_table_that_counts_columns_apart_is_refused_by_the_client_itself():

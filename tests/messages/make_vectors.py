@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
 SCORES = bytes.fromhex(
-    "00" "64000000" "00" "04000000" "c800000000000000" "0300feff00000100" "cdffcdffcdffcd03"
+    "64000000" "00" "04000000" "c800000000000000" "0300feff00000100" "cdffcdffcdffcd03"
 )  # fmt: skip
 
 
@@ -97,10 +97,9 @@ KINDS = {
             },
             "scores as text": {"score_wire": "[]"},
             "scores that are missing": {"score_wire": GONE},
-            "scores that are cut off": {"score_wire": bytes(5)},
-            "scores that count by nobody": {"score_wire": b"\x02" + bytes(5)},
-            "scores that are twice deflated": {"score_wire": bytes(5) + b"\x02"},
-            "scores over more records than are counted": {"score_wire": b"\0\2" + bytes(4)},
+            "scores that are cut off": {"score_wire": bytes(4)},
+            "scores that are twice deflated": {"score_wire": bytes(4) + b"\x02"},
+            "scores over more records than are counted": {"score_wire": b"\2" + bytes(4)},
             "a selection that is not JSON": {"selection": "[" * 50},
             "more columns than a table may have": {"cells": [1] * 4097},
             "noise that nobody is to add": {"noise": "{}"},
@@ -154,6 +153,7 @@ KINDS = {
         },
         {
             "no buckets": {"modulus": 0},
+            "some buckets without a key": {"key": ""},
             "a bucket beyond the last": {"residues": [4]},
             "buckets out of order": {"residues": [2, 0]},
             "half a bucket": {"residues": [0.5]},

@@ -30,7 +30,7 @@ PLAN = Partition(1000).draw(REFERENCE, np.random.default_rng(0))
 TRUST = Trusted(1.0)
 EVENT, NOISE = TRUST.event(HALF), TRUST.sums_event(HALF)
 DECIDING = Deciding(
-    clients=HALF, records=RECORDS, most_records=default_most_records(RECORDS, HALF), by="client",
+    clients=HALF, records=RECORDS, most_records=default_most_records(RECORDS, HALF),
     guarantee=TRUST.guarantee, noise=math.sqrt(NOISE.table.variance), threshold=THRESHOLD,
 )  # fmt: skip
 

@@ -27,14 +27,16 @@ def test_a_check_of_a_population_counts_half_of_its_records_in_each_exchange():
 
 def test_few_clients_or_all_answer_once_with_all_of_their_records():
     few = setting(clients=39, design_effect=3.0, population=100)
-    assert (few.by, few.total, few.answering, few.clustering) == ("record", 3900, 39, 1.0)
+    assert (few.about, few.total, few.answering) == ("these clients", 3900, 39)
     everybody, drawn = setting(design_effect=3.0), setting(design_effect=3.0, population=201)
-    assert (everybody.by, everybody.clustering) == ("record", 1.0)
-    assert (drawn.by, drawn.clustering) == ("client", 3.0)
-    assert setting(trust=Distributed(1.0, min_clients=101), population=201).by == "record"
-    assert setting(trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)).by == "client"
+    assert (everybody.about, everybody.clustering) == ("these clients", 1.0)
+    assert (drawn.about, drawn.clustering) == ("the population", 3.0)
+    relied_on = setting(trust=Distributed(1.0, min_clients=101), population=201)
+    assert relied_on.about == "these clients"
+    added = setting(trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE))
+    assert added.about == "the population"
     hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
-    assert setting(clients=30, records=40, trust=hidden).by == "client"
+    assert setting(clients=30, records=40, trust=hidden).about == "the population"
 
 
 def test_aggregation_follows_from_trust():

@@ -108,8 +108,7 @@ def test_the_deciding_half_answers_with_five_numbers_a_column(trust, monkeypatch
     )
     sums = QUERY.scored(
         tuple(
-            Scores((0,) * plan.cells, (0,) * plan.cells, 9, 100, setting.by)
-            for plan in QUERY.columns.values()
+            Scores((0,) * plan.cells, (0,) * plan.cells, 9, 100) for plan in QUERY.columns.values()
         )
     )
     first, second = traffic_of(setting, QUERY), traffic_of(setting, sums)

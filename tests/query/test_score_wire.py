@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from flwr_kld.kernel.count import LARGEST_SCORE, LARGEST_SUM, MOST_RECORDS, Scores
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire, scores_to_wire
 
-TWO = (Scores((3, -2), (-51, 973), 200, 100, "client"), Scores((1,), (0,), 7, 100, "client"))
+TWO = (Scores((3, -2), (-51, 973), 200, 100), Scores((1,), (0,), 7, 100))
 KNOWN = bytes.fromhex(
-    "00" "64000000" "00" "0200000001000000" "c8000000000000000700000000000000"
+    "64000000" "00" "0200000001000000" "c8000000000000000700000000000000"
     "0300feff0100" "cdffcd030000"
 )  # fmt: skip
 score = st.integers(-LARGEST_SCORE, LARGEST_SCORE)
@@ -23,11 +23,11 @@ score = st.integers(-LARGEST_SCORE, LARGEST_SCORE)
 @st.composite
 def asked(draw):
     """Return the scores of a table's columns."""
-    rule, most = draw(st.sampled_from(["client", "record"])), draw(st.integers(1, MOST_RECORDS))
+    most = draw(st.integers(1, MOST_RECORDS))
 
     def column():
         cells = draw(st.lists(st.tuples(score, score), min_size=1, max_size=30))
-        return Scores(*zip(*cells, strict=True), draw(st.integers(0, LARGEST_SUM)), most, rule)
+        return Scores(*zip(*cells, strict=True), draw(st.integers(0, LARGEST_SUM)), most)
 
     return tuple(column() for _ in range(draw(st.integers(1, 4))))
 
@@ -36,7 +36,7 @@ def asked(draw):
 def test_scores_are_read_as_they_were_written(scores):
     cells = sum(each.cells for each in scores)
     wire = scores_to_wire(scores)
-    assert len(wire) <= 6 + 12 * len(scores) + 4 * cells
+    assert len(wire) <= 5 + 12 * len(scores) + 4 * cells
     assert most_records_of(wire) == scores[0].most_records
     assert scores_from_wire(wire, len(scores), cells) == scores
 
@@ -44,14 +44,14 @@ def test_scores_are_read_as_they_were_written(scores):
 def test_known_bytes_have_a_known_meaning():
     assert scores_from_wire(KNOWN, 2, 3) == TWO
     deflated = scores_to_wire(TWO)
-    assert deflated[:6] == KNOWN[:5] + b"\1"
-    assert zlib.decompress(deflated[6:]) == KNOWN[6:]
+    assert deflated[:5] == KNOWN[:4] + b"\1"
+    assert zlib.decompress(deflated[5:]) == KNOWN[5:]
     assert scores_to_wire(None) == NO_SCORES
     assert scores_from_wire(NO_SCORES, 2, 3) is None
 
 
-def head(deflated, rule=0):
-    return struct.pack("<BIB", rule, 100, deflated)
+def head(deflated):
+    return struct.pack("<IB", 100, deflated)
 
 
 def body(sizes=(2, 1), ceilings=(200, 7), scores=(3, -2, 1, -51, 973, 0)):
@@ -64,7 +64,6 @@ MALFORMED = {
     "nothing": b"",
     "a head alone": head(0),
     "half a head": head(0)[:3],
-    "another rule": head(0, rule=2) + body(),
     "neither plain nor deflated": head(2) + body(),
     "cut off": head(0) + body()[:-1],
     "a byte more": head(0) + body() + b"\0",
@@ -79,8 +78,8 @@ MALFORMED = {
     "not deflated": head(1) + body(),
     "a deflated half": head(1) + zlib.compress(bytes(36))[:-5],
     "more behind it": head(1) + zlib.compress(body(scores=[0] * 6)) + b"\0",
-    "no records": struct.pack("<BIB", 0, 0, 0) + body(),
-    "too many records": struct.pack("<BIB", 0, MOST_RECORDS + 1, 0) + body(),
+    "no records": struct.pack("<IB", 0, 0) + body(),
+    "too many records": struct.pack("<IB", MOST_RECORDS + 1, 0) + body(),
 }
 
 

@@ -32,8 +32,7 @@ tables = st.tuples(*[score] * _CELLS)
 
 @st.composite
 def any_scores(draw):
-    rule = draw(st.sampled_from(["client", "record"]))
-    return Scores(draw(tables), draw(tables), draw(st.integers(0, 100)), _MOST, rule)
+    return Scores(draw(tables), draw(tables), draw(st.integers(0, 100)), _MOST)
 
 
 def counts_of(most):
@@ -77,12 +76,11 @@ def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, 
         assert move <= most * step  # exact: whole numbers and a fraction
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
 @pytest.mark.parametrize("ceiling", [0, 100, LARGEST_SUM])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_large_scores_that_hardly_differ_move_no_further(by, ceiling, adjacency):
+def test_large_scores_that_hardly_differ_move_no_further(ceiling, adjacency):
     """A lying server's: float64 would round the numbers by more than a record moves them."""
-    scores = Scores((LARGEST_SCORE, LARGEST_SCORE - 1), (1, 0), ceiling, MOST_RECORDS, by)
+    scores = Scores((LARGEST_SCORE, LARGEST_SCORE - 1), (1, 0), ceiling, MOST_RECORDS)
     units = _units(scores, Guarantee(1.0, 0.0, adjacency))
     for kept in (0, 1, 1000, MOST_RECORDS - 1):
         one = np.array([kept, MOST_RECORDS - 1 - kept])
@@ -95,14 +93,13 @@ def test_large_scores_that_hardly_differ_move_no_further(by, ceiling, adjacency)
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("unit", list(Unit))
-@pytest.mark.parametrize("by", ["client", "record"])
 @given(table=st.tuples(*[st.integers(-LARGEST_SCORE, LARGEST_SCORE)] * 2), bits=st.integers(0, 35))
 @example(table=(LARGEST_SCORE, LARGEST_SCORE - 1), bits=35)
 @example(table=(LARGEST_SCORE, 1 - LARGEST_SCORE), bits=35)
 @example(table=(LARGEST_SCORE, -LARGEST_SCORE), bits=35)
-def test_whatever_is_asked_fits_32_bits(adjacency, unit, by, table, bits):
+def test_whatever_is_asked_fits_32_bits(adjacency, unit, table, bits):
     """One record more would move a sum that wraps by 2**32 steps."""
-    scores = Scores(table, table, min(1 << bits, LARGEST_SUM), MOST_RECORDS, by)
+    scores = Scores(table, table, min(1 << bits, LARGEST_SUM), MOST_RECORDS)
     low, high = scores.limits(Guarantee(1.0, 0.0, adjacency, unit))
     assert low.min() >= -(2**30) - 1
     assert high.max() <= 2**30 + 1
@@ -112,7 +109,7 @@ def test_whatever_is_asked_fits_32_bits(adjacency, unit, by, table, bits):
 @pytest.mark.parametrize("unit", list(Unit))
 def test_the_units_are_the_smallest(adjacency, unit):
     """Some pair moves each number that can move by all of what is said."""
-    scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST, "client")
+    scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST)
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     units = scores.units(guarantee)
     pairs = neighbours(adjacency, unit)
@@ -140,7 +137,7 @@ def test_answers_are_whole_steps_beside_the_numbers_and_within_limits(scores, se
 
 
 def test_rounding_keeps_the_mean():
-    scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST, "client")
+    scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST)
     guarantee, counts = Guarantee(1.0), np.array([1, 2, 0])
     bits, runs = SeededBits(3), 4000
     coins = bits.words(5 * runs).reshape(runs, 5)
@@ -151,7 +148,7 @@ def test_rounding_keeps_the_mean():
 
 def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     """The rounding is private: neighbours' answers differ by no more steps than is said."""
-    scores = Scores((20, -20, 3), (9, -1, -1), 50, _MOST, "client")
+    scores = Scores((20, -20, 3), (9, -1, -1), 50, _MOST)
     coins = SeededBits(0).words(5 * 20).reshape(20, 5)
     answers = {
         tuple(c): answer_of((scores,), np.tile(c, (20, 1)), Guarantee(1.0), coins)
@@ -159,15 +156,6 @@ def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
     }
     for one, other in neighbours(Adjacency.REPLACE_ONE, Unit.RECORD):
         assert (np.abs(answers[tuple(one)] - answers[tuple(other)]) <= np.array(MOVES)).all()
-
-
-def test_records_are_each_a_client_of_one_record():
-    table, other = (7, -5, 1), (9, -1, -1)
-    each = Scores(table, other, 100, _MOST, "record")
-    alone = Scores(table, other, 100, 1, "client")
-    counts = np.array([2, 1, 1])
-    sums = counts @ numbers_of((alone,), np.eye(3, dtype=int))
-    assert numbers_of((each,), counts[None])[0].tolist() == sums.tolist()
 
 
 @pytest.mark.parametrize(
@@ -180,23 +168,20 @@ def test_records_are_each_a_client_of_one_record():
         ({"ceiling": LARGEST_SUM + 1}, "ceiling"),
         ({"most_records": 0}, "most_records"),
         ({"most_records": MOST_RECORDS + 1}, "most_records"),
-        ({"by": "node"}, "by"),
         ({"divergence": (2**15, 0, 0)}, "divergence"),
     ],
 )
 def test_odd_scores_are_refused(changed, words):
-    fields = {"divergence": (7, -5, 1), "outside": (0, 0, 0), "ceiling": 30, "most_records": 4,
-              "by": "client"} | changed  # fmt: skip
+    fields = {"divergence": (7, -5, 1), "outside": (0, 0, 0), "ceiling": 30, "most_records": 4}
     with pytest.raises(ValueError, match=words):
-        Scores(**fields)
+        Scores(**(fields | changed))
 
 
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_columns_together_answer_as_each_by_itself(data, seed):
-    rule = data.draw(st.sampled_from(["client", "record"]))
     ceilings = st.integers(0, LARGEST_SUM)
     scores = tuple(
-        Scores(data.draw(tables), data.draw(tables), data.draw(ceilings), MOST_RECORDS, rule)
+        Scores(data.draw(tables), data.draw(tables), data.draw(ceilings), MOST_RECORDS)
         for _ in range(3)
     )
     counts = np.random.default_rng(seed).integers(0, MOST_RECORDS // 3, (3, _CELLS), dtype=np.int32)
@@ -211,11 +196,10 @@ def test_columns_together_answer_as_each_by_itself(data, seed):
     assert ((low <= together) & (together <= high)).all()
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
-def test_numbers_beyond_64_bits_are_exact(by):
-    scores = Scores((LARGEST_SCORE, -1), (-LARGEST_SCORE, 1), LARGEST_SUM, MOST_RECORDS, by)
+def test_numbers_beyond_64_bits_are_exact():
+    scores = Scores((LARGEST_SCORE, -1), (-LARGEST_SCORE, 1), LARGEST_SUM, MOST_RECORDS)
     most, s = MOST_RECORDS, LARGEST_SCORE
-    square = most * s**2 if by == "record" else (most * s) ** 2
+    square = (most * s) ** 2
     counts = np.array([most, 0], dtype=np.int32)
     found = numbers_of((scores,), counts[None])
     assert found.tolist() == [[most * s, square, most, -most * s, square]]

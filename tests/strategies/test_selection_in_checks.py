@@ -10,7 +10,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.query.selection import Selection
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -28,6 +28,7 @@ NODES = 12
 TOTAL = [120, 240, 360, 480, 0, 0]  # nothing lies outside the reference
 KEY = AggregatorKey.generate()
 EPSILON = 20.0
+BUCKETS = [Selection("k", 2, (i,)) for i in range(2)]
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def key_file(tmp_path):
 
 
 @pytest.fixture(params=["trusted", "trusted, secure sum", "distributed", "aggregator"])
-def ask(request, key_file):
+def ask(request, key_file, tmp_path):
     """Ask for PLAN over a selection; return noised counts, shape [cells]."""
     trust, aggregation = {
         "trusted": (Trusted(EPSILON), PlainSum()),
@@ -50,7 +51,7 @@ def ask(request, key_file):
     }[request.param]
     app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
     aggregate_drift_checks(app)
-    grid = grid_of(app, NODES + 1)
+    grid = keep_secrets(grid_of(app, NODES + 1), tmp_path)
     grid._contexts[1000 + NODES].node_config |= {
         "drift-role": "aggregator", "drift-key": key_file, "drift-memory": key_file + ".memory"
     }  # fmt: skip
@@ -66,8 +67,8 @@ def ask(request, key_file):
     return ask
 
 
-def test_halves_add_up_to_the_whole(ask):
-    first, second = (ask(half, f"c{i}") for i, half in enumerate(EVERYTHING.halves()))
+def test_buckets_add_up_to_the_whole(ask):
+    first, second = (ask(bucket, f"c{i}") for i, bucket in enumerate(BUCKETS))
     assert abs(first + second - TOTAL).max() <= 6
     assert 0.35 < first.sum() / 1200 < 0.65
 
@@ -89,7 +90,7 @@ def test_a_rotation_is_refused_where_a_bucket_does_not_outlast_the_run():
         monitor.check(grid_of(nodes=3))
 
 
-def test_record_ids_decide_and_not_the_order():
+def test_record_ids_decide_and_not_the_order(tmp_path):
     """Records come in another order in each check; together the buckets still hold each once."""
     rng = np.random.default_rng(0)
     orders: list[np.ndarray] = []
@@ -102,12 +103,12 @@ def test_record_ids_decide_and_not_the_order():
     app = app_of(shuffled, record_ids=lambda context: orders[-1])
     trust, people = Trusted(EPSILON), [Participant(1000)]
     publisher = Publisher(trust, PlainSum(), 1, SystemBits())
-    grid = grid_of(app, 1)
+    grid = keep_secrets(grid_of(app, 1), tmp_path)
     total = sum(
         publisher.publish(
-            grid, people, PLAN.over(half), check=f"c{i}", group="1", timeout=9.0
+            grid, people, PLAN.over(bucket), check=f"c{i}", group="1", timeout=9.0
         ).values.values
-        for i, half in enumerate(EVERYTHING.halves())
+        for i, bucket in enumerate(BUCKETS)
     )
     assert abs(total - np.array(TOTAL) / NODES).max() <= 6
 

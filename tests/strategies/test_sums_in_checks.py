@@ -54,11 +54,11 @@ WAYS = {
 }
 
 
-def plan_of(by: str, most: int = EACH) -> QueryPlan:
+def plan_of(most: int = EACH) -> QueryPlan:
     plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
     divergence = np.array([-7, 4, 9, -2, 0, 1])[: plan.cells]
     outside = np.where(plan.outside, 900, -100)
-    scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), 5 * most, most, by)
+    scores = Scores(tuple(divergence.tolist()), tuple(outside.tolist()), 5 * most, most)
     return plan.scored((scores,))
 
 
@@ -80,10 +80,9 @@ def released(way: str, plan: QueryPlan, grid) -> ClientSums:
     return found.values
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
 @pytest.mark.parametrize("way", WAYS)
-def test_sums_are_those_of_the_records_but_for_the_noise(way, by, tmp_path):
-    plan = plan_of(by)
+def test_sums_are_those_of_the_records_but_for_the_noise(way):
+    plan = plan_of()
     sums = released(way, plan, grid(way))
     assert sums.clients == NODES
     each = np.array(SHARES) * EACH
@@ -104,7 +103,7 @@ def test_the_noise_is_that_of_all_moves_together():
 
 
 def test_clients_count_no_more_records_than_they_are_asked_for():
-    plan = plan_of("client", most=10)
+    plan = plan_of(most=10)
     sums = released("plain", plan, grid("plain"))
     assert sums.records == pytest.approx(10 * NODES, abs=FAR * sums.deviation("records"))
     assert FAR * sums.deviation("records") < NODES  # 100 records each would be far beyond
@@ -112,7 +111,7 @@ def test_clients_count_no_more_records_than_they_are_asked_for():
 
 def test_a_client_that_answers_more_than_anyone_can_is_left_out():
     """A lying client: its numbers are held to what an honest one may answer."""
-    plan = plan_of("client")
+    plan = plan_of()
     _, high = plan.scores[0].limits(WAYS["plain"][0].guarantee)
 
     def lie(message):
@@ -141,7 +140,7 @@ def test_a_client_that_answers_more_than_anyone_can_is_left_out():
 
 
 def test_fruit_outside_the_reference_counts_as_such():
-    plan = plan_of("client")
+    plan = plan_of()
 
     def others(context):
         return [*basket(context)[: EACH // 2], *["egg"] * (EACH // 2)]

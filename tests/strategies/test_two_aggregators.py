@@ -53,7 +53,6 @@ def test_both_halves_of_a_deciding_check_are_near_the_truth(model):
     report = monitor(trust=model, threshold=0.05).check(federation(clients))
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, report.reading.theta)
     if "clip" not in model:  # whole clients of a hundred records: too much noise to say more
-        # of half of the records, drawn by a secret: its sampling is in the error
         assert abs(report.reading.estimate - truth) < 6 * report.reading.error
     assert report.verdict.lower_bound is not None, report.verdict.reason
     assert report.cohort.dropouts == {}
@@ -215,7 +214,7 @@ def keyed(*keys: AggregatorKey):
         (lambda c: c["terms"].update(cells=[5]), "names a cell that it does not have"),
         (lambda c: c["terms"].update(cells=[3, 3]), "one number for each column"),
         (
-            lambda c: c["terms"].update(score_wire=bytes(6), allotment="null"),
+            lambda c: c["terms"].update(score_wire=bytes(5), allotment="null"),
             "does not score each cell",
         ),
         (lambda c: c["terms"].update(trust="trusted-aggregator"), "trust is out of range"),

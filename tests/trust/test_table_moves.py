@@ -135,14 +135,13 @@ def test_a_whole_client_moves_within_the_ball_of_its_clipped_rows(columns, bound
 SCORES = [((5, -3, 1), (0, 1, -1)), ((-2, -2, 4), (3, 3, -1)), ((1, 0, -7), (0, 0, 0))]
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, 3), (3, 2)])
-def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency, unit, by):
+def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency, unit):
     """Whatever the coin, if both throw the same."""
     _, counted = tables(columns, most)
-    scores = tuple(Scores(*one, 6, most, by) for one in SCORES[:columns])
+    scores = tuple(Scores(*one, 6, most) for one in SCORES[:columns])
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     corner = np.array(sums_move(columns).corner).reshape(columns, len(NUMBERS))
     for seed in range(2):
@@ -158,13 +157,12 @@ def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency
         assert (moves <= corner).all()
 
 
-@pytest.mark.parametrize("by", ["client", "record"])
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adjacency, unit, by):
+def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adjacency, unit):
     """What is counted decides what is answered: 4,619 counts stand for the 31,000 tables."""
     _, counted = tables(3, MOST)
-    scores = tuple(Scores(*one, 6, MOST, by) for one in SCORES)
+    scores = tuple(Scores(*one, 6, MOST) for one in SCORES)
     guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     distinct, place = np.unique(list(counted.values()), axis=0, return_inverse=True)
     steps = answers(scores, distinct, guarantee, 2)[place]
