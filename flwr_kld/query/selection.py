@@ -93,7 +93,6 @@ class Selection(Model, what="the selection of records"):
     """A public rule; by default every record."""
 
     # Keys the hash: at most 128 printable characters. Rotations over the same records must keep it.
-    # May be empty if no bucket is left out.
     key: str = ""
     modulus: int = 1  # Buckets in all, 1 to 2**16
     residues: tuple[int, ...] = (0,)  # Buckets that are counted, ascending
@@ -111,8 +110,6 @@ class Selection(Model, what="the selection of records"):
         inside = all(0 <= residue < self.modulus for residue in self.residues)
         if not self.residues or not inside or list(self.residues) != sorted(set(self.residues)):
             raise Unfit("residues", "ascending and below the modulus", self.residues)
-        if not self.key and not self.takes_all:
-            raise Unfit("key", "not empty, as buckets are left out", self.key)
 
     @property
     def takes_all(self) -> bool:

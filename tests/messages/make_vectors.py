@@ -153,7 +153,6 @@ KINDS = {
         },
         {
             "no buckets": {"modulus": 0},
-            "some buckets without a key": {"key": ""},
             "a bucket beyond the last": {"residues": [4]},
             "buckets out of order": {"residues": [2, 0]},
             "half a bucket": {"residues": [0.5]},
