@@ -33,10 +33,14 @@ def exact(counts) -> Fraction:
 
 
 def steps_of(counts, guarantee, steps, coin) -> int:
-    coins = np.array([[coin]], dtype=np.uint64)
-    return int(
-        alike_records(np.array([counts], dtype=np.int32), [0], guarantee, steps, coins)[0, 0]
-    )
+    return int(steps_by(counts, guarantee, steps, [coin])[0])
+
+
+def steps_by(counts, guarantee, steps, coins) -> np.ndarray:
+    """Return a client's steps under each coin."""
+    rows = np.tile(np.array(counts, dtype=np.int32), (len(coins), 1))
+    coins = np.array(coins, dtype=np.uint64).reshape(-1, 1)
+    return alike_records(rows, [0], guarantee, steps, coins)[:, 0]
 
 
 def neighbours(counts, adjacency):
@@ -59,9 +63,8 @@ def test_one_record_moves_them_by_as_many_steps_at_most_whatever_the_coins(guara
     for counts in product(range(7), repeat=3):
         if sum(counts) <= 6:
             for other in neighbours(list(counts), guarantee.adjacency):
-                for coin in COINS:
-                    a, b = (steps_of(c, guarantee, steps, coin) for c in (counts, other))
-                    farthest = max(farthest, abs(a - b))
+                a, b = (steps_by(c, guarantee, steps, COINS) for c in (counts, other))
+                farthest = max(farthest, int(np.abs(a - b).max()))
     assert farthest == steps
 
 
@@ -203,7 +206,7 @@ def test_allotments_that_are_none(given):
         Allotment(**given)
 
 
-@pytest.mark.parametrize("grid", [3, 17])
+@pytest.mark.parametrize("grid", [3, 7])
 def test_rounded_noise_has_its_own_law_and_no_thinner_tail(grid):
     law = discrete_laplace(2.5 * grid)
     coarse, half = on_coarser_grid(law, grid), grid // 2
