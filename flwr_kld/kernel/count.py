@@ -38,6 +38,8 @@ _PUBLIC = Fraction(1, 64)
 """Unit of a number that nobody moves: steps so fine that the noise is nothing."""
 _COLUMNS = 512
 """Of which units are remembered at most: all those of a usual table, and not too many MB."""
+_MOST_ALIKE = 2**31 - 1
+"""Steps of alike records that a client answers with at most: more count as these."""
 _MOST_STEPS = 2**30
 """Of any answer: it fits 32 bits, as a number that wraps would hide nothing."""
 
@@ -306,7 +308,8 @@ def alike_records(
     # floor(rest / others + coin / 2**32), in whole numbers
     up = rest.astype(np.uint64) << np.uint64(32)
     up_from = others.astype(np.uint64) * (np.uint64(2**32) - (coins >> np.uint64(32)))
-    return np.asarray(steps * wholes + more + (up >= up_from))
+    # A refusal of what 32 bits do not hold would tell of the number of records.
+    return np.minimum(steps * wholes + more + (up >= up_from), _MOST_ALIKE)
 
 
 def moved_by(guarantee: Guarantee) -> int:

@@ -203,7 +203,8 @@ class Clip:
         )
 
 
-_MOST_STEPS = 2**16 - 1
+MOST_STEPS = 2**16 - 1
+"""Of a count, or of alike records."""
 
 
 @dataclass(frozen=True)
@@ -231,13 +232,13 @@ class Allotment:
     alike: int = 0
 
     def __post_init__(self) -> None:
-        steps = [whole("steps of a count", n, least=1, most=_MOST_STEPS) for n in self.counts]
+        steps = [whole("steps of a count", n, least=1, most=MOST_STEPS) for n in self.counts]
         if not steps or not all(n % 2 for n in steps):
             raise ValueError(f"steps of a count are odd, one number a column, got {self.counts}")
         keep(
             self,
             counts=tuple(steps),
-            alike=whole("alike", self.alike, least=0, most=_MOST_STEPS, unit="steps"),
+            alike=whole("alike", self.alike, least=0, most=MOST_STEPS, unit="steps"),
         )
 
     @classmethod

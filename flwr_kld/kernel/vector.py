@@ -284,8 +284,7 @@ class ClientRows(Private):
         InvalidReply
             If no honest client answers so, without saying any value.
         """
-        steps = layout.allotment.alike if layout.allotment is not None else 0
-        if any(len(own) > LARGEST_CLIENT // max(steps, 1) for own in symbols):
+        if any(len(own) > LARGEST_CLIENT for own in symbols):
             raise InvalidReply("the client has more records than counts can carry")
         clients, cells = len(symbols), sum(layout.cells)
         values = np.zeros((clients, layout.length), dtype=np.int32)

@@ -13,7 +13,7 @@ from rows import rows_of
 from flwr_kld.calibration.central import central_release, least_noise
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.count import InvalidReply, alike_records
+from flwr_kld.kernel.count import alike_records
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
 from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
@@ -99,8 +99,9 @@ def test_they_are_the_exact_number_rounded_by_the_coin(counts, steps, coin):
 def test_the_largest_client_does_not_overflow():
     half = LARGEST_CLIENT // 2
     for counts in ([LARGEST_CLIENT], [half, half], [half, 1, half]):
-        number = exact(counts) * 1023 / 2
-        assert abs(steps_of(counts, REPLACE, 1023, 2**63) - number) <= 1
+        for steps in (1, 1023):
+            number = min(exact(counts) * steps / 2, LARGEST_CLIENT)
+            assert abs(steps_of(counts, REPLACE, steps, 2**63) - number) <= 1
 
 
 def test_a_whole_client_has_no_more_alike_than_it_counts():
@@ -190,11 +191,14 @@ def test_a_heavy_client_counts_alike_what_it_counts():
     assert clear.limit.others == pytest.approx((90 * 9 + 40 * 39) / 130)
 
 
-def test_a_client_with_more_steps_than_an_answer_carries_is_refused():
-    layout = Layout((1,), allotment=Allotment((3,), 1023))
-    many = np.broadcast_to(np.int64(0), (LARGEST_CLIENT // 1023 + 1,))
-    with pytest.raises(InvalidReply, match="more records than counts can carry"):
-        ClientRows.count([many], np.zeros(1, np.int32), layout, REPLACE, SystemBits())
+@pytest.mark.parametrize("more", [0, 1, 2, 100_000])
+def test_no_refusal_tells_how_many_records_a_client_has(more):
+    """A server that asks for fine steps would learn a hidden number: they stop at 32 bits."""
+    steps = 2**16 - 1
+    layout = Layout((1,), allotment=Allotment((3,), steps))
+    many = np.broadcast_to(np.int64(0), (LARGEST_CLIENT // steps + more,))
+    rows = ClientRows.count([many], np.zeros(1, np.int32), layout, ADD, SystemBits())
+    assert rows._values.tolist() == [[len(many), min(steps * len(many), LARGEST_CLIENT)]]
 
 
 @pytest.mark.parametrize(

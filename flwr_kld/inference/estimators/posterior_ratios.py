@@ -33,7 +33,7 @@ from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
 from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import to_counts
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import MOST_STEPS, Adjacency, Allotment
 from flwr_kld.query.noisy import allotted
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, 
     """Return the counts of as many independent records as tell as much, and what is left over."""
     # Clustered counts vary as if each k records were one: whole k that is odd, as counts are
     # rounded to it and so is the law of their noise.
-    k = 2 * round((design_effect - 1) / 2) + 1
     steps = allotted(counts.plan)
+    most = (MOST_STEPS // max(steps.counts) - 1) // 2
+    k = 2 * min(round((design_effect - 1) / 2), most) + 1
     found = replace(
         counts,
         values=to_counts(counts.values, k),

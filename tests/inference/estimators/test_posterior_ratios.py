@@ -164,6 +164,14 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
         assert law is moved or off.mean() < 0.5 * by_chance
 
 
+@pytest.mark.parametrize("effect", [70_000, 10.0**7])
+def test_no_design_effect_loses_a_check(plan_for, release, zipf, effect):
+    """Clients of millions of records, all alike."""
+    counts = release(plan_for(zipf(20)), 10**6 * np.ones(20, dtype=np.int64), 1.0)
+    told = ESTIMATORS["posterior_ratios"](counts, design_effect=effect)
+    assert np.isfinite([told.value, told.error.total]).all()
+
+
 def test_a_design_effect_below_one_is_refused(plan_for, release, zipf):
     counts = release(plan_for(zipf(20)), 100 * np.ones(20, dtype=np.int64), 3.0)
     with pytest.raises(ValueError, match="design_effect"):
