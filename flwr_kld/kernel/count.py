@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import Unfit, keep, whole
+from flwr_kld.kernel.arguments import Unfit, keep, real, whole
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit
 
@@ -309,7 +309,7 @@ def alike_records(
     up = rest.astype(np.uint64) << np.uint64(32)
     up_from = others.astype(np.uint64) * (np.uint64(2**32) - (coins >> np.uint64(32)))
     # A refusal of what 32 bits do not hold would tell of the number of records.
-    return np.minimum(steps * wholes + more + (up >= up_from), _MOST_ALIKE)
+    return np.asarray(np.minimum(steps * wholes + more + (up >= up_from), _MOST_ALIKE))
 
 
 def moved_by(guarantee: Guarantee) -> int:
@@ -423,6 +423,8 @@ class ClientLimit:
     def __post_init__(self) -> None:
         for name in ("most_records", "largest", "claimed"):
             whole(name, getattr(self, name), least=1)
+        whole("single", self.single, least=0)
+        real("others", self.others, least=0)
 
     @property
     def counted(self) -> int:

@@ -248,6 +248,10 @@ KINDS = {
                 "limit": '{"claimed":1,"largest":1,"most_records":0,"others":0.0,"over":{},'
                 '"single":0}'
             },
+            "fewer than no other records": {
+                "limit": '{"claimed":9,"largest":9,"most_records":9,"others":-1.0,"over":{},'
+                '"single":0}'
+            },
             "no word of a limit": {"limit": GONE},
         },
     ),
