@@ -103,6 +103,12 @@ RUN = {
         ValueError,
         lambda: PartialSum(3, 32).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
     ),
+    "an aggregator's part with an event that hides less": (
+        ValueError,
+        lambda: PartialSum(3, 32).answer(
+            EVENT, Layout((1, 2)), SystemBits(), added=[bytes(32)], removed=[]
+        ),
+    ),
     "whether a hidden number of records is zero": (
         ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
     ),

@@ -128,6 +128,13 @@ def test_the_cells_of_each_column_are_those_that_are_named():
         read_columns((2, 3))
 
 
+def test_the_steps_of_counts_are_in_the_fingerprint():
+    told = {PLAN.allotted(Allotment((n,), a)).fingerprint for n in (1, 3) for a in (0, 1)}
+    assert len(told) == 4
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        read(fingerprint=PLAN.allotted(Allotment((3,), 1)).fingerprint)
+
+
 def test_more_cells_than_symbols():
     with pytest.raises(ValueError, match="more cells than the domain has symbols"):
         read(cells=10**12)
