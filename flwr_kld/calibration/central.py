@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Allotment, Ball, Box, Clip, Guarantee, check_shifts
@@ -87,6 +88,21 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
     return replace(laplace, moves=ball, guarantee=guarantee)
 
 
+@lru_cache(maxsize=64)
+def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotment) -> Release:
+    """Return the one release of all nights of a session: least Gaussian noise for all lives."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if not delta:
+        raise ValueError("a standing session has Gaussian noise, which needs delta > 0")
+    ball = stream.moved(allotment, guarantee.adjacency)
+    sigma = _analytic_sigma(epsilon, delta, (math.sqrt(ball.power),))
+    for hair in (1e-5, 1e-4, 1e-3):
+        table = discrete_gaussian((1 + hair) * sigma)
+        if moves_delta(table, ball, epsilon) <= delta:
+            return Release("continual discrete-gaussian", table, ball, guarantee)
+    raise _unserved(epsilon, delta)
+
+
 def central_release(
     guarantee: Guarantee, law: str, clip: int | None, allotment: Allotment
 ) -> Release:
@@ -128,7 +144,7 @@ def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> No
     return _least_scale(discrete_gaussian, scale, shifts, epsilon, delta, low=low)
 
 
-def _analytic_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
+def _analytic_sigma(epsilon: float, delta: float, shifts: tuple[float, ...]) -> float:
     """Gaussian noise on real numbers (Balle & Wang 2018, Theorem 8)."""
 
     def too_little(mu: float) -> bool:

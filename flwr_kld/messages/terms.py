@@ -9,7 +9,7 @@ nobody can be told otherwise than the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Literal, Protocol
@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
-from flwr_kld.calibration.central import box_event, central_release
+from flwr_kld.calibration.central import box_event, central_release, continual_release
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
+from flwr_kld.kernel.continual import MOST_NIGHTS, Continual
 from flwr_kld.kernel.count import Scores, sums_move
 from flwr_kld.kernel.promise import Allotment, Clip, Guarantee, Moves, Unit
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -124,6 +125,30 @@ def trust_of(noise: Noise) -> str:
 
 
 @dataclass(frozen=True)
+class Night(Model, what="the night of a standing session", refused=QueryRefused):
+    """Which night of which standing session a check is."""
+
+    session: _Id  # Random id
+    number: _Positive  # From 1; of the nights that clients are asked in, each once
+    nights: Annotated[int, Strict(), Field(ge=1, le=MOST_NIGHTS)]  # Of the session
+    moves: _Positive  # How often a record may come or go
+    # The last night whose numbers the server has received, so that whoever adds noise can tell
+    # whether it has forgotten one; 0 for none
+    released: _Number = 0
+
+    def __post_init__(self) -> None:
+        if not self.released < self.number <= self.nights:
+            raise Unfit("number", "after the last night and within the session", self.number)
+        if self.moves % 2:
+            raise Unfit("moves", "even", self.moves)
+
+    @property
+    def continual(self) -> Continual:
+        """The mechanism of the session."""
+        return Continual(self.nights, self.moves)
+
+
+@dataclass(frozen=True)
 class Terms(Model, what="the terms of the check", version=VERSION, refused=QueryRefused, kept=True):
     """What is counted, for which check, under which claim, and whose noise keeps it."""
 
@@ -154,6 +179,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
     noise: Json[Noise] = None  # Noise that is added before the server sees a number
+    night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
         if self.adds_scores and most_records_of(self.score_wire) != self.clip:
@@ -179,6 +205,27 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit(
                 "bound", "above 0 where whole clients are hidden, and else 0", self.noise.bound
             )
+        if self.night is not None:
+            self._fit_a_session()
+
+    def _fit_a_session(self) -> None:
+        """Refuse what is no night of a session: all records are counted, and nothing else."""
+        if self.adds_scores or self.clip or self.selection != EVERYTHING or self.model != NO_MODEL:
+            raise Unfit("night", "of a check that counts all records, of no model", "another")
+        if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
+            raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
+        if isinstance(self.noise, NoiseShares) or self.trust == "local":
+            raise Unfit("trust", "central noise, for a session", self.trust)
+        if self.allotment is not None and self.allotment.alike:
+            raise Unfit("allotment", "of counts alone, for a session", "alike records")
+
+    @cached_property
+    def session(self) -> str:
+        """SHA-256 (hex) of all that is the same on every night of a session; empty if of none."""
+        if self.night is None:
+            return ""
+        first = replace(self.night, number=1, released=0)
+        return replace(self, check=first.session, asked=1, night=first).fingerprint
 
     @cached_property
     def fingerprint(self) -> str:
@@ -254,6 +301,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """Return the verified release of an aggregator's noise; `QueryRefused` if there is none."""
         if not isinstance(self.noise, AggregatorNoise):
             raise QueryRefused("these terms name no aggregator")
+        if self.night is not None and self.allotment is not None:
+            return continual_release(self.guarantee, self.night.continual, self.allotment)
         clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
         try:
             if self.allotment is None:

@@ -1,0 +1,159 @@
+"""Continual release: one charge for a year of nights, by noise that is correlated over them.
+
+If the same records are counted every night, only the changes of the counts are new. Let x_t be the
+change of a count on night t. What is hidden is ``y_t = Σ_k c_k x_(t-k) + z_t`` with whole
+coefficients c and fresh noise z. The count that is published, ``(A C⁻¹ y)_t = h_t + (A C⁻¹ z)_t``,
+is made of y alone; C holds the coefficients and A adds up. So nobody needs the counts of earlier
+nights, only their noise (Denisov et al. 2022, arXiv 2202.08312; the square root of A is that of
+Fichtenberger, Henzinger, Upadhyay 2023).
+Proof note: ``docs/proofs/standing.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.promise import Adjacency, Allotment, Ball
+
+UNIT = 2**8
+"""The first coefficient: the others are rounded to whole ones. A finer unit changes the noise of
+365 nights by less than a thousandth."""
+MOST_NIGHTS = 2000
+"""Of a session."""
+
+
+@dataclass(frozen=True)
+class Continual:
+    """A stream of counts that is released so many times. Public.
+
+    Parameters
+    ----------
+    nights : int
+        Releases in all, 1 to 2,000.
+    moves : int
+        How often a record may come or go, 2 or another even number: it comes once and goes once,
+        and between them changes its symbols at most ``moves / 2 - 1`` times, each of which is to
+        go and to come.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    nights: int
+    moves: int = 2
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            nights=whole("nights", self.nights, least=1, most=MOST_NIGHTS),
+            moves=whole("moves", self.moves, least=2, most=2 * MOST_NIGHTS),
+        )
+        if self.moves % 2:
+            raise ValueError(
+                f"moves must be even, got {self.moves}: a record that is counted comes and goes, "
+                "and a change of its symbols is to go and to come"
+            )
+
+    @cached_property
+    def coefficients(self) -> tuple[int, ...]:
+        """How much the change of k nights ago still weighs, in 256ths: those of √A, rounded."""
+        root = [comb(2 * k, k) * UNIT / 4**k for k in range(self.nights)]
+        return tuple(map(round, root))
+
+    @cached_property
+    def _products(self) -> NDArray[np.float64]:
+        """Inner products of the columns of C, shape [nights, nights]: whole, so exact."""
+        lags = np.subtract.outer(np.arange(self.nights), np.arange(self.nights))
+        columns = np.tril(np.array(self.coefficients, dtype=float)[np.abs(lags)])
+        return np.asarray(columns.T @ columns)
+
+    @cached_property
+    def life(self) -> int:
+        """Largest squared l2 norm by which one record moves y, where each count is its own.
+
+        From above: of one stay the largest of all; of several, the largest sum over stays that
+        follow one another, and all that rounding can add where two of them share a count.
+        """
+        products = self._products
+        own = np.diag(products)
+        # A stay from night a to before night b; in the last column, to the end.
+        stays = np.hstack([own[:, None] + own - 2 * products, own[:, None]])
+        stays = np.where(np.arange(self.nights + 1) > np.arange(self.nights)[:, None], stays, 0)
+        best = stays.max(axis=0)  # of one stay that ends there
+        for _ in range(self.moves // 2 - 1):
+            following = best[:-1, None] + stays
+            best = np.maximum(best, following.max(axis=0))
+        pairs = comb(self.moves // 2, 2)
+        return int(best.max() + 2 * pairs * max(self._shared, 0)) if pairs else int(best.max())
+
+    @property
+    def _shared(self) -> float:
+        """Largest inner product of two stays, one after the other, in the same count.
+
+        At most 0, were it not for the rounding of the coefficients.
+        """
+        ended = np.pad(self._products, ((0, 0), (0, 1)))  # in the last column, a stay without end
+        most = 0.0
+        for first in range(self.nights - 1):
+            # Of a stay from night `first` to before night b with the comings on each night c >= b.
+            with_comings = ended[first] - ended[first + 1 :]
+            with_comings[np.tril_indices(len(with_comings), first, ended.shape[1])] = -(2.0**52)
+            highest = np.maximum.accumulate(with_comings, axis=1)
+            most = max(most, float((highest - with_comings).max()))
+        return most
+
+    def moved(self, allotment: Allotment, adjacency: Adjacency) -> Ball:
+        """Return all ways in which one record moves what is hidden, over all nights, in steps.
+
+        Add-remove: it is there or not. Replace-one: it comes and goes on the same nights, and its
+        symbols are others; of one stay each these are other counts, of several they may be the
+        same counts at other times, and the norms of both lives add up.
+        """
+        lives = 1
+        if adjacency is Adjacency.REPLACE_ONE:
+            lives = 2 if self.moves == 2 else 4
+        power = lives * self.life * sum(steps**2 for steps in allotment.counts)
+        largest = min(self.moves, 2 * lives) * max(self.coefficients) * max(allotment.counts)
+        return Ball(2, power, largest)
+
+    @cached_property
+    def _weights(self) -> tuple[int, ...]:
+        """First column of ``A C⁻¹`` times UNIT**nights: whole."""
+        inverse = [UNIT ** (self.nights - 1)]  # first column of C⁻¹, likewise
+        for night in range(1, self.nights):
+            past = zip(self.coefficients[night:0:-1], inverse, strict=True)
+            inverse.append(-sum(c * i for c, i in past) // UNIT)
+        return tuple(accumulate(inverse))
+
+    def weights(self, night: int) -> NDArray[np.float64]:
+        """Weights of each night's z in the noise of night `night` (from 1), shape [night]."""
+        scale = UNIT**self.nights
+        return np.array([w / scale for w in self._weights[night - 1 :: -1]])
+
+    def noise(self, drawn: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the noise of the last of these nights in whole steps: ``(A C⁻¹ z)_t``, rounded.
+
+        Exactly, whatever the processor: the noise of a count is a function of z alone.
+
+        Parameters
+        ----------
+        drawn : Sequence[NDArray[np.int64]]
+            z of each night so far, in 256ths of a step, shape [numbers] each.
+        """
+        nights = whole("nights so far", len(drawn), least=1, most=self.nights)
+        scale = UNIT**self.nights
+        total = sum(
+            z.astype(object) * weight
+            for z, weight in zip(drawn, self._weights[nights - 1 :: -1], strict=True)
+        )
+        return np.asarray((2 * total + scale) // (2 * scale), dtype=np.int64)
