@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import NDArray
 
@@ -37,10 +38,23 @@ def apply_masks(vector: NDArray[Any], added: list[bytes], removed: list[bytes]) 
     ]
     for keys, operation in ((added, np.add), (removed, np.subtract)):
         for key in keys:
-            stream = Cipher(algorithms.ChaCha20(_key(key), _NONCE), mode=None).encryptor()
+            stream = Cipher(ChaCha20(_key(key), _NONCE), mode=None).encryptor()
             for part, mask, zeros, into in parts:
                 stream.update_into(zeros, into)
                 operation(part, mask, out=part)
+
+
+class KeyedBits:
+    """Uniform words from a secret key of 32 bytes, which is used once."""
+
+    private = True
+
+    def __init__(self, key: bytes) -> None:
+        self._stream = Cipher(ChaCha20(_key(key), _NONCE), mode=None).encryptor()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return the next `count` words, uint64 [count]."""
+        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype="<u8").astype(np.uint64)
 
 
 def _key(key: bytes) -> bytes:

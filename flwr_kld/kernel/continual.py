@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from math import comb
+from math import comb, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,8 +123,7 @@ class Continual:
         if adjacency is Adjacency.REPLACE_ONE:
             lives = 2 if self.moves == 2 else 4
         power = lives * self.life * sum(steps**2 for steps in allotment.counts)
-        largest = min(self.moves, 2 * lives) * max(self.coefficients) * max(allotment.counts)
-        return Ball(2, power, largest)
+        return Ball(2, power, isqrt(power))
 
     @cached_property
     def _weights(self) -> tuple[int, ...]:

@@ -164,6 +164,11 @@ class Ball:
         if self.largest**self.norm > self.power:
             raise ValueError("a ball of moves needs largest**norm <= power")
 
+    def holds(self, other: Ball) -> bool:
+        """Whether every move of another ball, of the same norm, is in this one."""
+        within = other.power <= self.power and other.largest <= self.largest
+        return self.norm == other.norm and within
+
     @property
     def l1(self) -> int:
         """Largest l1 norm of a move: ``|a| <= a**2`` on integers."""

@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import keep
-from flwr_kld.kernel.channels import KEY, apply_masks, from_ring, seal, to_ring, word
+from flwr_kld.kernel.channels import (
+    KEY,
+    KeyedBits,
+    apply_masks,
+    from_ring,
+    seal,
+    to_ring,
+    word,
+)
+from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import (
     NUMBERS,
     ClientLimit,
@@ -35,7 +44,7 @@ from flwr_kld.kernel.count import (
     sums_move,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
-from flwr_kld.kernel.promise import Allotment, Box, Clip, Guarantee, Unit, hides
+from flwr_kld.kernel.promise import Allotment, Ball, Box, Clip, Guarantee, Unit, hides
 from flwr_kld.kernel.release import Release, ShareRelease
 
 _T = TypeVar("_T")
@@ -494,6 +503,48 @@ class ShareSum(Private):
         return Released(noisy, records, self.clients, release, private=True)
 
 
+class NightNoise(Private):
+    """The noise of one night of a session, from those of all its nights so far. Private.
+
+    It is drawn once, for one sum: the same noise on two would show their difference.
+
+    Parameters
+    ----------
+    stream : Continual
+        The session.
+    seeds : Sequence[bytes]
+        Of each night's own noise, 32 secret bytes each, tonight's last; whoever makes this has
+        written them down, and that tonight's is used.
+    private : bool
+        False if they came from a seed.
+
+    Raises
+    ------
+    ValueError
+        If there are more nights than the session has.
+    """
+
+    __slots__ = ("_seeds", "_stream", "private")
+
+    def __init__(self, stream: Continual, seeds: Sequence[bytes], *, private: bool = True) -> None:
+        if not 0 < len(seeds) <= stream.nights:
+            raise ValueError(f"a session of {stream.nights} nights has no other night")
+        self._stream, self._seeds = stream, list(seeds)
+        self.private = private
+
+    def _drawn(self, release: Release, layout: Layout) -> NDArray[np.int64]:
+        if not self._seeds:
+            raise RuntimeError("the noise of a night hides one sum")
+        promised, stream, hidden = release.guarantee, self._stream, release.moves
+        needed = stream.moved(layout._allotted, promised.adjacency)
+        if promised.unit is not Unit.RECORD or layout.length != layout.counts:
+            raise ValueError("a session hides what records add to counts")
+        if not isinstance(hidden, Ball) or not hidden.holds(needed):
+            raise ValueError(f"the event hides {hidden}, and records move this session by {needed}")
+        seeds, self._seeds = self._seeds, []
+        return stream.noise([sample(release.table, layout.length, KeyedBits(s)) for s in seeds])
+
+
 class ClearSum(Private):
     """Exact sum of a cohort's numbers. Private: leaves only through `release`.
 
@@ -632,8 +683,8 @@ class ClearSum(Private):
         _require_public_total(guarantee)
         return not self._values.any()
 
-    def release(self, release: Release, bits: BitSource) -> Released:
-        """Add the release's noise to every number.
+    def release(self, release: Release, noise: BitSource | NightNoise) -> Released:
+        """Add the release's noise to every number, fresh or that of a night.
 
         Where records are hidden that change, their number is public and exact; elsewhere it is
         estimated from the noisy cells (post-processing, no further cost).
@@ -643,14 +694,13 @@ class ClearSum(Private):
         ValueError
             If the release hides less than what one record moves these numbers by.
         """
-        _require_hidden(release, self.layout)
-        noisy, records = sample(release.table, self.layout.length, _own(bits)), None
+        noisy, records = _noise(release, self.layout, noise), None
         noisy += self._values * self.layout.steps
         if self.layout.scores is None:
             records = self.layout.records(noisy)
             if release.guarantee.total_is_public:
                 records = max(float(self._values[self.layout.parts[0]].sum()), 1.0)
-        return Released(noisy, records, self.clients, release, bits.private)
+        return Released(noisy, records, self.clients, release, noise.private)
 
 
 class PartialSum(Private):
@@ -683,12 +733,14 @@ class PartialSum(Private):
         self,
         release: Release,
         layout: Layout,
-        bits: BitSource,
+        noise: BitSource | NightNoise,
         *,
         added: list[bytes],
         removed: list[bytes],
     ) -> bytes:
         """Return the part in steps, with noise on the layout's numbers, under one mask, once.
+
+        The noise is fresh, or that of a night.
 
         Raises
         ------
@@ -700,13 +752,12 @@ class PartialSum(Private):
         """
         if len(added) + len(removed) != 1:
             raise ValueError("a part leaves under one mask")
-        _require_hidden(release, layout)
         if self._answered:
             raise RuntimeError("an aggregator answers once for a sum")
+        drawn, numbers = _noise(release, layout, noise), self._words
         self._answered = True
-        noise, numbers = sample(release.table, layout.length, _own(bits)), self._words
         numbers[: layout.length] *= layout.steps.astype(numbers.dtype)
-        numbers[: layout.length] += to_ring(noise, self._bits)
+        numbers[: layout.length] += to_ring(drawn, self._bits)
         apply_masks(self._words, added, removed)
         return self._words.tobytes()
 
@@ -731,6 +782,14 @@ def _own(bits: BitSource) -> BitSource:
     if type(bits) not in (SystemBits, SeededBits):
         raise TypeError("noise is drawn from SystemBits, or from SeededBits in a simulation")
     return bits
+
+
+def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> NDArray[np.int64]:
+    """Draw the noise of a release of these numbers, in their steps."""
+    if isinstance(noise, NightNoise):
+        return noise._drawn(release, layout)
+    _require_hidden(release, layout)
+    return sample(release.table, layout.length, _own(noise))
 
 
 def _require_public_total(guarantee: Guarantee) -> None:

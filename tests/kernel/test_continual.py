@@ -1,0 +1,272 @@
+"""Continual release: every life of a record is hidden, exactly, and counts are made of y alone."""
+
+import math
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flwr_kld.calibration.central import continual_release
+from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.kernel.channels import KeyedBits
+from flwr_kld.kernel.continual import UNIT, Continual
+from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
+from flwr_kld.kernel.law import NoiseTable, SystemBits, sample
+from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip, Guarantee, Unit
+from flwr_kld.kernel.release import NotPrivateEnough, Release
+from flwr_kld.kernel.vector import ClearSum, ClientRows, Layout, NightNoise
+
+ONE = Allotment.even(1)
+PROMISED = Guarantee(1.0, 1e-6)
+
+
+def columns(stream: Continual) -> np.ndarray:
+    """C, by its definition."""
+    lags = np.subtract.outer(np.arange(stream.nights), np.arange(stream.nights))
+    return np.where(lags >= 0, np.array(stream.coefficients)[np.maximum(lags, 0)], 0)
+
+
+def lives(nights: int, stays: int, cells: int) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Every life: when it is there, and its changes by night and cell."""
+    found = []
+    for ends in combinations(range(nights + 1), 2):
+        for changes in combinations_with_replacement(range(ends[0], ends[1] + 1), stays - 1):
+            times = (ends[0], *changes, ends[1])
+            for where in product(range(cells), repeat=stays):
+                moves = np.zeros((nights + 1, cells), dtype=int)
+                for cell, come, go in zip(where, times, times[1:], strict=False):
+                    moves[come, cell] += 1
+                    moves[go, cell] -= 1
+                found.append((ends, moves[:nights]))
+    return found
+
+
+@pytest.mark.parametrize(("nights", "moves"), [(1, 2), (4, 2), (6, 2), (4, 4), (5, 4), (4, 6)])
+def test_no_life_moves_more_than_the_ball_holds(nights, moves):
+    stream, cells = Continual(nights, moves), 2
+    hidden, matrix = lives(nights, moves // 2, cells), columns(stream)
+    one = stream.moved(ONE, Adjacency.ADD_REMOVE)
+    moved = [matrix @ life for _, life in hidden]
+    powers = [int((m**2).sum()) for m in moved]
+    assert max(powers) <= one.power
+    assert max(np.abs(m).max() for m in moved) <= one.largest
+    two = stream.moved(ONE, Adjacency.REPLACE_ONE)
+    pairs = [
+        a - b
+        for (ends, a), (others, b) in combinations(
+            [(ends, m) for (ends, _), m in zip(hidden, moved, strict=True)], 2
+        )
+        if ends == others  # it comes and goes on the same nights
+    ]
+    powers_of_two = [int((m**2).sum()) for m in pairs]
+    assert max(powers_of_two, default=0) <= two.power
+    assert max((np.abs(m).max() for m in pairs), default=0) <= two.largest
+    if moves == 2:  # and no less
+        assert max(powers) == one.power
+        assert max(powers_of_two, default=2 * max(powers)) == two.power
+
+
+def test_a_table_moves_in_every_column_by_its_steps():
+    stream, table = Continual(5), Allotment((3, 1, 5))
+    power = sum(n**2 for n in table.counts) * stream.moved(ONE, Adjacency.REPLACE_ONE).power
+    assert stream.moved(table, Adjacency.REPLACE_ONE).power == power
+
+
+def test_a_year_costs_what_it_promises_by_another_computation():
+    """The worst life's privacy loss, convolved over all its coordinates from the noise table."""
+    stream = Continual(365)
+    release = continual_release(PROMISED, stream, ONE)
+    life = np.zeros(365, dtype=int)
+    life[0], life[289] = 1, -1
+    moved = (columns(stream) @ life).tolist()
+    shifts = [s for s in moved if s] + [-s for s in moved if s]
+    assert sum(s**2 for s in shifts) == release.moves.power
+    assert hockey_stick(release.table, tuple(shifts), 1.0) <= 1e-6
+    assert hockey_stick(release.table, tuple(shifts), 0.99) > 1e-6  # and hardly less
+
+
+def direct_delta(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> float:
+    """The hockey-stick divergence of discrete Gaussian noise, on all outcomes of ``v · z``."""
+    # The likelihood ratio depends on the outcome through v · z alone.
+    law, sigma2 = np.ones(1), table.variance
+    for shift in shifts:
+        one = np.zeros(2 * table.reach * abs(shift) + 1)
+        one[:: abs(shift)] = table.probabilities
+        size = len(law) + len(one) - 1
+        law = np.fft.irfft(np.fft.rfft(law, 2 * size) * np.fft.rfft(one, 2 * size), 2 * size)[:size]
+    total = np.arange(len(law)) - len(law) // 2
+    losses = (sum(s * s for s in shifts) / 2 + total) / sigma2
+    beyond = losses > epsilon
+    return float((law[beyond] * -np.expm1(epsilon - losses[beyond])).sum())
+
+
+@pytest.mark.parametrize("shifts", [(3,), (7, -2), (4, 2, 1, -4), (5, 3, 2, -5, -3, -2)])
+def test_the_gaussian_bound_holds_on_every_outcome(shifts):
+    table = discrete_gaussian(40.0)
+    ball = Ball(2, sum(s * s for s in shifts), max(map(abs, shifts)))
+    for epsilon in (0.05, 0.2, 0.5):
+        exact, bound = direct_delta(table, shifts, epsilon), gaussian_delta(table, ball, epsilon)
+        assert exact * (1 - 1e-9) - 1e-15 <= float(bound) <= exact * 1.05 + 1e-12
+        assert bound <= renyi_delta(table, ball, 1, epsilon)
+
+
+def test_the_gaussian_bound_is_of_discrete_gaussians_only():
+    ball = Ball(2, 50, 5)
+    gaussian = discrete_gaussian(50.0)
+    changed = list(gaussian.weights)
+    centre = len(changed) // 2
+    for k, more in ((0, -2), (3, 1), (-3, 1)):
+        changed[centre + k] += more << 40
+    narrower = list(gaussian.weights[100:-100])
+    narrower[len(narrower) // 2] += sum(gaussian.weights[:100]) * 2
+    for law in (
+        discrete_laplace(50.0),
+        discrete_gaussian(8.0),  # of too few steps
+        NoiseTable(tuple(changed)),
+        NoiseTable(tuple(narrower)),
+    ):
+        assert gaussian_delta(law, ball, 1.0) == 1
+    assert gaussian_delta(gaussian, Ball(1, 5, 5), 1.0) == 1  # of another norm
+
+
+def test_a_release_with_less_noise_cannot_be_made():
+    release = continual_release(PROMISED, Continual(30), ONE)
+    less = discrete_gaussian(0.999 * math.sqrt(release.table.variance))
+    with pytest.raises(NotPrivateEnough):
+        Release(release.mechanism, less, release.moves, PROMISED)
+
+
+def exact_noise(stream: Continual, drawn: list[np.ndarray]) -> list[Fraction]:
+    """``A C⁻¹ z`` on the last night, in rational numbers."""
+    changes: list[list[Fraction]] = []
+    for night, z in enumerate(drawn):
+        now = [
+            (int(value) - sum(stream.coefficients[night - k] * changes[k][i] for k in range(night)))
+            / Fraction(UNIT)
+            for i, value in enumerate(z)
+        ]
+        changes.append(now)
+    return [sum(column, Fraction(0)) for column in zip(*changes, strict=True)]
+
+
+@given(
+    st.lists(st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=3), min_size=1, max_size=9)
+)
+def test_noise_is_exact_and_what_is_published_is_made_of_y_alone(values):
+    stream, drawn = Continual(12), [np.array(z) for z in values]
+    expected = exact_noise(stream, drawn)
+    assert stream.noise(drawn).tolist() == [math.floor(n + Fraction(1, 2)) for n in expected]
+    # Of counts h: y holds their changes, and (A C⁻¹ y), rounded, is what is published.
+    counts = [np.array([7 * t, 100 - t, t % 2]) for t in range(len(drawn))]
+    before = [np.zeros(3, dtype=int), *counts]
+    changes = [now - then for now, then in zip(counts, before, strict=False)]
+    y = [
+        sum(stream.coefficients[t - k] * changes[k] for k in range(t + 1)) + z
+        for t, z in enumerate(drawn)
+    ]
+    of_y = [math.floor(n + Fraction(1, 2)) for n in exact_noise(stream, y)]
+    assert (counts[-1] + stream.noise(drawn)).tolist() == of_y
+
+
+def test_weights_say_how_much_noise_a_night_has():
+    stream = Continual(40)
+    release = continual_release(PROMISED, stream, ONE)
+    drawn = [sample(release.table, 20_000, KeyedBits(bytes([n]) * 32)) for n in range(40)]
+    for night in (1, 7, 40):
+        weights = stream.weights(night)
+        deviation = math.sqrt(release.table.variance * float(weights @ weights))
+        found = float(np.std(stream.noise(drawn[:night])))
+        assert abs(found / deviation - 1) < 6 / math.sqrt(2 * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((0,), "nights"),
+        ((2001,), "nights"),
+        ((3.5,), "nights"),
+        ((9, 3), "even"),
+        ((9, 0), "moves"),
+    ],
+)
+def test_what_is_no_session_is_refused(arguments, why):
+    with pytest.raises((TypeError, ValueError), match=why):
+        Continual(*arguments)
+
+
+# ------------------------------------------------------------------------------- private sums
+
+LAYOUT = Layout((4,))
+
+
+def total(layout: Layout = LAYOUT) -> ClearSum:
+    rows = np.tile(np.arange(layout.length, dtype=np.int32), (3, 1))
+    return ClearSum(layout, ClientRows(rows, layout))
+
+
+def seeds(nights: int) -> list[bytes]:
+    return [SystemBits().words(4).tobytes() for _ in range(nights)]
+
+
+def test_the_noise_of_a_night_hides_one_sum():
+    stream = Continual(9)
+    release, night = continual_release(PROMISED, stream, ONE), NightNoise(stream, seeds(2))
+    total().release(release, night)
+    with pytest.raises(RuntimeError, match="one sum"):
+        total().release(release, night)
+
+
+def test_a_night_needs_the_release_of_its_whole_session():
+    stream = Continual(365)
+    for release in (
+        continual_release(PROMISED, Continual(30), ONE),
+        continual_release(Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE), stream, ONE),
+        Release("discrete-laplace", discrete_laplace(2.1), (1, -1), Guarantee(1.0)),
+    ):
+        released = release
+        if release.guarantee.adjacency is Adjacency.ADD_REMOVE:  # of which less would do
+            released = Release(release.mechanism, release.table, release.moves, release.guarantee)
+            assert total().release(released, NightNoise(stream, seeds(1)))
+            continue
+        with pytest.raises(ValueError, match="move this session"):
+            total().release(released, NightNoise(stream, seeds(1)))
+
+
+def test_a_session_has_no_more_nights_than_were_paid_for():
+    with pytest.raises(ValueError, match="no other night"):
+        NightNoise(Continual(3), seeds(4))
+    with pytest.raises(ValueError, match="no other night"):
+        NightNoise(Continual(3), [])
+
+
+def test_a_session_hides_counts_of_records_and_nothing_else():
+    stream = Continual(3)
+    release = continual_release(PROMISED, stream, ONE)
+    alike = Layout((4,), allotment=Allotment((1,), alike=3))
+    with pytest.raises(ValueError, match="what records add to counts"):
+        total(alike).release(release, NightNoise(stream, seeds(1)))
+    scores = Scores((1, -1), (0, 0), 10, 5)
+    summed = Layout((2,), (scores,))
+    with pytest.raises(ValueError, match="counts"):
+        ClearSum(summed).release(release, NightNoise(stream, seeds(1)))
+    whole = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    ball = Allotment.even(1).client_moves(Clip(1000, 2), Adjacency.ADD_REMOVE)
+    of_clients = Release("discrete-gaussian", discrete_gaussian(6_000.0), ball, whole)
+    with pytest.raises(ValueError, match="what records add to counts"):
+        total().release(of_clients, NightNoise(stream, seeds(1)))
+
+
+def test_night_noise_shows_nothing():
+    night = NightNoise(Continual(3), [b"\x07" * 32])
+    assert "7" not in repr(night)
+    assert not [name for name in dir(night) if "seed" in name]
+
+
+def test_keyed_words_repeat_for_a_key_and_differ_between_keys():
+    one, again, other = (KeyedBits(key * 32).words(1000) for key in (b"a", b"a", b"b"))
+    assert (one == again).all()
+    assert not (one == other).any()
