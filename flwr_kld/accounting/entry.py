@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """A reference that clients make."""
     DRAWS = "draws"
     """Draws from a density that was fitted to private data."""
+    SESSION = "session"
+    """A standing session: what all its nights cost together, as of the last one."""
     TRAINING = "training"
     """A training, imported from Flower's accountant."""
 

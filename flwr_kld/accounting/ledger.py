@@ -165,6 +165,7 @@ class Ledger:
         *,
         kind: Kind = Kind.CHECK,
         population: str = "default",
+        session: str = "",
         now: float | None = None,
     ) -> Reservation:
         """Spend what a check will cost, durably, if everybody it asks can afford it.
@@ -182,6 +183,10 @@ class Ledger:
             What asks; all kinds share one set of keys. A training is for `record_training`.
         population : str
             Population whose budget is charged.
+        session : str
+            Key of the standing session that the check is a night of: then `charges` are those of
+            all its nights together, which count once, as of its latest night, for everybody whom
+            any of them asked.
         now : float, optional
             Seconds since 1970. A clock that runs backwards counts as standing still.
 
@@ -212,8 +217,12 @@ class Ledger:
                 unfinished = before.state == "reserved"
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
-            new = [spend for _, spend in asked]
-            require_budget(Window(connection, budget, seconds, new), new, budget)
+            if session:
+                life.renew(connection, budget, session, seconds, asked)
+                asked = []
+            else:
+                new = [spend for _, spend in asked]
+                require_budget(Window(connection, budget, seconds, new), new, budget)
             return life.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(

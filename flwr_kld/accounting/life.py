@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from sqlalchemy import Connection, func, select
 
-from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting.books import entry_of, keep_cost
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
@@ -19,7 +20,7 @@ from flwr_kld.accounting.entry import Entry, Kind
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.sums import change, tally
-from flwr_kld.accounting.window import in_terms
+from flwr_kld.accounting.window import Window, in_terms, require_budget
 from flwr_kld.errors import LedgerError
 from flwr_kld.kernel.arguments import choice
 
@@ -109,10 +110,10 @@ def opened(
         _take_back(connection, population, before.number)
         connection.execute(spends.delete().where(spends.c.check == before.number))
         connection.execute(checks.update().where(checks.c.number == before.number).values(row))
-    return Reservation(number, population, key, _charge(connection, population, number, asked))
+    return Reservation(number, population, key, charge(connection, population, number, asked))
 
 
-def _charge(
+def charge(
     connection: Connection, population: str, check: int, asked: Iterable[tuple[Cost, Spend]]
 ) -> tuple[int, ...]:
     """Write what a check asks for, and return the rows' ids."""
@@ -131,6 +132,29 @@ def _charge(
         counted.append((spend.family, tally(kept, spend.members)))
     change(connection, population, check, counted)
     return tuple(ids)
+
+
+def renew(
+    connection: Connection,
+    budget: Budget,
+    key: str,
+    now: int,
+    asked: Iterable[tuple[Cost, Spend]],
+) -> None:
+    """Charge a session as of now: once for all its nights, to everybody whom they have asked."""
+    population = budget.population
+    before = entry_of(connection, population, key)
+    asked_before = np.zeros(0, dtype=np.int64)
+    if before is not None:
+        query = select(spends.c.members).where(spends.c.check == before.number)
+        (packed,) = connection.execute(query).scalars()
+        asked_before = unpack(packed)
+    ((cost, spend),) = asked
+    new = replace(spend, members=np.union1d(spend.members, asked_before))
+    held = opened(connection, population, Kind.SESSION, key, now, (), before)
+    require_budget(Window(connection, budget, now, [new]), [new], budget)
+    charge(connection, population, held.number, [(cost, new)])
+    close(connection, held, now, state="settled")
 
 
 def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost]) -> None:

@@ -86,7 +86,8 @@ checks = Table(
     Column("failure", Text),
     Column("words", Text),
     CheckConstraint(
-        "kind IN ('check', 'round', 'reference', 'draws', 'training')", name="checks_kind"
+        "kind IN ('check', 'round', 'reference', 'draws', 'session', 'training')",
+        name="checks_kind",
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
     CheckConstraint(
