@@ -23,7 +23,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import ClearSum, Held, Layout
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held, Layout
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
@@ -40,6 +40,7 @@ from flwr_kld.messages.envelopes import (
 from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import Roster
+from flwr_kld.sums.session_book import NightAnswers, SessionBook
 from flwr_kld.sums.two_aggregators import Addition
 from flwr_kld.trust.worst_move import require_move
 
@@ -226,30 +227,55 @@ class _Aggregation:
         layout, promised = _layout(terms), terms.guarantee
         self._open()
         opened = _Opened(self._key, terms, self._context.run_id)
+        night, answers = self._night(4 * terms.numbers), opened.read(self._boxes)
         clear = ClearSum.of_answers(
-            opened.read(self._boxes), layout, promised, SystemBits(), most=terms.clip
+            answers if night is None else night.read(answers),
+            layout,
+            promised,
+            SystemBits(),
+            most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
         )
-        rejected = opened.rejected | clear.refused
+        rejected = opened.rejected | {
+            sender: why for sender, why in clear.refused.items() if sender in self._boxes
+        }
         self._require(clear.clients, rejected)
         if promised.total_is_public and clear.is_empty(promised):
             raise QueryRefused("the cohort holds no records: nothing to compare")
         # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
-        released = clear.release(terms.central(), SystemBits())
-        return Published.of(terms.check, released, rejected, clear.limit)
+        noise = SystemBits() if night is None else night.claim(SystemBits())
+        released = clear.release(terms.central(), noise)
+        carried = 0 if night is None else night.carried
+        return Published.of(terms.check, released, rejected, clear.limit, carried)
+
+    def _night(self, size: int) -> NightAnswers | None:
+        """Return what is kept of a session, answers of `size` bytes each; None outside of one."""
+        if self._terms.night is None:
+            return None
+        memory = self._limits.memory
+        if memory is None:
+            raise QueryRefused("the aggregator needs a memory for sessions: drift-memory")
+        secret = self._key.shared(self._key.public, b"sessions")
+        return SessionBook(memory.with_name(f"{memory.name}.sessions"), secret).open(
+            self._terms, size
+        )
 
     def _part(self, roster: Roster) -> PartMessage:
         """Return this aggregator's part of a noised sum."""
         terms = self._terms
         addition = Addition(self._key, terms, self._context.run_id, roster)
         self._open()
-        addition.take(self._boxes)
+        night = self._night(addition.size)
+        addition.take(self._boxes, night)
         self._require(addition.clients, addition.rejected)
         return PartMessage(
             check=terms.check,
             clients=addition.clients,
             transcript=addition.transcript,
-            values=addition.answer(terms.central(), SystemBits()),
+            values=addition.answer(
+                terms.central(), SystemBits() if night is None else night.claim(SystemBits())
+            ),
             rejected=addition.rejected,
+            carried=0 if night is None else night.carried,
         )
 
 

@@ -15,7 +15,7 @@ from flwr_kld.check.tracing import ASKING, WAITING, phase
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
-from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
+from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.envelopes import MODEL, TERMS, Answer
 from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 from flwr_kld.query.plan import QueryPlan
@@ -112,6 +112,8 @@ class Collected:
     bytes_up: float
     # What one client counts, where whoever adds up sees it and it is public
     limit: ClientLimit | None = None
+    noise: NightNoise | None = None  # Of a night of a session, where the server adds it
+    carried: int = 0  # Clients of a session that are silent, and count as they did before
 
 
 NO_REPLY = "no reply"

@@ -75,7 +75,8 @@ class SealedSum:
             if str(participant) in told.rejected
         }
         left = len(boxes) - len(rejected)
-        if (told.clients, len(told.rejected)) != (left, len(rejected)):
+        carried = told.carried if terms.night else 0
+        if (told.clients, len(told.rejected)) != (left + carried, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
         try:
             release = exchange.trust.event_of(exchange.plan, told.clients)
@@ -84,7 +85,9 @@ class SealedSum:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
         down, up = cohort.traffic
         out = left_out | rejected
-        return Collected(released, out, bytes_down=down, bytes_up=up, limit=told.limit)
+        return Collected(
+            released, out, bytes_down=down, bytes_up=up, limit=told.limit, carried=carried
+        )
 
     def _aggregator(self, exchange: Exchange) -> int:
         if len(exchange.terms.aggregators) != 1:

@@ -67,13 +67,14 @@ class SplitSum:
             for participant in portions:
                 if (why := told.rejected.get(str(participant))) is not None:
                     left_out[participant] = f"rejected by the aggregators: {plain(why)}"
-        clients = len(exchange.chosen) - len(left_out)
+        carried = first.carried if terms.night else 0
+        clients = len(exchange.chosen) - len(left_out) + carried
         total = _added(terms, first, second)
         if {first.clients, second.clients} != {clients}:
             raise CheckFailed("the aggregators' numbers of clients do not add up")
         down, up = cohort.traffic
         released = _released(exchange, total, clients)
-        return Collected(released, left_out, bytes_down=down, bytes_up=up)
+        return Collected(released, left_out, bytes_down=down, bytes_up=up, carried=carried)
 
 
 def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Released:

@@ -149,15 +149,23 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     rejected: Json[dict[str, str]]
     private: bool  # False if the noise came from a seed
     limit: Json[ClientLimit | None]  # What one client counts, where that is public
+    # Clients of a session that are silent and count as they did before; among `clients`
+    carried: _Number = 0
 
     @classmethod
     def of(
-        cls, check: str, released: Released, rejected: Mapping[str, str], limit: ClientLimit | None
+        cls,
+        check: str,
+        released: Released,
+        rejected: Mapping[str, str],
+        limit: ClientLimit | None,
+        carried: int,
     ) -> Self:
         """Take what was released."""
         return cls(
             check, released.clients, float(released.records or 0.0),
             released.values.astype("<i8").tobytes(), dict(rejected), released.private, limit,
+            carried,
         )  # fmt: skip
 
     def released(self, release: Release, numbers: int, *, scored: bool) -> Released:
@@ -180,6 +188,7 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     values: bytes  # Little-endian words of the ring, masked
     # Why each client that is not in the sum is not, by the key that its box came under
     rejected: Json[dict[str, str]]
+    carried: _Number = 0  # As in `Published`
 
     def words(self, bits: int, length: int) -> NDArray[np.unsignedinteger]:
         """Return the values, shape [length], of a sum modulo 2**bits."""

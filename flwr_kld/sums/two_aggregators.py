@@ -20,10 +20,11 @@ from flwr_kld.kernel.channels import KEY
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
-from flwr_kld.kernel.vector import PartialSum, Private, SumVector
+from flwr_kld.kernel.vector import NightNoise, PartialSum, Private, SumVector
 from flwr_kld.messages.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.identity import SIGNATURE, Identity, Roster
+from flwr_kld.sums.session_book import NAME, NightAnswers
 from flwr_kld.sums.wire import Reader, text
 
 DIGEST = 32
@@ -161,8 +162,16 @@ class Addition(Private):
         self.rejected: dict[str, str] = {}
         """Why others are not, by the key that their box came under. Public."""
 
-    def take(self, portions: Mapping[str, bytes]) -> None:
-        """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
+    @property
+    def size(self) -> int:
+        """Bytes that `take` keeps of a client for a session."""
+        return DIGEST + (KEY if self._adds_seeds else split_size(self._terms))
+
+    def take(self, portions: Mapping[str, bytes], night: NightAnswers | None = None) -> None:
+        """Check signatures, open boxes, and add up; a client with two boxes is in it with none.
+
+        In a session, a client that is silent is in it with its last box.
+        """
         known = sorted(self._known(portions), key=lambda signed: signed.context.sender)
         often = Counter(signed.context.sender for signed in known)
         opened = []
@@ -179,6 +188,12 @@ class Addition(Private):
                 continue
             self._transcript.update(text(context.sender) + digest)
             self.clients += 1
+            if night is not None:
+                night.came(sha256(context.sender.encode()).digest()[:NAME], digest + opened[-1])
+        for client, kept in (night.silent() if night is not None else {}).items():
+            self._transcript.update(client + kept[:DIGEST])
+            opened.append(kept[DIGEST:])
+            self.clients += 1
         if self._adds_seeds:
             self._part.add_seeds(opened)
         else:
@@ -189,11 +204,11 @@ class Addition(Private):
         """Digest of the names and boxes of the clients in the sum. Public."""
         return self._transcript.digest()
 
-    def answer(self, event: Release, bits: BitSource) -> bytes:
+    def answer(self, event: Release, noise: BitSource | NightNoise) -> bytes:
         """Add noise to what is to be noised, and the mask to all; to be called once."""
         mask = [self._mask()]
         added, removed = (mask, []) if self._adds_seeds else ([], mask)
-        return self._part.answer(event, self._terms.layout, bits, added=added, removed=removed)
+        return self._part.answer(event, self._terms.layout, noise, added=added, removed=removed)
 
     def _mask(self) -> bytes:
         """Return the key of a mask that one aggregator adds and the other takes off."""

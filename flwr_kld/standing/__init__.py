@@ -1,0 +1,1 @@
+"""Standing sessions: the same records asked night after night, under one charge."""

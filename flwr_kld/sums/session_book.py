@@ -1,0 +1,193 @@
+"""What whoever adds up keeps of a session: seeds of its noise, and each client's last answer.
+
+A client that is silent for a night is carried forward, so that its records neither go nor come.
+Everything is sealed under a key that lies elsewhere, and written down before anything is released.
+Proof note: ``docs/proofs/standing.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from flwr_kld.codec.durable import Schema, writing
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.vector import Held, NightNoise, Private
+from flwr_kld.messages.terms import Night, Terms
+
+logger = logging.getLogger("flwr_kld")
+
+_Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
+"""Names of some clients, and what each answered."""
+NAME = 16
+"""Bytes by which a client is known in a session."""
+_SEED, _NONCE = 32, 12
+_SCHEMA = Schema(
+    1,
+    [
+        """CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL,
+    seeds BLOB NOT NULL, names BLOB NOT NULL, answers BLOB NOT NULL) WITHOUT ROWID"""
+    ],
+)
+
+
+class _Kept(NamedTuple):
+    """A row, still sealed."""
+
+    session: str
+    night: int = 0
+    seeds: bytes = b""
+    names: bytes = b""
+    answers: bytes = b""
+
+
+class SessionBook(Private):
+    """A file of sessions.
+
+    Parameters
+    ----------
+    file : Path
+        Made on first use.
+    key : bytes
+        32 secret bytes, which are not in the file.
+    """
+
+    __slots__ = ("_file", "_key")
+
+    def __init__(self, file: Path, key: bytes) -> None:
+        self._file, self._key = file, ChaCha20Poly1305(key)
+
+    def open(self, terms: Terms, size: int) -> NightAnswers:
+        """Take up answers of `size` bytes for a night; refused unless it is a later one."""
+        with self._writing() as db:
+            return NightAnswers(self, terms, size, self._kept(db, terms))
+
+    def claim(self, terms: Terms, answers: dict[bytes, bytes], bits: BitSource) -> NightNoise:
+        """Write down that a night is used, with what seed, and what is carried into the next."""
+        night, session = _night(terms), terms.session
+        answers = {} if night.number == night.nights else answers
+        with self._writing() as db:
+            kept = self._kept(db, terms)  # again: another process may have been first
+            seeds = [*self.parts(kept, "seeds", _SEED), bits.words(_SEED // 8).tobytes()]
+            sealed = [
+                self._sealed(session, what, joined)
+                for what, joined in (
+                    ("seeds", seeds), ("names", answers.keys()), ("answers", answers.values())
+                )
+            ]  # fmt: skip
+            db.execute(
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)",
+                _Kept(session, night.number, *sealed),
+            )
+        return NightNoise(night.continual, seeds, private=bits.private)
+
+    def parts(self, kept: _Kept, what: str, size: int) -> list[bytes]:
+        """Open what was kept of a session, in parts of one size."""
+        box = getattr(kept, what)
+        if not box:
+            return []
+        try:
+            opened = self._key.decrypt(
+                box[:_NONCE], box[_NONCE:], f"{what} {kept.session}".encode()
+            )
+        except InvalidTag:
+            raise _unusable(self._file, f"{what} were sealed under another key") from None
+        joined = zlib.decompress(opened)
+        return [joined[i : i + size] for i in range(0, len(joined), size)]
+
+    def _sealed(self, session: str, what: str, parts: Iterable[bytes]) -> bytes:
+        nonce, content = os.urandom(_NONCE), zlib.compress(b"".join(parts), 1)
+        return nonce + self._key.encrypt(nonce, content, f"{what} {session}".encode())
+
+    def _kept(self, db: sqlite3.Connection, terms: Terms) -> _Kept:
+        """Read what is kept of the nights before this one, which is a later one."""
+        night, session = _night(terms), terms.session
+        row = db.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
+        kept = _Kept(*row) if row else _Kept(session)
+        if night.released > kept.night:
+            raise QueryRefused(
+                f"SessionForgotten: night {night.released} of this session was released, and what "
+                f"is kept here ends with night {kept.night}: begin another session"
+            )
+        if night.number <= kept.night:
+            raise QueryRefused(
+                f"AnsweredAlready: night {kept.night} of this session was added up here, and "
+                f"night {night.number} is not after it"
+            )
+        return kept
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with writing(self._file, _SCHEMA) as db:
+                yield db
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(self._file, str(error)) from None
+
+
+class NightAnswers(Private):
+    """What clients answer in one night, and the last answers of those that are silent."""
+
+    __slots__ = ("_book", "_came", "_kept", "_size", "_terms", "carried")
+
+    def __init__(self, book: SessionBook, terms: Terms, size: int, kept: _Kept) -> None:
+        self._book, self._terms, self._size, self._kept = book, terms, size, kept
+        self._came: dict[bytes, bytes] = {}
+        self.carried = 0
+        """Number of clients whose last answer counts. Public."""
+
+    def came(self, client: bytes, answer: bytes) -> bool:
+        """Take an answer; False if it has another length, or the client has answered tonight."""
+        if len(answer) != self._size or client in self._came:
+            return False
+        self._came[client] = answer
+        return True
+
+    def silent(self) -> dict[bytes, bytes]:
+        """Return the last answers of those that have not answered tonight, by name."""
+        names = self._book.parts(self._kept, "names", NAME)
+        if self._came.keys() >= set(names):
+            return {}
+        answers = self._book.parts(self._kept, "answers", self._size)
+        last = dict(zip(names, answers, strict=True))
+        silent = {client: last[client] for client in sorted(last.keys() - self._came.keys())}
+        self._came |= silent
+        self.carried = len(silent)
+        return silent
+
+    def read(self, answers: _Answers) -> _Answers:
+        """Yield rows without the names in front; then those of silent clients."""
+        for senders, held in answers:
+            yield senders, Held([self._row(answer) for answer in held.into(list)])
+        last = Held(list(self.silent().values()))
+        yield [f"silent client {i}" for i in range(self.carried)], last
+
+    def _row(self, answer: bytes) -> bytes:
+        """Return the numbers of an answer; none, which no sum takes, of a second one."""
+        client, row = answer[:NAME], answer[NAME:]
+        return row if self.came(client, row) else b""
+
+    def claim(self, bits: BitSource) -> NightNoise:
+        """Write down that the night is used, and with what; return its noise."""
+        return self._book.claim(self._terms, self._came, bits)
+
+
+def _night(terms: Terms) -> Night:
+    if terms.night is None:
+        raise QueryRefused("these terms are of no session")
+    return terms.night
+
+
+def _unusable(file: Path, why: str) -> QueryRefused:
+    logger.error("what is kept of sessions in %s cannot be used: %s", file, why)
+    return QueryRefused("what is kept of sessions cannot be used: the operator's log says why")
