@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from flwr_kld.kernel.promise import Adjacency, Clip
     from flwr_kld.query.period import SinceLastCheck
     from flwr_kld.query.selection import Period
+    from flwr_kld.standing.standing import Standing
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
     from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
-    from flwr_kld.strategies.sealed_sum import SealedSum
     from flwr_kld.strategies.secure_sum import SecureSum
     from flwr_kld.strategies.with_drift_checks import WithDriftChecks
     from flwr_kld.trust.distributed import Distributed
@@ -34,9 +34,9 @@ __all__ = [
     "ReferenceFromClients",
     "RotatingCohort",
     "RotatingRecords",
-    "SealedSum",
     "SecureSum",
     "SinceLastCheck",
+    "Standing",
     "Trusted",
     "TrustedAggregator",
     "TwoAggregators",
@@ -59,9 +59,9 @@ __getattr__, __dir__ = on_request(
         "ReferenceFromClients": "strategies.reference_from_clients",
         "RotatingCohort": "cohort.cohort",
         "RotatingRecords": "cohort.cohort",
-        "SealedSum": "strategies.sealed_sum",
         "SecureSum": "strategies.secure_sum",
         "SinceLastCheck": "query.period",
+        "Standing": "standing.standing",
         "Trusted": "trust.trusted",
         "TrustedAggregator": "trust.trusted",
         "TwoAggregators": "trust.trusted",

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
+from flwr_kld.kernel.vector import LARGEST_CLIENT, NO_RECORDS, ClearSum
 from flwr_kld.report.report import some_of
+from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
+from flwr_kld.sums.session_book import NightAnswers
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_kept
 
@@ -48,21 +53,46 @@ class PlainSum:
             Checked by the caller: the server sees the survivors.
         """
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
+        night = _night(exchange)
         clear = ClearSum.of_answers(
-            cohort.read(),
+            cohort.read() if night is None else night.read(cohort.read()),
             exchange.plan.layout,
             promised,
             exchange.bits,
-            most=exchange.clip,
+            most=exchange.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
             # Of a part of its records a small client may well have none.
             empty=not (promised.total_is_public and exchange.plan.selection.takes_all),
         )
         for participant, why in clear.refused.items():
-            cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
+            if isinstance(participant, Participant):
+                cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
         if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:
             logger.warning("these clients have no records: %s", some_of(none))
         down, up = cohort.traffic
-        return Collected(clear, cohort.left_out, bytes_down=down, bytes_up=up, limit=clear.limit)
+        collected = Collected(
+            clear, cohort.left_out, bytes_down=down, bytes_up=up, limit=clear.limit
+        )
+        if night is None:
+            return collected
+        with _refused():
+            noise = night.claim(exchange.bits)
+        return replace(collected, noise=noise, carried=night.carried)
+
+
+def _night(exchange: Exchange) -> NightAnswers | None:
+    """Return what the server keeps of a session; None if the check is of none."""
+    if not isinstance(exchange.trust, Standing):
+        return None
+    with _refused():
+        return exchange.trust.kept().open(exchange.terms, 4 * exchange.terms.numbers)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except QueryRefused as error:
+        raise CheckFailed(str(error)) from None
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
@@ -37,6 +37,8 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.entries import last_period
 from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
+from flwr_kld.standing.session import Session
+from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr_kld")
 
-_Asked = tuple[list[Part], QueryPlan]
-"""Whom each exchange of a check asks, and for which cells."""
+_Asked = tuple[list[Part], QueryPlan, Trust]
+"""Whom each exchange of a check asks, for which cells, and under which noise."""
 
 
 class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
@@ -178,7 +180,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
-        trust = trust.over(allot(trust, usual, allowed, theta=theta))
+        if not isinstance(trust, Standing):
+            trust = trust.over(allot(trust, usual, allowed, theta=theta))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -217,9 +220,14 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         self.counted = Part([], EVERYTHING)
         """Clients and records that the last check's estimate is about."""
         bits = SystemBits() if seed is None else SeededBits(seed)
+        self._session = None
+        if isinstance(trust, Standing):
+            _require_session(self)
+            self._session = Session(trust, budget)
         self._conclusions = Conclusions(
-            reference, theta, estimator, tolerated, self.alarm, candidates
-        )
+            reference, theta, estimator, tolerated, self.alarm, candidates,
+            stands=self._session is not None,
+        )  # fmt: skip
         least = max(self.min_clients, trust.min_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
@@ -258,6 +266,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
         self._conclusions.recall(ledger, self.budget)
+        if self._session is not None:
+            self._session.recall(ledger)
         if isinstance(self.period, SinceLastCheck):
             self._last = last_period(ledger, self.budget, self.period.column)
 
@@ -267,13 +277,22 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
         if isinstance(self.period, SinceLastCheck):
             self._asked = self.period.next(self._last)
-        parts = self._parts(chosen, len(present))
-        plan = self.plan.draw(self.reference, self._generator).allotted(self.trust.allotment)
+        parts, trust, generator = self._parts(chosen, len(present)), self.trust, self._generator
+        if isinstance(trust, Standing) and self._session is not None:
+            trust = trust.on(night := self._session.tonight())
+            generator = self._session.generator(night)
+        plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)
+        if self._session is not None:
+            self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
         self.checks += 1
-        return parts, plan
+        return parts, plan, trust
 
     def _charges(self, asked: _Asked) -> list[Charge]:
         return charges(self.trust, asked[0])
+
+    def _session_of(self, asked: _Asked) -> str:
+        trust = asked[-1]
+        return trust.night.session if isinstance(trust, Standing) and trust.night else ""
 
     def _ask(
         self,
@@ -282,8 +301,11 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         asked: _Asked,
         spent: Spent | None,
     ) -> Settled[Report]:
-        parts, plan = asked
-        measured = self._publisher.measure(
+        parts, plan, trust = asked
+        if self._session is not None:
+            terms = trust.terms(plan, check=opening.check, asked=len(parts[0].participants))
+            self._session.begun(self.ledger, terms)
+        measured = replace(self._publisher, trust=trust).measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
             theta=self.theta, tested=self._conclusions.tested,
@@ -320,12 +342,16 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             )
             outcome(report.outcome)
         self._last = self._asked
+        if self._session is not None:
+            return Settled(report, report, (*states, self._session.released()))
         costs = delivered(self.trust, parts, measured.summed)
         return Settled(report, report, states, costs)
 
     def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""
         selection = replace(self.cohort.select(), period=self._asked)
+        if self._session is not None:
+            return [Part(chosen, selection, "record")]
         if self.tolerated is None:
             return [Part(chosen, selection)]
         least, promised = self._publisher.least, self.trust.guarantee
@@ -357,6 +383,25 @@ def _require_period(period: object, trust: Trust) -> None:
             "period= needs adjacency='add-remove' of the trust model: a record that changes its "
             "time comes or goes, and with replace-one the number of records is public"
         )
+
+
+def _require_session(monitor: KLDrift) -> None:
+    """Refuse what no standing session can be asked for: it counts all records of all clients."""
+    if not isinstance(monitor.cohort, UniformCohort) or monitor.cohort.size is not None:
+        raise ValueError("a standing session asks all clients, on every night: leave cohort= out")
+    if monitor.aggregation.name not in ("plain-sum", "sealed-sum", "split-sum"):
+        raise ValueError("a standing session goes with PlainSum(), or with aggregators")
+    for name, given in (
+        ("most_records", monitor.most_records),
+        ("period", monitor.period),
+        ("with_model", monitor.with_model or None),
+    ):
+        if given is not None:
+            raise ValueError(
+                f"a standing session counts all records as they are: leave {name}= out"
+            )
+    if monitor.about == "the population":
+        raise ValueError("a standing session is about these clients, who are asked every night")
 
 
 def _require_about(about: str, trust: Trust, *, decides: bool) -> None:

@@ -21,7 +21,7 @@ from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource
-from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
+from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies.aggregation import Aggregation
@@ -76,7 +76,7 @@ class Publisher:
         require_clients(collected.total.clients, self.least, "answered", why)
         limit = collected.limit
         released = Exchanged(
-            self._released(collected.total, plan),
+            self._released(collected.total, plan, collected.noise or self.bits),
             asked=len(chosen),
             survivors=collected.total.clients,
             left_out=collected.left_out,
@@ -184,13 +184,16 @@ class Publisher:
         return min(limit, MOST_RECORDS)
 
     def _released(
-        self, total: ClearSum | ShareSum | Released, plan: QueryPlan
+        self,
+        total: ClearSum | ShareSum | Released,
+        plan: QueryPlan,
+        noise: BitSource | NightNoise,
     ) -> NoisyCounts | ClientSums:
         if isinstance(total, Released):
             return noisy(total, plan)
         if self._counts_nothing(total):
             raise CheckFailed("the cohort holds no records: nothing to compare")
-        return noisy(self.trust.publish(total, plan, self.bits), plan)
+        return noisy(self.trust.publish(total, plan, noise), plan)
 
     def _counts_nothing(self, total: ClearSum | ShareSum) -> bool:
         """Whether a public number of records is zero, or less by a lie in a secure sum."""

@@ -189,6 +189,10 @@ class Round(ABC, Generic[Asked, R]):
     def _ask(self, grid: Grid, opening: Opening, asked: Asked, spent: Spent | None) -> Settled[R]:
         """Ask, wait, and make the report; it is paid for."""
 
+    def _session_of(self, asked: Asked) -> str:
+        """Return the key of the standing session that this is a night of; empty if of none."""
+        return ""
+
     def _seen(self, asked: int, survivors: int, left_out: Mapping[str, int]) -> CohortSeen:
         """Return what a report says of its cohort; `left_out` counts clients by reason."""
         return CohortSeen(asked, survivors, {**left_out, **nodes_left_out(self.population)})
@@ -223,7 +227,11 @@ class Round(ABC, Generic[Asked, R]):
         if self.ledger is None:
             return None
         return self.ledger.reserve(
-            opening.name, self._charges(asked), kind=self.entry, population=self.budget
+            opening.name,
+            self._charges(asked),
+            kind=self.entry,
+            population=self.budget,
+            session=self._session_of(asked),
         )
 
     def _refuse(self, opening: Opening, why: CheckFailed | BudgetExhausted) -> None:

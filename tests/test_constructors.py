@@ -219,8 +219,11 @@ EXAMPLES = {
     strategies.ReferenceFromClients: {"domain": DOMAIN, "trust": TRUST},
     strategies.RotatingCohort: {"size": 2},
     strategies.RotatingRecords: {"buckets": 2},
-    strategies.SealedSum: {"node": 1},
     strategies.SecureSum: {},
+    strategies.Standing: {
+        "trust": strategies.Trusted(1.0, 1e-6), "nights": 9, "moves": 2, "name": "year",
+        "book": "standing.db",
+    },
     strategies.Trusted: {**TRUSTED, "clip": 3, "adjacency": ADD_REMOVE},
     strategies.TrustedAggregator: {
         **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,

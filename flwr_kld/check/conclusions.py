@@ -47,6 +47,9 @@ class Conclusions:
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm  # How sure decisions are, over all columns
     candidates: Mapping[str, Reference] | None  # What clients might have drifted to
+    # Whether the same records are counted in every check: then checks tell alike, and no evidence
+    # adds up over them
+    stands: bool = False
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +57,14 @@ class Conclusions:
         alarm = self.alarm.shared(len(references))
         self._deciders = {
             name: Decider(
-                threshold, outside, alarm, self.theta, references[name], name, len(references)
+                threshold,
+                outside,
+                alarm,
+                self.theta,
+                references[name],
+                name,
+                len(references),
+                self.stands,
             )
             for name, (threshold, outside) in (self.tolerated or {}).items()
         }

@@ -40,10 +40,10 @@ from flwr_kld.report import Verdict
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_AT_ONCE, _AT_ONCE_ALONE = 0.2, 0.4
+_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, 0.499
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the fraction outside the reference; the rest is the detector's. A check that stands alone
-has little use for that."""
+has little use for that, and one of the same records as the one before none."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25
@@ -139,6 +139,9 @@ class Decider:
     reference: Reference  # Evidence against another one does not count here
     column: str  # Evidence on another one does not count here
     columns: int = 1  # Whose lower bounds hold all at once
+    # Whether every check counts the same records: what one says follows from the one before, so
+    # that no evidence adds up
+    stands: bool = False
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
@@ -209,15 +212,15 @@ class Decider:
     def _by_counts(self, counts: NoisyCounts, budget: str, measured: Measured) -> Decided:
         """Decide on all counts of a cohort, about the very clients that were asked."""
         threshold, tolerated = self.tested
-        alarm, (_, each) = self.alarm, self._levels
+        alarm, at_once, (_, each) = self.alarm, self._level_at_once, self._levels
         check = self._whole(counts)
         found = check.read(counts)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         verdict = self._verdict(
             measured,
             LowerBound(found.at_least(each), found.at_least(0.5)),
-            Alone(found.p_value(threshold), alarm.level_at_once, "record"),
-            found.log_evidence(threshold),
+            Alone(found.p_value(threshold), at_once, "record"),
+            0.0 if self.stands else found.log_evidence(threshold),
             alarm.outside(limits, p_value, tolerated),
             seen_from=lambda: self._seen_from(check, 1.0),
             most_records=measured.first.most_records,
@@ -260,6 +263,11 @@ class Decider:
                 usual=first.records / measured.first.survivors,
             )
         return Decided(verdict, (self._remembered(budget),))
+
+    @property
+    def _level_at_once(self) -> float:
+        alarm = self.alarm
+        return _STANDS * alarm.rate / alarm.horizon if self.stands else alarm.level_at_once
 
     @property
     def _levels(self) -> tuple[float, float]:
@@ -311,7 +319,7 @@ class Decider:
             self.tested[0],
             self.theta,
             self._levels[1],
-            self.alarm.level_at_once,
+            self._level_at_once,
         )
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
@@ -344,6 +352,8 @@ class Decider:
         """Say in a verdict that bounds something how the alarm works: forecasts take a while."""
         first, sums, verdict = measured.first.values, measured.second, decided.verdict
         if verdict is None or not verdict.holds or not isinstance(first, NoisyCounts):
+            return decided
+        if self.stands:  # by no evidence, so without a delay that it would take
             return decided
         if measured.decides_by_counts:
             forecast = self._whole(first).growth

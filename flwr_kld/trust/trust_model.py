@@ -16,7 +16,7 @@ from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
-from flwr_kld.kernel.vector import ClearSum, Released, ShareSum
+from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.terms import (
     MOST_COLUMNS,
     NO_MODEL,
@@ -208,12 +208,14 @@ class Trust(ABC):
         """Return what one release of sums of scores costs; `survivors` as in `cost`."""
         return Cost.of(self.sums_event(self.min_clients if survivors is None else survivors))
 
-    def publish(self, total: ClearSum | ShareSum, plan: QueryPlan, bits: BitSource) -> Released:
+    def publish(
+        self, total: ClearSum | ShareSum, plan: QueryPlan, noise: BitSource | NightNoise
+    ) -> Released:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
         release = self.event_of(plan, total.clients)
         if isinstance(total, ShareSum):
             return total.release(release)
-        return total.release(release, bits)
+        return total.release(release, noise)
 
 
 def allotted_to(columns: Allotment | int) -> Allotment:

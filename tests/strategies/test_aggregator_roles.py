@@ -15,12 +15,12 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PlainSum,
-    SealedSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
     TwoAggregators,
 )
+from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
 
 

@@ -24,9 +24,9 @@ from flwr_kld.strategies import (
     Distributed,
     HostedClients,
     KLDrift,
-    SealedSum,
     TrustedAggregator,
 )
+from flwr_kld.strategies.sealed_sum import SealedSum
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 

@@ -17,12 +17,12 @@ from flwr_kld.strategies import (
     KLDrift,
     PlainSum,
     RotatingRecords,
-    SealedSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
 )
 from flwr_kld.strategies.publisher import Publisher
+from flwr_kld.strategies.sealed_sum import SealedSum
 
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 NODES = 12

@@ -21,12 +21,12 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PlainSum,
-    SealedSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
 )
 from flwr_kld.strategies.publisher import Publisher
+from flwr_kld.strategies.sealed_sum import SealedSum
 
 EPSILON, NODES, EACH = 2.0, 20, 100
 ADD_REMOVE = Adjacency.ADD_REMOVE

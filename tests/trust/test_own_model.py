@@ -27,9 +27,9 @@ from flwr_kld.strategies import (
     KLDrift,
     PlainSum,
     ReferenceFromClients,
-    SealedSum,
     SecureSum,
 )
+from flwr_kld.strategies.sealed_sum import SealedSum
 
 DOCUMENTED: dict[str, object] = {"__name__": "bounded_noise"}
 exec(recipe_text("bounded_noise.py"), DOCUMENTED)

@@ -1,0 +1,89 @@
+"""A server's place in a standing session: which night is next, and whether it is still the same."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flwr_kld.accounting.entry import Remembered
+from flwr_kld.errors import CheckFailed
+from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.standing.standing import Standing
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
+
+
+@dataclass
+class Session:
+    """Counts the nights. With a ledger it outlives the process; without one, it does not."""
+
+    trust: Standing
+    budget: str  # Population whose ledger remembers it
+    _kept: Remembered | None = None
+
+    def recall(self, ledger: Ledger) -> None:
+        """Take up what a ledger remembers."""
+        self._kept = ledger.state(self._name)
+
+    def tonight(self) -> Night:
+        """Return the night that is next: of a session whose nights are over, the next one's."""
+        kept = self._value
+        if not kept or kept["night"] >= kept["nights"]:
+            return Night(secrets.token_hex(8), 1, self.trust.nights, self.trust.moves)
+        number, nights, moves = kept["night"] + 1, kept["nights"], kept["moves"]
+        return Night(kept["session"], number, nights, moves, kept["released"])
+
+    def generator(self, night: Night) -> np.random.Generator:
+        """Return what draws the plan: the same on every night."""
+        return np.random.default_rng(int(night.session, 16))
+
+    def require(self, terms: Terms) -> None:
+        """Refuse to go on with another question: clients would."""
+        kept, night = self._value, terms.night
+        if night is None or night.number == 1 or terms.session == kept["fingerprint"]:
+            return
+        raise CheckFailed(
+            f"night {night.number} of {night.nights} of the session {self.trust.name!r} asks "
+            "something else than its first night did: the reference, the plan, the trust model or "
+            "the version of flwr-kld changed. Put it back, or begin another session by another "
+            "Standing(…, name=…), which is charged anew"
+        )
+
+    def begun(self, ledger: Ledger | None, terms: Terms) -> None:
+        """Write down that a night is asked for, before anybody is."""
+        night = terms.night
+        if night is None:
+            return
+        value = {
+            "session": night.session,
+            "fingerprint": terms.session,
+            "night": night.number,
+            "nights": night.nights,
+            "moves": night.moves,
+            "released": night.released,
+        }
+        version = self._kept.version if self._kept else 0
+        self._kept = Remembered(self._name, value, version)
+        if ledger is not None:
+            self._kept = ledger.keep_state(self._kept)
+
+    def released(self) -> Remembered:
+        """Return what is to be remembered of a night whose numbers came."""
+        if self._kept is None:
+            raise ValueError("no night has begun")
+        value = {**self._value, "released": self._value["night"]}
+        remembered = replace(self._kept, value=value)
+        self._kept = replace(remembered, version=remembered.version + 1)
+        return remembered
+
+    @property
+    def _value(self) -> dict[str, Any]:
+        return self._kept.value if self._kept else {}
+
+    @property
+    def _name(self) -> str:
+        return f"{self.budget}/session/{self.trust.name}"
