@@ -1,0 +1,232 @@
+"""What whoever adds up keeps of a session: no night twice, none after a memory that went back."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from forks import in_a_fork
+
+from flwr_kld import Labels, Reference
+from flwr_kld.errors import QueryRefused
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import Held
+from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.query.partition import Partition
+from flwr_kld.standing.standing import Standing
+from flwr_kld.strategies import Trusted
+from flwr_kld.sums.session_book import NAME, NightAnswers, SessionBook
+
+REFERENCE = Reference(Labels(["a", "b", "c"]), [0.5, 0.3, 0.2, 0.0, 0.0])
+PLAN = Partition().draw(REFERENCE, np.random.default_rng(0))
+KEY, SIZE = bytes(range(32)), 12
+ANN, BOB = b"a" * NAME, b"b" * NAME
+
+
+def terms(
+    number: int, released: int | None = None, *, nights: int = 5, session: str = "5e"
+) -> Terms:
+    released = number - 1 if released is None else released
+    night = Night(session, number, nights, 2, released)
+    trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night)
+    return trust.terms(PLAN, check=f"check {number}", asked=2)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> SessionBook:
+    return SessionBook(tmp_path / "standing.db", KEY)
+
+
+def sit(book: SessionBook, number: int, *answers: tuple[bytes, bytes], **about: object) -> dict:
+    """Run a night; return the last answers that counted."""
+    night = book.open(terms(number, **about), SIZE)
+    for client, answer in answers:
+        assert night.came(client, answer)
+    silent = night.silent()
+    night.claim(SystemBits())
+    return silent
+
+
+def test_a_silent_client_counts_as_it_did_before(book):
+    first, second = bytes(SIZE), bytes([1] * SIZE)
+    assert sit(book, 1, (ANN, first), (BOB, first)) == {}
+    assert sit(book, 2, (ANN, second)) == {BOB: first}
+    assert sit(book, 3) == {ANN: second, BOB: first}
+    assert sit(book, 4, (BOB, second)) == {ANN: second}
+
+
+def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
+    night = book.open(terms(1), SIZE)
+    assert night.came(ANN, bytes(SIZE))
+    assert not night.came(ANN, bytes([1] * SIZE))
+    assert not night.came(BOB, bytes(SIZE + 1))
+    night.silent()
+    night.claim(SystemBits())
+    assert sit(book, 2) == {ANN: bytes(SIZE)}
+
+
+def test_rows_lose_the_names_in_front_and_silent_clients_follow(book):
+    sit(book, 1, (BOB, bytes([9] * SIZE)))
+    night = book.open(terms(2), SIZE)
+    held = Held([ANN + bytes([1] * SIZE), ANN + bytes([2] * SIZE), b"short"])
+    (names, rows), (others, last) = night.read(iter([(["x", "y", "z"], held)]))
+    assert names == ["x", "y", "z"]
+    assert rows.into(list) == [bytes([1] * SIZE), b"", b""]
+    assert last.into(list) == [bytes([9] * SIZE)]
+    assert len(others) == night.carried == 1
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_night_is_claimed_once(book, again):
+    sit(book, 1)
+    sit(book, 2)
+    with pytest.raises(QueryRefused, match="night 2 of this session was added up here"):
+        book.open(terms(again, 0), SIZE)
+
+
+def test_a_night_that_was_opened_twice_is_claimed_once(book):
+    one, other = book.open(terms(1), SIZE), book.open(terms(1), SIZE)
+    one.claim(SystemBits())
+    with pytest.raises(QueryRefused, match="AnsweredAlready"):
+        other.claim(SystemBits())
+
+
+def test_a_fork_does_not_release_the_same_night(book):
+    night = book.open(terms(1), SIZE)
+    night.claim(SystemBits())
+
+    def again() -> bytes:
+        try:
+            night.claim(SystemBits())
+        except QueryRefused:
+            return b"refused"
+        return b"released"
+
+    assert in_a_fork(again) == b"refused"
+
+
+def test_a_book_that_was_put_back_refuses_what_it_has_forgotten(book, tmp_path):
+    sit(book, 1)
+    copy = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name.startswith("standing")}
+    sit(book, 2)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for name, content in copy.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(QueryRefused, match=r"SessionForgotten.*another session"):
+        book.open(terms(3, 2), SIZE)
+
+
+def test_a_book_that_is_gone_refuses_to_go_on(tmp_path):
+    book = SessionBook(tmp_path / "new.db", KEY)
+    with pytest.raises(QueryRefused, match="SessionForgotten"):
+        book.open(terms(3, 2), SIZE)
+
+
+def test_nights_may_have_failed_before_they_came_here(book):
+    sit(book, 1)
+    sit(book, 4, released=1)
+
+
+def test_other_terms_are_another_session(book):
+    sit(book, 1, (ANN, bytes(SIZE)))
+    assert sit(book, 1, session="50") == {}
+    assert sit(book, 1, nights=6) == {}
+    assert sit(book, 2) == {ANN: bytes(SIZE)}
+
+
+def test_another_key_reads_nothing(book, tmp_path):
+    sit(book, 1, (ANN, bytes(SIZE)))
+    other = SessionBook(tmp_path / "standing.db", bytes(32))
+    with pytest.raises(QueryRefused, match="the operator's log says why"):
+        other.open(terms(2), SIZE).silent()
+
+
+def test_nothing_exact_lies_in_the_file(book, tmp_path):
+    answer = b"exact counts"
+    sit(book, 1, (ANN, answer))
+    for path in tmp_path.iterdir():
+        assert answer not in path.read_bytes()
+        assert ANN not in path.read_bytes()
+
+
+def test_the_last_night_leaves_no_answers(book, tmp_path):
+    for number in range(1, 6):
+        sit(book, number, (ANN, bytes(SIZE)))
+    with pytest.raises(ValueError, match="within the session"):
+        Night("5e", 6, 5, 2, 5)
+    with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
+        (names,) = db.execute("SELECT names FROM sessions").fetchone()
+    assert book.parts(_kept("names", names), "names", NAME) == []
+
+
+def _kept(what: str, box: bytes):
+    from flwr_kld.sums.session_book import _Kept
+
+    return _Kept(terms(1).session)._replace(**{what: box})
+
+
+def test_it_shows_nothing(book):
+    night = book.open(terms(1), SIZE)
+    night.came(ANN, b"exact counts")
+    for private in (book, night):
+        assert "exact" not in repr(private)
+        assert not [name for name in dir(private) if name in ("answers", "names")]
+    assert isinstance(night, NightAnswers)
+
+
+def test_terms_of_no_session_are_refused(book):
+    with pytest.raises(QueryRefused, match="of no session"):
+        book.open(replace(terms(1), night=None), SIZE)
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from sums.test_session_book import KEY, SIZE, ANN, terms
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.sums.session_book import SessionBook
+import flwr_kld.codec.durable as durable, threading, time
+book = SessionBook(Path({file!r}), KEY)
+print("ready", flush=True)
+for number in range(1, 300):
+    try:
+        night = book.open(terms(number, 0, nights=300), SIZE)
+    except Exception:
+        continue
+    night.came(ANN, bytes([number % 256] * SIZE)); night.silent()
+    night.claim(SystemBits())
+    print(number, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_loses_no_night_that_it_released(tmp_path):
+    """Killed at any moment, seven times: each later night finds all nights before it."""
+    file, released = tmp_path / "standing.db", [0]
+    code = KILLED.format(tests=str(Path(__file__).parents[1]), file=str(file))
+    for kill in range(7):
+        run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.strip().isdigit():
+                released.append(int(line))
+                if len(released) % 9 == kill:
+                    run.send_signal(signal.SIGKILL)
+                    break
+        rest = [int(line) for line in run.stdout.read().split() if line.isdigit()]
+        released += rest
+        run.wait()
+    assert released == sorted(set(released))
+    book = SessionBook(file, KEY)
+    with pytest.raises(QueryRefused, match="AnsweredAlready"):
+        book.open(terms(released[-1], 0, nights=300), SIZE)
+    night = book.open(terms(299, released[-1], nights=300), SIZE)
+    # Of the last night, or of one that was claimed and not told.
+    told = [{ANN: bytes([n % 256] * SIZE)} for n in (released[-1], released[-1] + 1)]
+    assert night.silent() in told
