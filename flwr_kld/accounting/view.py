@@ -85,7 +85,8 @@ class LedgerView:
                 for number in numbers
             ]
             if (
-                len(asked) < 2
+                not all(asked)  # nights of a session, which is paid for
+                or len(asked) < 2
                 or len({tuple((r.family, r.members) for r in of) for of in asked}) > 1
             ):
                 return None

@@ -1,0 +1,101 @@
+"""A standing session is charged once in every window that holds one of its nights."""
+
+import pytest
+from accounting.books import DAY, REPORT, ask, run, spent
+from accounting.conftest import NOW
+
+from flwr_kld.accounting import BudgetExhausted, Kind
+from flwr_kld.accounting.entry import Failure, FailureKind
+from flwr_kld.accounting.view import LedgerView
+
+SESSION = "5e55"
+
+
+def night(ledger, number, *names, epsilon=0.5, session=SESSION, population="default"):
+    """Reserve and settle a night."""
+    reserved = ledger.reserve(
+        f"{session} {number}",
+        ask(epsilon, *names),
+        session=session,
+        population=population,
+        now=NOW + number * DAY,
+    )
+    ledger.settle(reserved, REPORT, now=NOW + number * DAY)
+
+
+def test_many_nights_cost_what_one_costs(ledger):
+    for number in range(40):
+        night(ledger, number, "a", "b")
+        assert spent(ledger, NOW + number * DAY) == 0.5
+
+
+def test_the_charge_lasts_until_the_window_after_the_last_night(ledger):
+    window = ledger.budget().window_days
+    for number in (0, 25):
+        night(ledger, number)
+    assert spent(ledger, NOW + 25 * DAY + window * DAY - 1) == 0.5
+    assert spent(ledger, NOW + 25 * DAY + window * DAY + 2) == 0
+
+
+def test_two_sessions_are_two_charges(ledger):
+    night(ledger, 0)
+    night(ledger, 0, session="other")
+    assert spent(ledger, NOW) == 1.0
+
+
+def test_whoever_joins_late_is_charged_and_whoever_is_silent_stays_charged(ledger):
+    night(ledger, 0, "a", "b")
+    night(ledger, 29, "b", "c")
+    # All of them are in the window of day 40, by the night of day 29.
+    for name in "abc":
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve(f"{name} alone", ask(0.7, name), now=NOW + 40 * DAY)
+    run(ledger, "another", ask(0.7, "d"), NOW + 40 * DAY)
+
+
+def test_a_session_that_does_not_fit_is_refused_and_changes_nothing(ledger):
+    run(ledger, "monday", ask(0.75))
+    with pytest.raises(BudgetExhausted):
+        night(ledger, 0)
+    assert [entry.key for entry in ledger.history()] == ["monday"]
+    assert spent(ledger, NOW) == 0.75
+
+
+def test_a_session_that_began_goes_on_beside_a_full_budget(ledger):
+    night(ledger, 0)
+    run(ledger, "rest", ask(0.5), NOW + DAY)
+    for number in (2, 3, 4):
+        night(ledger, number)
+    assert spent(ledger, NOW + 4 * DAY) == 1.0
+
+
+def test_a_dearer_night_is_another_charge_in_place_of_the_first(ledger):
+    night(ledger, 0)
+    night(ledger, 1, epsilon=0.75)
+    assert spent(ledger, NOW + DAY) == 0.75
+
+
+def test_history_has_the_nights_and_one_line_for_what_they_cost(ledger):
+    for number in range(3):
+        night(ledger, number)
+    nights = [entry for entry in ledger.history() if entry.kind is Kind.CHECK]
+    (session,) = [entry for entry in ledger.history() if entry.kind is Kind.SESSION]
+    assert (session.key, session.state, session.report) == (SESSION, "settled", None)
+    assert session.releases[0].asked.epsilon == 5 * 10**8
+    assert [entry.report for entry in nights] == [REPORT] * 3
+    assert [entry.releases for entry in nights] == [()] * 3
+
+
+def test_a_night_that_fails_stays_in_the_books_and_costs_nothing_more(ledger):
+    night(ledger, 0)
+    reserved = ledger.reserve("lost", ask(0.5), session=SESSION, now=NOW + DAY)
+    ledger.fail(reserved, Failure(FailureKind.UNANSWERED, "nobody answered"), now=NOW + DAY)
+    assert spent(ledger, NOW + DAY) == 0.5
+    night(ledger, 2)
+
+
+def test_what_shows_a_ledger_knows_that_nights_are_paid_for(ledger, url):
+    for number in range(3):
+        night(ledger, number)
+    view = LedgerView(url)
+    assert view.short_of_room("default", at=NOW + 3 * DAY) is None
