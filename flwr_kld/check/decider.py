@@ -40,10 +40,11 @@ from flwr_kld.report import Verdict
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, 0.499
+_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, 0.8
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the fraction outside the reference; the rest is the detector's. A check that stands alone
-has little use for that, and one of the same records as the one before none."""
+has little use for that, and one of the same records as the one before none: what it does not use
+for the divergence is for the fraction."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25

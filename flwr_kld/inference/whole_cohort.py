@@ -1,10 +1,12 @@
 """Tests of D_θ by all counts of a cohort, where records of these very clients are what is drawn.
 
-A statistic reads the ratio r = P / Π off each cell's count and adds up what D_θ adds up. What its
-cumulants can be at most if D_θ is at most τ is bounded over drifts of every shape at once: cell by
-cell, with multipliers for D_θ and for the total mass, within intervals that the counts leave for
-each cell (Berger and Boos 1994). Sampling and noise enter by their own laws, and no shape is
-estimated. Proof note: ``docs/proofs/decisions.md``.
+Two kinds share the error. Drifts of every shape: a statistic reads the ratio r = P / Π off each
+cell's count and adds up what D_θ adds up. What its cumulants can be at most if D_θ is at most τ is
+bounded over drifts of every shape at once: cell by cell, with multipliers for D_θ and for the total
+mass, within intervals that the counts leave for each cell (Berger and Boos 1994). Sampling and
+noise enter by their own laws, and no shape is estimated. Drifts along the order of the symbols, up,
+down, outwards or inwards: D_θ is convex, so it lies above its tangent at a law that has drifted so;
+the tangent is the mean of a score of records. Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, ndtri, xlogy
+from scipy.special import gammaln, log_ndtr, ndtr, ndtri, ndtri_exp, xlogy
 
 from flwr_kld.inference.bets import log_moment
 from flwr_kld.inference.estimators.score import Floats, check_theta
 from flwr_kld.inference.fraction_interval import fraction_intervals, records_between
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.search import edge
+from flwr_kld.search import edge, root
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -32,7 +34,18 @@ _APART = 0.1
 """Part of the error probability that the intervals of cells may use up."""
 _FLOORS = (0.12, 0.4)
 """Ratios below which a reading falls no further: a low one sees what vanishes; without a higher one
-no test of many cells could tell chance from that. Each statistic has half of the error."""
+no test of many cells could tell chance from that."""
+_ORDERED = (1 / 6, 1 / 6, 1 / 12, 1 / 12)
+"""Parts of the error for drifts along the order of the symbols: up, down, outwards, inwards. Both
+statistics that read ratios share the rest."""
+_AT_LEAST = 0.01
+"""Records' worth of D_θ at whose law a tangent is laid, at least."""
+_FARTHEST = 50.0
+"""Of a drift, in standard deviations of its direction."""
+_SURE = 2.0
+"""Standard errors by which the variance of a score may be larger than it is counted."""
+_FINE = np.arange(0.5, 8.0, 0.5)
+"""Slopes of bets on a score, in standard errors of its sum."""
 _SHRUNK = 2.0
 """Variance of r beyond which what sampling and noise hide of a ratio is not read as a drift."""
 _SLOPES = np.array([0.3, 0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0])
@@ -59,10 +72,12 @@ for a count."""
 class WholeCohort:
     """Whether D_θ is at most τ, for every τ. Public."""
 
-    # Of each bet on a statistic, shape [bets]: ln of what it wins if D_θ is 0, and what each nat
-    # that D_θ may have takes off that. For the right D_θ, the wealth has a mean of at most 1.
+    # Of each bet on a statistic, shape [bets]: ln of what it wins if D_θ is 0; what each nat that
+    # D_θ may have takes off that; and one over its statistic's part of the error. For the right
+    # D_θ, the wealth has a mean of at most 1.
     won: Floats
     price: Floats
+    among: Floats
     error: float  # Probability that an interval of a cell misses its ratio
 
     def log_evidence(self, threshold: float) -> float:
@@ -75,20 +90,22 @@ class WholeCohort:
 
     def p_value(self, threshold: float) -> float:
         """Return how probable such counts are, at most, if D_θ is at most the threshold."""
-        each = float(ndtr(-self.quantile(threshold)))
-        return min(self.error + len(_FLOORS) * each, 1.0)
+        return min(self.error + 2 * float(ndtr(-self.quantile(threshold))), 1.0)
 
     def quantile(self, threshold: float) -> float:
-        """Return the standard normal quantile that the better statistic is worth, at least 0."""
-        return math.sqrt(2 * max(float((self.won - self.price * threshold).max()), 0.0))
+        """Return the standard normal quantile that the counts are worth to both sides, >= 0."""
+        worth = np.sqrt(2 * np.maximum(self.won - self.price * threshold, 0.0))
+        log_p = float((log_ndtr(-worth) + np.log(self.among)).min())
+        return max(-float(ndtri_exp(min(log_p - math.log(2), 0.0))), 0.0)
 
     def needed(self, level: float) -> float:
         """Return the quantile at which a test is sure with this confidence."""
-        return -float(ndtri(min((1 - level - self.error) / len(_FLOORS), 0.5)))
+        return -float(ndtri(min((1 - level - self.error) / 2, 0.5)))
 
     def at_least(self, level: float) -> float:
         """Return the largest D_θ that is excluded at a confidence level, in nats."""
-        return float(((self.won - self.needed(level) ** 2 / 2) / self.price).max())
+        needed = -ndtri(np.minimum((1 - level - self.error) / self.among, 0.5))
+        return float(((self.won - needed**2 / 2) / self.price).max())
 
 
 def whole_cohort(
@@ -96,9 +113,88 @@ def whole_cohort(
 ) -> WholeCohort:
     """Read a cohort's counts, for tests near a threshold that err with about this probability."""
     cells = _Cells.of(counts, check_theta(theta), _APART * error)
-    bets = [bet for floor in _FLOORS for bet in cells.bets(floor, threshold)]
-    won, price = np.concatenate(bets, axis=1)
-    return WholeCohort(won, price, _APART * error)
+    tangents = _tangents(counts, cells.records + cells.unknown, theta, threshold)
+    shared = [(part, tangent.bets()) for part, tangent in zip(_ORDERED, tangents, strict=False)]
+    rest = (1 - sum(part for part, _ in shared)) / len(_FLOORS)
+    shared += [(rest, cells.bets(floor, threshold)) for floor in _FLOORS]
+    bets = [(bet, np.full(bet.shape[1], 1 / part)) for part, some in shared for bet in some]
+    won, price = np.concatenate([bet for bet, _ in bets], axis=1)
+    among = np.concatenate([of for _, of in bets])
+    return WholeCohort(won, price, among, _APART * error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tangent:
+    """A score of records whose mean is at most D_θ, and equal to it at a law that has drifted."""
+
+    scores: Floats  # Shape [cells]
+    counts: Floats  # Shape [cells]
+    records: float  # N, at most
+    noise: NoiseTable
+
+    def bets(self) -> Iterator[Floats]:
+        """Yield what bets on the score win, and what a nat of D_θ takes off that."""
+        # Bennett's inequality; of the noise, whose cumulants of even order are not negative, a
+        # smaller multiple costs at most its square's part of a larger one (Gaussian, Laplace and
+        # what lies between).
+        s, share = self.scores, np.maximum(self.counts, 0)
+        share /= max(float(share.sum()), 1.0)
+        mean = float(s @ share)
+        variance = max(float((s - mean) ** 2 @ share), 0.0)
+        noise, squares = self.noise.variance, float(s @ s)
+        off = ((s - mean) ** 4 @ share) / self.records + noise * float(
+            (s**4).sum()
+        ) / self.records**2
+        variance += _SURE * math.sqrt(float(off)) + 1e-12 * squares
+        farthest = max(float(s.max()) - mean, 1e-12)
+        deviation = math.sqrt(self.records * variance + noise * squares)
+        top = float(np.abs(s).max())
+        for slope in (_FINE / deviation).tolist():
+            x = slope * farthest
+            cost = self.records * variance / farthest**2 * (math.expm1(x) - x)
+            most = max(log_moment(self.noise, slope * top) / (slope * top) ** 2, noise / 2)
+            cost += most * slope**2 * squares
+            won = slope * float(s @ self.counts) - cost
+            yield np.array([[won], [slope * self.records]])
+
+
+def _tangents(
+    counts: NoisyCounts, most: float, theta: float, threshold: float
+) -> Iterator[_Tangent]:
+    """Yield tangents of D_θ at laws that have drifted along the order of the symbols."""
+    plan = counts.plan
+    mass, inside = plan.mass, ~plan.outside
+    if np.count_nonzero(inside) < 3 or theta == 0:
+        return
+    p = plan.reference.probabilities
+    middle = np.cumsum(p) - p / 2
+    place = np.bincount(plan.cell_of, p * middle, plan.cells)[inside] / mass[inside]
+    nats = max(threshold, _AT_LEAST / counts.records)
+    along = np.sqrt(3) * (2 * place - 1)
+    across = np.sqrt(5) * (6 * place**2 - 6 * place + 1)
+    for direction in (along, -along, across, -across):
+        drifted = _at(mass[inside], direction, nats, theta)
+        mixed = (1 - theta) * drifted / mass[inside] + theta
+        slopes = (1 - theta) / mixed
+        scores = np.zeros(plan.cells)  # outside, where a tangent's would be larger, and very noisy
+        scores[inside] = nats + float(slopes @ drifted) - slopes
+        yield _Tangent(scores, counts.values.astype(np.float64), most, counts.noise)
+
+
+def _at(mass: Floats, direction: Floats, nats: float, theta: float) -> Floats:
+    """Return the law that has drifted in a direction by so many nats, or as far as it can."""
+
+    def law(amount: float) -> Floats:
+        exponent = amount * direction
+        weight = mass * np.exp(exponent - exponent.max())
+        return np.asarray(weight / weight.sum())
+
+    def excess(amount: float) -> float:
+        mixed = (1 - theta) * law(amount) / mass + theta
+        return -float(mass @ np.log(mixed)) - nats
+
+    far = _FARTHEST if excess(_FARTHEST) < 0 else root(excess, 0.0, _FARTHEST, within=1e-9)
+    return law(far)
 
 
 @dataclass(frozen=True, eq=False)
