@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from flwr.app import Context
 
@@ -30,19 +31,31 @@ ENVIRONMENT = "FLWR_KLD_GUARD"
 
 logger = logging.getLogger("flwr_kld")
 
+_T = TypeVar("_T")
+
 
 def admit(context: Context, terms: Terms, member: int) -> None:
     """Let the guard judge terms and reserve what they spend; without a guard, allow it.
 
     To be called once for each member and check, after the terms were understood and before
-    anything is counted or any key is made.
+    anything is counted or any key is made; on a night of a standing session, as soon as the
+    member's memory has it.
     """
+    _guarded(context, lambda guard: guard.admit(terms, account(context, member)))
+
+
+def last_night(context: Context, terms: Terms, member: int) -> int:
+    """Refuse a night that `admit` would refuse; return the session's last in the receipts, or 0."""
+    return _guarded(context, lambda guard: guard.last_night(terms, account(context, member))) or 0
+
+
+def _guarded(context: Context, ask: Callable[[Guard], _T]) -> _T | None:
     require_no_sample(context)
     guard = guard_of(context)
     if guard is None:
-        return
+        return None
     try:
-        guard.admit(terms, account(context, member))
+        return ask(guard)
     except GuardFileError as error:
         raise _unusable(error) from None
 

@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import Field
 
-from flwr_kld.clients.check_memory import use_once
+from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
@@ -322,18 +322,7 @@ def _key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:
 
 def default_memory(key: AggregatorKey) -> Path:
     """Return this machine's file of answered checks for a key, in Flower's own folder."""
-    # Imported here: clients do without.
-    from flwr.supercore.utils import get_flwr_home
-
-    folder = get_flwr_home() / "flwr-kld"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        logger.error("the memory of checks cannot be kept in %s: %s", folder, error)
-        raise QueryRefused(
-            "the memory of checks cannot be used: the operator's log says why"
-        ) from None
-    return folder / f"aggregated-{key.public.hex()[:16]}.db"
+    return flower_folder() / f"aggregated-{key.public.hex()[:16]}.db"
 
 
 def _boxes_of(record: object) -> dict[str, bytes]:

@@ -14,8 +14,8 @@ from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.two_aggregators import split
 
-Send = Callable[[ClientRows, int], bytes]
-"""What becomes of one member's numbers, a row of some members'."""
+Send = Callable[[ClientRows, int, bytes], bytes]
+"""What becomes of one member's numbers, a row of some members', and of its token in a session."""
 Channel = Callable[[Terms, Context, int], Send]
 """Makes ready for one member's numbers, before they are counted."""
 
@@ -25,7 +25,7 @@ def sealed(terms: Terms, context: Context, member: int) -> Send:
     (aggregator,) = map(bytes.fromhex, terms.aggregators)
     sender = f"{context.node_id}:{member}"
     sealed_for = SealContext(context.run_id, terms.fingerprint, sender).to_bytes()
-    return lambda rows, row: rows.sealed(row, aggregator, sealed_for)
+    return lambda rows, row, token: rows.sealed(row, aggregator, sealed_for, token)
 
 
 def split_by(members: SumMembers) -> Channel:
@@ -37,7 +37,7 @@ def split_by(members: SumMembers) -> Channel:
         except SecureSumError as error:
             raise QueryRefused(str(error)) from None
 
-        def send(rows: ClientRows, row: int) -> bytes:
+        def send(rows: ClientRows, row: int, _: bytes) -> bytes:  # its name in the roster lasts
             vector = rows.summand(row, None, terms.guarantee, SystemBits(), counted=terms.counted)
             return split(vector, terms, key, name, context.run_id).to_bytes()
 

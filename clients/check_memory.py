@@ -73,6 +73,33 @@ def claims_file(context: Context) -> Path | None:
     return Path(place)
 
 
+def standing_file(context: Context) -> Path:
+    """Return the node's file of standing sessions, beside that of claims, or in Flower's folder."""
+    claims = claims_file(context)
+    if claims is None:
+        return flower_folder() / "standing.db"
+    return claims.with_name(f"{claims.name.removesuffix('.claims')}.standing")
+
+
+def flower_folder() -> Path:
+    """Return this machine's folder of memories, in Flower's own."""
+    # Imported here: most clients do without.
+    from flwr.supercore.utils import get_flwr_home
+
+    folder = get_flwr_home() / "flwr-kld"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, error) from None
+    return folder
+
+
+def unusable(place: Path, error: Exception) -> QueryRefused:
+    """Tell the operator why, and the server only that."""
+    logger.error("the memory of checks in %s cannot be used: %s", place, error)
+    return QueryRefused("the memory of checks cannot be used: the operator's log says why")
+
+
 def _write_down(file: Path, answer: str) -> None:
     try:
         with writing(file, _SCHEMA) as db:
@@ -80,10 +107,7 @@ def _write_down(file: Path, answer: str) -> None:
     except sqlite3.IntegrityError:
         raise QueryRefused(_TWICE) from None
     except (sqlite3.Error, OSError) as error:
-        logger.error("the memory of checks in %s cannot be used: %s", file, error)
-        raise QueryRefused(
-            "the memory of checks cannot be used: the operator's log says why"
-        ) from None
+        raise unusable(file, error) from None
 
 
 _TWICE = "AnsweredAlready: a check is answered once; ask again with a new check"

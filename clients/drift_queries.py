@@ -14,12 +14,13 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import admit, answering, require_claim
+from flwr_kld.clients.admission import admit, answering, last_night, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
+from flwr_kld.clients.standing import tokens_tonight
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
@@ -75,10 +76,11 @@ def answer_drift_queries(
     record_ids : Callable[[Context], Any], optional
         One integer or string for each record that `records` loads, the same in every check for as
         long as the record exists. By default its position: enough where records are only ever
-        appended. Checks over buckets of records (few clients) go by these ids, salted with a secret
-        of the node: that of its guard's key, or of the file ``drift-salt`` in its node config,
-        which is made on first use. Without either, a node draws one for each run, and refuses
-        checks of a rotation over buckets, which have to last longer.
+        appended, but not for standing sessions, which need ids: rows of one id are one record
+        there, which counts as the first of them. Checks over buckets of records (few clients) go
+        by these ids, salted with a secret of the node: that of its guard's key, or of the file
+        ``drift-salt`` in its node config, which is made on first use. Without either, a node draws
+        one for each run, and refuses checks of a rotation over buckets, which have to last longer.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
         deployment. By default the node takes part in none.
@@ -183,13 +185,18 @@ def host_drift_queries(
             return _reply(message, Answer("", "", [], [str(error)]), {})
         numbers, refused = dict[int, Held[bytes]](), dict[int, str]()
         loaded: dict[int, tuple[Records, Send]] = {}
+        answered: dict[int, int] = {}
 
         def count(*some: int) -> None:
             with answering(refused, *some):
-                rows = Records.counted([loaded[member][0] for member in some], terms, cell_of)
-                for row, member in enumerate(some):
+                tokens = dict.fromkeys(some, b"")
+                if terms.night is not None:
+                    mine = {member: loaded[member][0] for member in some}
+                    tokens = tokens_tonight(context, terms, mine, answered, refused)
+                rows = Records.counted([loaded[member][0] for member in tokens], terms, cell_of)
+                for row, (member, token) in enumerate(tokens.items()):
                     with answering(refused, member):
-                        numbers[member] = Held(loaded[member][1](rows, row))
+                        numbers[member] = Held(loaded[member][1](rows, row, token))
             for member in some:
                 del loaded[member]
 
@@ -198,7 +205,10 @@ def host_drift_queries(
                 if member not in here:
                     raise QueryRefused("this node does not host the client that is asked")
                 send = channel(terms, context, member)
-                admit(context, terms, member)
+                if terms.night is None:
+                    admit(context, terms, member)
+                else:
+                    answered[member] = last_night(context, terms, member)
                 loaded[member] = own.load(context, member, terms), send
                 if len(loaded[member][0]) > _RECORDS:
                     count(member)
@@ -220,6 +230,8 @@ def host_drift_queries(
     def agree(terms: Terms, context: Context) -> None:
         meant(terms, context)
         require_claim(terms, "trusted", "distributed")
+        if terms.night is not None:
+            raise QueryRefused("a secure sum is of no standing session: clients have no name in it")
 
     def contribution(context: Context, member: int, terms: Terms) -> SumVector:
         cell_of, share = meant(terms, context), terms.share()

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +23,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Period, Selection, of_period, record_ids, salted
+from flwr_kld.standing.memory import Memory
 
 logger = logging.getLogger("flwr_kld")
 
@@ -41,12 +43,12 @@ class OwnRecords:
     secret: RecordSecret = record_secret  # Salts the ids of a member
 
     def load(self, context: Context, member: int, terms: Terms) -> Records:
-        """Load one member's records, and the ids by which the terms select, if they do."""
+        """Load one member's records, and the ids by which the terms tell them apart, if they do."""
         selection, ids = terms.selection, None
         with of_period(selection.period):
             symbols, inside = self._encoded(context, member, selection.period)
-            if not selection.takes_all:
-                ids = self._ids(context, member, terms, symbols.into(len))
+            if terms.night is not None or not selection.takes_all:
+                ids = self._ids(context, member, terms, symbols)
         return Records(symbols, ids, inside)
 
     def symbols(self, context: Context, member: int) -> Held[Symbols]:
@@ -80,23 +82,29 @@ class OwnRecords:
         return symbols, inside
 
     def _ids(
-        self, context: Context, member: int, terms: Terms, records: int
+        self, context: Context, member: int, terms: Terms, symbols: Held[Symbols]
     ) -> Held[NDArray[np.uint64]]:
-        """Load an id for each record, and salt it."""
-        positions_shift = (
-            terms.guarantee.adjacency is Adjacency.ADD_REMOVE
-        )  # as records come and go
-        if self.ids is None and positions_shift:
-            raise QueryRefused(
-                "this check picks records by id and hides whether one is there, so the client "
-                "needs record_ids="
-            )
-        salt = self.secret(context, member)
+        """Load an id for each record, and salt it; a session's memory salts them itself."""
+        standing = terms.night is not None
+        # Positions shift as records come and go.
+        if self.ids is None and (standing or terms.guarantee.adjacency is Adjacency.ADD_REMOVE):
+            raise QueryRefused(_NO_IDS if standing else _NO_POSITIONS)
+        salt = None if standing else self.secret(context, member)
         try:
             own = Held(None if self.ids is None else self.ids(context, member))
-            return Held(own.into(lambda ids: salted(record_ids(ids, records), salt)))
+            ids = Held(own.into(partial(record_ids, symbols)))
+            return ids if salt is None else Held(ids.into(partial(salted, secret=salt)))
         except Exception as error:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
+
+
+_NO_POSITIONS = (
+    "this check picks records by id and hides whether one is there, so the client needs record_ids="
+)
+_NO_IDS = (
+    "a standing session follows each record by its id, so the client needs record_ids=: by their "
+    "positions or by what they hold, records would change into others"
+)
 
 
 class Records(Private):
@@ -124,6 +132,14 @@ class Records(Private):
         if most < len(self):
             pick = np.random.default_rng(secrets.randbits(128))
             self._symbols = self._symbols[pick.choice(len(self), most, replace=False)]
+
+    def tonight(self, memory: Memory, terms: Terms, account: str, answered: int) -> bytes:
+        """Remember a night of a session, and keep what it counts; return the member's token."""
+        token, counted = memory.night(
+            terms, account, Held(self._ids), Held(self._symbols), answered
+        )
+        self._symbols = counted.into(np.asarray)
+        return token
 
     def label(self, labels: int) -> Held[int]:
         """Draw one record's symbol below `labels`; any of them if there is no such record."""

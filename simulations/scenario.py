@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.vector import Held
 from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
@@ -128,7 +129,7 @@ class Scenario:
         counts = np.zeros(self.domain.size, dtype=np.int64)
         for member in members:
             symbols = self.domain.encode(self.write(member, check).images)
-            ids = salted(record_ids(None, len(symbols)), self.secret(member))
+            ids = salted(record_ids(Held(symbols), None), self.secret(member))
             counts += np.bincount(symbols[selection.selected(ids)], minlength=self.domain.size)
         return self._divergence(counts, theta)
 

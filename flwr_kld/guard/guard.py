@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from flwr_kld.accounting.budget import ATTO, NANO, in_steps, shown, spent
 from flwr_kld.errors import QueryRefused
@@ -19,6 +20,8 @@ from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
+
+_Found = TypeVar("_Found")
 
 
 class Guard:
@@ -115,6 +118,22 @@ class Guard:
         GuardFileError
             If the node's key file cannot be used.
         """
+        return self._by_receipts(terms, account, Receipts.reserve)
+
+    def last_night(self, terms: Terms, account: str) -> int:
+        """Refuse a night that `admit` would refuse; else return the last one that was answered.
+
+        Of the terms' session: 0 for none. Spends nothing, so that a refusal loads no record.
+        """
+        return self._by_receipts(terms, account, Receipts.last_night)
+
+    def _by_receipts(
+        self,
+        terms: Terms,
+        account: str,
+        look: Callable[[Receipts, Claim, float, Limits], _Found],
+    ) -> _Found:
+        """Judge terms, and look up in the receipts what they would spend."""
         self.judge(terms)
         limits, selection, promised = self.limits, terms.selection, terms.guarantee
         bound = terms.noise.bound if isinstance(terms.noise, NoiseShares) else 0
@@ -137,17 +156,12 @@ class Guard:
             clip=bound or terms.clip,
             partition=selection.partition if apart else "",
             residues=residues,
+            session=terms.session,
+            night=terms.night.number if terms.night else 0,
         )
         try:
-            return Receipts(limits.receipts, node_identity(limits.key)).reserve(
-                spend,
-                self._clock(),
-                period=limits.period,
-                epsilon=limits.period_epsilon,
-                delta=limits.period_delta,
-                protects=limits.protects,
-                buckets_apart=limits.stable_record_ids,
-            )
+            receipts = Receipts(limits.receipts, node_identity(limits.key))
+            return look(receipts, spend, self._clock(), limits)
         except (sqlite3.Error, OSError, Unfit) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from flwr_kld.accounting.budget import ATTO, NANO, in_days, in_steps, shown
 from flwr_kld.codec.durable import Schema, make, writing
 from flwr_kld.errors import QueryRefused
-from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.guard.limits import GuardFileError, Limits
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Adjacency, Hidden
@@ -63,10 +63,10 @@ SCHEMA = Schema(
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
     unit TEXT NOT NULL, adjacency TEXT NOT NULL, clip INTEGER NOT NULL, partition TEXT NOT NULL,
-    residues TEXT NOT NULL,
+    residues TEXT NOT NULL, session TEXT NOT NULL, night INTEGER NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
-    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(clip)
-    = 'integerintegerintegerinteger'))""",
+    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(clip) || typeof(night)
+    = 'integerintegerintegerintegerinteger'))""",
         "CREATE INDEX spends ON receipts (account, time)",
         """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -93,6 +93,8 @@ class Claim:
     clip: int  # Most records that were counted; 0 for no limit
     partition: str = ""  # Which buckets of records were asked; both empty for all records
     residues: str = ""
+    session: str = ""  # Fingerprint of the standing session, all of whose nights are one spend
+    night: int = 0  # Of that session, from 1
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Receipt:
     clip: int
     partition: str
     residues: str
+    session: str
+    night: int
     previous: str  # `digest` of the previous receipt; of the node's public key for the first
     signature: bytes  # Ed25519, over everything else
 
@@ -160,42 +164,49 @@ class Receipts:
     def __init__(self, path: Path, identity: Identity) -> None:
         self._path, self._identity = path, identity
 
-    def reserve(
-        self,
-        spend: Claim,
-        clock: float,
-        *,
-        period: int,
-        epsilon: int,
-        delta: int,
-        protects: Hidden,
-        buckets_apart: bool = False,
-    ) -> Receipt:
+    def reserve(self, spend: Claim, clock: float, limits: Limits) -> Receipt:
         """Write the receipt of a spend, durably, if the budget has room for it."""
         with writing(self._path, SCHEMA) as db:
-            last = self._last(db)
-            now = max(int(moment("the clock", clock)), last.time if last else 0)
-            same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
-            if db.execute(same, (spend.check, spend.account)).fetchone():
-                raise QueryRefused("this client answered this check before: each id spends once")
-            used, used_delta = _spent(db, spend, now - period, protects, buckets_apart)
-            asked, asked_delta = _charged(
-                protects, spend.epsilon, spend.delta, spend.unit, spend.adjacency
-            )
-            days = period / 86400
-            if used + asked > epsilon:
-                raise QueryRefused(
-                    f"epsilon {shown(asked, NANO)} is more than this client has left: "
-                    f"{shown(max(epsilon - used, 0), NANO)} of {shown(epsilon, NANO)} "
-                    f"in {in_days(days)}"
-                )
-            if used_delta + asked_delta > delta:
-                raise QueryRefused(
-                    f"delta {shown(asked_delta, ATTO)} is more than this client has left: "
-                    f"{shown(max(delta - used_delta, 0), ATTO)} of {shown(delta, ATTO)} "
-                    f"in {in_days(days)}"
-                )
+            last, now, _ = self._admitted(db, spend, clock, limits)
             return self._append(db, last, spend, now)
+
+    def last_night(self, spend: Claim, clock: float, limits: Limits) -> int:
+        """Refuse what `reserve` would refuse; else return its session's last night, 0 for none."""
+        with writing(self._path, SCHEMA) as db:
+            return self._admitted(db, spend, clock, limits)[2]
+
+    def _admitted(
+        self, db: sqlite3.Connection, spend: Claim, clock: float, limits: Limits
+    ) -> tuple[Receipt | None, int, int]:
+        """Refuse a spend, or return the chain's last receipt, the time and the last night."""
+        last = self._last(db)
+        now = max(int(moment("the clock", clock)), last.time if last else 0)
+        same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
+        if db.execute(same, (spend.check, spend.account)).fetchone():
+            raise QueryRefused("this client answered this check before: each id spends once")
+        nights = "SELECT MAX(night) FROM receipts WHERE account = ? AND session = ?"
+        night = db.execute(nights, (spend.account, spend.session)).fetchone()[0] or 0
+        if spend.session and spend.night <= night:
+            raise QueryRefused(
+                f"this client answered night {night} of this session: nights only go on"
+            )
+        protects, days = limits.protects, limits.period / 86400
+        amounts = spend.epsilon, spend.delta, spend.unit, spend.adjacency
+        for name, used, asked, most, digits in zip(
+            ("epsilon", "delta"),
+            _spent(db, spend, now - limits.period, protects, limits.stable_record_ids),
+            _charged(protects, *amounts),
+            (limits.period_epsilon, limits.period_delta),
+            (NANO, ATTO),
+            strict=True,
+        ):
+            if used + asked > most:
+                raise QueryRefused(
+                    f"{name} {shown(asked, digits)} is more than this client has left: "
+                    f"{shown(max(most - used, 0), digits)} of {shown(most, digits)} "
+                    f"in {in_days(days)}"
+                )
+        return last, now, night
 
     def _append(
         self, db: sqlite3.Connection, last: Receipt | None, spend: Claim, now: int
@@ -255,15 +266,17 @@ def _spent(
 ) -> tuple[int, int]:
     """Most that one record which `new` asks for was charged from a second on, that included."""
     # Buckets of one partition are disjoint: of its checks a record is charged for those over its
-    # own bucket. Two partitions may cross, so each adds its most charged bucket.
+    # own bucket. Two partitions may cross, so each adds its most charged bucket. The nights of a
+    # session are one charge, and those of the session of `new` are in what it asks.
     kinds = "partition, residues, epsilon, delta, unit, adjacency"
     query = (
-        f"SELECT {kinds}, COUNT(*) FROM receipts WHERE account = ? AND time >= ? GROUP BY {kinds}"
+        f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
+        f"WHERE account = ? AND time >= ? AND (session = '' OR session <> ?) GROUP BY {kinds}"
     )
     mine = _buckets(new.residues)
     charged: defaultdict[str, tuple[Counter[int | None], Counter[int | None]]]
     charged = defaultdict(lambda: (Counter(), Counter()))
-    for partition, residues, *spend, times in db.execute(query, (new.account, since)):
+    for partition, residues, *spend, times in db.execute(query, (new.account, since, new.session)):
         family, buckets = (partition, _buckets(residues)) if buckets_apart else ("", [None])
         for by_bucket, amount in zip(charged[family], _charged(protects, *spend), strict=True):
             for bucket in buckets:

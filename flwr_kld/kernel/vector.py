@@ -336,13 +336,16 @@ class ClientRows(Private):
             "more records are alike than there are",
         )
 
-    def to_wire(self, client: int) -> bytes:
-        """Write a row, four bytes a number, little-endian: for a server that may see it."""
-        return bytes(self._values[client].astype("<i4"))
+    def to_wire(self, client: int, token: bytes = b"") -> bytes:
+        """Write a row, four bytes a number, little-endian: for a server that may see it.
 
-    def sealed(self, client: int, public: bytes, context: bytes) -> bytes:
+        Behind the client's token, by which whoever adds up a standing session knows it.
+        """
+        return token + bytes(self._values[client].astype("<i4"))
+
+    def sealed(self, client: int, public: bytes, context: bytes, token: bytes = b"") -> bytes:
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""
-        return seal(public, self.to_wire(client), context)
+        return seal(public, self.to_wire(client, token), context)
 
     def summand(
         self,

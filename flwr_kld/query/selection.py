@@ -24,12 +24,14 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from flwr_kld.codec.model import Model
+from flwr_kld.domain.base import Symbols
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.records import as_column, values_in
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit, keep, several, whole
+from flwr_kld.kernel.vector import Held
 
 _MOST_BUCKETS = 2**16
 _LONGEST_KEY = 128
@@ -141,12 +143,12 @@ EVERYTHING = Selection()
 """Every record."""
 
 
-def record_ids(given: object, records: int) -> NDArray[np.uint64]:
-    """Turn a client's own record ids into 64 bits each; by default their positions."""
+def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
+    """Turn a client's own ids of its records into 64 bits each; by default their positions."""
     if given is None:
-        return np.arange(records, dtype=np.uint64)
+        return np.arange(symbols.into(len), dtype=np.uint64)
     column = as_column(given)
-    if len(column) != records:
+    if len(column) != symbols.into(len):
         raise ValueError("there must be one id for each record")
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return np.ma.getdata(column).astype(np.uint64)

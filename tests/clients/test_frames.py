@@ -35,6 +35,7 @@ from flwr_kld.strategies import (
     KLDrift,
     PrivatePredictor,
     SecureSum,
+    Standing,
     Trusted,
     TrustedAggregator,
     TwoAggregators,
@@ -123,8 +124,9 @@ def load(context: Context) -> list[str]:
 def grid() -> InProcessGrid:
     app, servers = ClientApp(), aggregators((KEY, *KEYS))
     answer_drift_queries(
-        app, load, DOMAIN, secure_sum=Members(), aggregator=KEY.public, aggregators=PAIR
-    )
+        app, load, DOMAIN, record_ids=lambda _: list(range(len(RECORDS))),
+        secure_sum=Members(), aggregator=KEY.public, aggregators=PAIR,
+    )  # fmt: skip
     answer_predictor_queries(app, load, DOMAIN)
 
     def dispatch(message, context):
@@ -154,6 +156,7 @@ CHECKS = {
     "clipped shares": lambda: KLDrift(
         REFERENCE, Distributed(5.0, **SHARES, clip=Clip(50)), aggregation=SecureSum()
     ),
+    "night": lambda: KLDrift(REFERENCE, Standing(Trusted(EPSILON, 1e-6), 9)),
     "predictor": lambda: PrivatePredictor(
         BayesMixture(Hypotheses({"a": REFERENCE, "b": REFERENCE}), epsilon=1.0)
     ),
@@ -171,6 +174,13 @@ def check_of(name):
     if name in SEALED:
         return KLDrift(REFERENCE, SEALED[name]).check
     return CHECKS[name]().check
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Where clients and server keep what they remember of a session."""
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -206,6 +216,8 @@ STEPS = [
     "flwr_kld.clients.channels.split",
     "flwr_kld.messages.sealing.SealContext.to_bytes",
     "flwr_kld.sums.two_aggregators.signed_text",
+    *(f"flwr_kld.standing.lives.Lives.{name}" for name in ("after", "stored", "of_stored")),
+    "flwr_kld.standing.memory.salted",
     "flwr_kld.sums.two_aggregators.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""

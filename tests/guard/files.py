@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+from flwr_kld.guard.limits import Limits
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.terms import Terms, trust_of
+from flwr_kld.sums.policy import ClientPolicy
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 DOMAIN, REFERENCE = "d" * 64, "e" * 64
@@ -42,6 +44,17 @@ def guard_file(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
     path = folder / "guard.toml"
     path.write_text(text)
     return path
+
+
+def period_of(seconds: int, epsilon: int, delta: int, **more: object) -> Limits:
+    """Limits of all checks together; those of one check are far away."""
+    limits = {
+        "receipts": Path(), "key": Path(), "protects": Guarantee(1.0).hidden,
+        "trust": frozenset(), "hides": frozenset(), "domains": None, "references": None,
+        "epsilon": 10**18, "delta": 10**18, "min_asked": 1, "secure_sum": ClientPolicy(),
+        "period": seconds, "period_epsilon": epsilon, "period_delta": delta,
+    }  # fmt: skip
+    return Limits(**{**limits, **more})
 
 
 def protecting(hidden: str) -> tuple[str, str]:

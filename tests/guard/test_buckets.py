@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from guard.files import period_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +25,8 @@ def spend(check, partition="", residues="", epsilon=1):
 
 
 def reserve(file, asked, buckets_apart=True, epsilon=BUDGET):
-    terms = {"period": 86400, "epsilon": epsilon, "delta": 0, "protects": PROTECTED}
-    file.reserve(asked, 1000.0, **terms, buckets_apart=buckets_apart)
+    limits = period_of(86400, epsilon, delta=0, stable_record_ids=buckets_apart)
+    file.reserve(asked, 1000.0, limits)
 
 
 def test_disjoint_buckets_are_not_added_up(tmp_path):

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import fields, replace
 
 import pytest
+from guard.files import period_of
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
@@ -17,9 +18,9 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.sums import Identity
 
 DAY = 86400
-NUMBERS = ("number", "time", "epsilon", "delta", "clip")
+NUMBERS = ("number", "time", "epsilon", "delta", "clip", "night")
 PROTECTED = Guarantee(1.0).hidden
-TERMS = {"period": 30 * DAY, "epsilon": 10, "delta": 10**6, "protects": PROTECTED}
+TERMS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def spend(check, epsilon=1, account="0", delta=0):
@@ -41,7 +42,7 @@ def file(tmp_path, key):
 def chain(tmp_path, file):
     """A file of five receipts."""
     for i in range(5):
-        file.reserve(spend(f"c{i}", account=str(i % 2)), 1000.0 + i, **TERMS)
+        file.reserve(spend(f"c{i}", account=str(i % 2)), 1000.0 + i, TERMS)
     return tmp_path / "receipts.db"
 
 
@@ -116,11 +117,11 @@ def test_an_auditor_finds_two_rows_that_changed_places(chain):
 def test_an_auditor_finds_a_chain_written_anew(tmp_path, chain, key):
     head = verify(chain).head
     other = Receipts(tmp_path / "other.db", Identity.generate())
-    other.reserve(spend("c0"), 1000.0, **TERMS)
+    other.reserve(spend("c0"), 1000.0, TERMS)
     with pytest.raises(ReceiptsTampered, match="with another key"):
         verify(tmp_path / "other.db", key.public)
     again = Receipts(tmp_path / "again.db", key)
-    again.reserve(spend("c0"), 1000.0, **TERMS)
+    again.reserve(spend("c0"), 1000.0, TERMS)
     verify(tmp_path / "again.db", key.public)
     with pytest.raises(ReceiptsTampered, match="an earlier audit ended with is missing"):
         verify(tmp_path / "again.db", key.public, head=head)
@@ -145,59 +146,59 @@ def test_an_auditor_makes_no_file(tmp_path):
 def test_a_node_does_not_go_on_from_a_broken_end(chain, file, statement):
     alter(chain, statement)
     with pytest.raises(QueryRefused, match="receipts are not whole"):
-        file.reserve(spend("new"), 2000.0, **TERMS)
+        file.reserve(spend("new"), 2000.0, TERMS)
 
 
 def test_a_node_with_another_key_does_not_go_on(chain):
     with pytest.raises(QueryRefused, match="signed with another key"):
-        Receipts(chain, Identity.generate()).reserve(spend("new"), 2000.0, **TERMS)
+        Receipts(chain, Identity.generate()).reserve(spend("new"), 2000.0, TERMS)
 
 
 # ------------------------------------------------------------------------- the budget
 
 
 def test_a_check_spends_once_for_each_account(file):
-    file.reserve(spend("c"), 0.0, **TERMS)
+    file.reserve(spend("c"), 0.0, TERMS)
     with pytest.raises(QueryRefused, match="answered this check before"):
-        file.reserve(spend("c"), 10.0**9, **TERMS)
-    file.reserve(spend("c", account="1"), 0.0, **TERMS)
+        file.reserve(spend("c"), 10.0**9, TERMS)
+    file.reserve(spend("c", account="1"), 0.0, TERMS)
 
 
 def test_the_budget_is_exact_and_says_what_is_left(file):
-    file.reserve(spend("a", 6 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
+    file.reserve(spend("a", 6 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
     with pytest.raises(QueryRefused, match=r"epsilon 0\.5 is more .* left: 0\.4 of 1 in 30 days"):
-        file.reserve(spend("b", 5 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
-    file.reserve(spend("b", 4 * 10**8), 0.0, **{**TERMS, "epsilon": 10**9})
+        file.reserve(spend("b", 5 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
+    file.reserve(spend("b", 4 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
     with pytest.raises(QueryRefused, match=r"left: 0 of 1"):
-        file.reserve(spend("c", 1), 0.0, **{**TERMS, "epsilon": 10**9})
+        file.reserve(spend("c", 1), 0.0, replace(TERMS, period_epsilon=10**9))
 
 
 def test_delta_has_a_budget_too(file):
     for check in "abcd":
-        file.reserve(spend(check, delta=250_000), 0.0, **TERMS)
+        file.reserve(spend(check, delta=250_000), 0.0, TERMS)
     with pytest.raises(QueryRefused, match="delta 1e-18 is more than this client has left: 0 of"):
-        file.reserve(spend("e", delta=1), 0.0, **TERMS)
+        file.reserve(spend("e", delta=1), 0.0, TERMS)
 
 
 def test_accounts_do_not_share(file):
     for account in "abc":
-        file.reserve(spend("c", 10, account), 0.0, **TERMS)
+        file.reserve(spend("c", 10, account), 0.0, TERMS)
 
 
 def test_a_spend_counts_for_its_whole_period_and_no_longer(file):
-    file.reserve(spend("a", 10), 1000.9, **TERMS)
+    file.reserve(spend("a", 10), 1000.9, TERMS)
     with pytest.raises(QueryRefused):
-        file.reserve(spend("b"), 1000.9 + 30 * DAY, **TERMS)
-    file.reserve(spend("b"), 1001.0 + 30 * DAY, **TERMS)
+        file.reserve(spend("b"), 1000.9 + 30 * DAY, TERMS)
+    file.reserve(spend("b"), 1001.0 + 30 * DAY, TERMS)
 
 
 def test_a_clock_that_goes_backwards_frees_nothing(file):
     now = 100 * DAY
-    file.reserve(spend("a", 10), now, **TERMS)
+    file.reserve(spend("a", 10), now, TERMS)
     for wrong in (0.0, now - 31 * DAY, -1.0):
         with pytest.raises(QueryRefused, match="left: 0"):
-            file.reserve(spend("b"), wrong, **TERMS)
-    other = file.reserve(spend("b", account="1"), 0.0, **TERMS)
+            file.reserve(spend("b"), wrong, TERMS)
+    other = file.reserve(spend("b", account="1"), 0.0, TERMS)
     assert other.time == now
 
 
@@ -205,20 +206,20 @@ def test_a_clock_that_goes_backwards_frees_nothing(file):
 def test_a_clock_that_shows_no_time_spends_nothing(chain, file, clock):
     before = verify(chain)
     with pytest.raises(ValueError, match=r"the clock must be .* since 1970"):
-        file.reserve(spend("new"), clock, **TERMS)
+        file.reserve(spend("new"), clock, TERMS)
     assert verify(chain) == before
 
 
 def test_a_refused_spend_leaves_no_trace(chain, file):
     before = verify(chain)
     with pytest.raises(QueryRefused):
-        file.reserve(spend("new", 10**6), 2000.0, **TERMS)
+        file.reserve(spend("new", 10**6), 2000.0, TERMS)
     assert verify(chain) == before
 
 
 def test_amounts_that_are_no_integers_are_refused_by_the_file(file):
     with pytest.raises(sqlite3.IntegrityError):
-        file.reserve(replace(spend("a"), clip=0.5), 0.0, **TERMS)
+        file.reserve(replace(spend("a"), clip=0.5), 0.0, TERMS)
 
 
 # ------------------------------------------------------------------------- several at once
@@ -228,7 +229,7 @@ def try_all(file, checks):
     won = 0
     for check in checks:
         try:
-            file.reserve(spend(check), 0.0, **TERMS)
+            file.reserve(spend(check), 0.0, TERMS)
             won += 1
         except QueryRefused:
             pass

@@ -44,6 +44,7 @@ from flwr_kld.kernel.vector import (
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
+from flwr_kld.standing.lives import Lives
 from flwr_kld.sums import Identity
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.keys import OneUseKey
@@ -105,6 +106,7 @@ def private_objects() -> list[Private]:
     return [
         Held(COUNT),
         counted,
+        Lives(1).after(Held(np.array([COUNT], np.uint64)), Held(np.array([COUNT])), 2),
         SumVector(np.array([COUNT, 0])),
         counts(),
         ClearSum(PLAN.layout, counts()),

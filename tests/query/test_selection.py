@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from flwr_kld.kernel.vector import Held
 from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
+
+
+def ids_of(given: object, records: int) -> np.ndarray:
+    return record_ids(Held(np.zeros(records, int)), given)
+
 
 IDS = np.arange(200_000, dtype=np.uint64)
 
@@ -44,9 +50,9 @@ def test_a_salted_id_is_the_same_in_every_check_and_its_own():
 
 
 def test_ids_of_all_sorts():
-    assert record_ids(None, 3).tolist() == [0, 1, 2]
-    assert record_ids([7, 1, 2], 3).tolist() == [7, 1, 2]
-    texts = record_ids(["a", "b", "a"], 3)
+    assert ids_of(None, 3).tolist() == [0, 1, 2]
+    assert ids_of([7, 1, 2], 3).tolist() == [7, 1, 2]
+    texts = ids_of(["a", "b", "a"], 3)
     assert texts[0] == texts[2] != texts[1]
 
 
@@ -63,32 +69,30 @@ _ODD_IDS = (None, float("nan"), 2.5, "x", "", "\ud800", b"7", [7], {}, _Odd(), 1
 @given(st.lists(st.one_of(st.integers(), st.text(), st.floats(), st.sampled_from(range(12)))))
 def test_each_id_is_read_by_itself(ids):
     ids = [_ODD_IDS[i] if type(i) is int and 0 <= i < 5 else i for i in ids]
-    got = record_ids(ids, len(ids))
+    got = ids_of(ids, len(ids))
     assert got.dtype == np.uint64
-    assert got.tolist() == [record_ids([one], 1).tolist()[0] for one in ids]
+    assert got.tolist() == [ids_of([one], 1).tolist()[0] for one in ids]
 
 
 @pytest.mark.parametrize("odd", _ODD_IDS)
 def test_an_odd_id_is_neither_refused_nor_changes_the_others(odd):
     usual = [7, -1, 2**40]
-    assert record_ids([*usual, odd], 4)[:3].tolist() == record_ids(usual, 3).tolist()
+    assert ids_of([*usual, odd], 4)[:3].tolist() == ids_of(usual, 3).tolist()
     if np.isscalar(odd) and odd != 10**400:  # a column that became floats or text
-        assert record_ids(np.array([*usual, odd]), 4)[:3].tolist() == record_ids(usual, 3).tolist()
+        assert ids_of(np.array([*usual, odd]), 4)[:3].tolist() == ids_of(usual, 3).tolist()
 
 
 def test_a_typed_column_of_ids_has_the_ids_of_its_texts():
     texts = ["007", "12", "12.0", "-3", "18446744073709551615"]
-    assert record_ids([int(float(t)) for t in texts[:4]], 4).tolist() == (
-        record_ids(texts[:4], 4).tolist()
-    )
+    assert ids_of([int(float(t)) for t in texts[:4]], 4).tolist() == (ids_of(texts[:4], 4).tolist())
     largest = np.array([2**64 - 1], dtype=np.uint64)
-    assert record_ids(largest, 1).tolist() == record_ids(texts[4:], 1).tolist()
+    assert ids_of(largest, 1).tolist() == ids_of(texts[4:], 1).tolist()
 
 
 @pytest.mark.parametrize("bad", [[1, 2], 7, "abc", np.ones((3, 1))])
 def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
     with pytest.raises(ValueError, match=r"id|record") as error:
-        record_ids(bad, 3)
+        ids_of(bad, 3)
     assert "7" not in str(error.value)
 
 
