@@ -187,7 +187,7 @@ class Conclusions:
         self, decided: Decided, reading: Reading, contradiction: str | None
     ) -> tuple[Decided, str | None]:
         """Hold the verdict against the estimate; return it with what a reader must know."""
-        estimate, note = reading.estimate, reading.note
+        estimate, note, told = reading.estimate, reading.note, reading.of_population
         if contradiction is None:
             contradiction = impossible_estimate(estimate, reading.privacy, reading.theta)
         verdict = decided.verdict
@@ -198,7 +198,8 @@ class Conclusions:
             return replace(decided, verdict=verdict, states=()), note
         if verdict is None:
             return decided, note
-        held = hold_to_estimates(verdict, reading.population_estimate, estimate, reading.outside)
+        population = None if told is None else told.value
+        held = hold_to_estimates(verdict, population, estimate, reading.outside)
         return replace(decided, verdict=held), note if held is verdict else held.reason
 
 

@@ -31,7 +31,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.delay import Growth, expected_delays, expected_growth
-from flwr_kld.planner.detection import Half, Whole, quiet_from
+from flwr_kld.planner.detection import Estimating, Whole
 from flwr_kld.planner.drift import Law
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
@@ -214,8 +214,7 @@ class Decider:
         """Decide on all counts of a cohort, about the very clients that were asked."""
         threshold, tolerated = self.tested
         alarm, at_once, (_, each) = self.alarm, self._level_at_once, self._levels
-        check = self._whole(counts)
-        found = check.read(counts)
+        found = self._whole(counts).read(counts)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         verdict = self._verdict(
             measured,
@@ -223,7 +222,6 @@ class Decider:
             Alone(found.p_value(threshold), at_once, "record"),
             0.0 if self.stands else found.log_evidence(threshold),
             alarm.outside(limits, p_value, tolerated),
-            seen_from=lambda: self._seen_from(check, 1.0),
             most_records=measured.first.most_records,
         )
         return Decided(verdict, (self._remembered(budget),))
@@ -251,9 +249,6 @@ class Decider:
                 outside_limits(witness, sums, level=alarm.level), p_value, deciding.outside
             ),
             effect=design_effect,
-            seen_from=lambda: self._seen_from(
-                Half(first.plan, first.event, deciding, sums.event, each), design_effect
-            ),
             most_records=deciding.most_records,
         )
         self._recent = self._recent.with_check(first, measured.spread)
@@ -284,7 +279,6 @@ class Decider:
         log_evidence: float,
         outside: Outside,
         *,
-        seen_from: Callable[[], float | None],
         most_records: int,
         effect: float = 1.0,
     ) -> Verdict:
@@ -306,7 +300,7 @@ class Decider:
             population=measured.population,
             counted=measured.estimated[0],
             held=held,
-            seen_from=seen_from,
+            seen_from=lambda: self._seen_from(measured.published, effect),
         )
         holds = how_guarantees_hold(alone.draws, most_records, held=held)
         return replace(self._limited(verdict, hidden), holds=holds)
@@ -340,13 +334,16 @@ class Decider:
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
 
-    def _seen_from(self, check: Half | Whole, design_effect: float) -> float | None:
-        """Forecast from which D_θ on a check finds drifts; anew if what is public changes."""
-        known, hidden = (*check.sizes, design_effect), self._hidden(1 - self.alarm.level)
+    def _seen_from(self, counts: NoisyCounts, design_effect: float) -> float | None:
+        """Forecast from which D_θ on a check sees drifts; anew if what is public changes."""
+        known = counts.records, counts.noise.variance, design_effect
         near = zip(known, self._seen[0], strict=True) if self._seen else ()
         if not self._seen or any(abs(new - old) > _ALIKE * old for new, old in near):
+            check = Estimating(
+                counts.plan, counts.event, counts.records, design_effect, self.threshold, self.theta
+            )
             most = self.threshold + self.alarm.resolution
-            self._seen = known, quiet_from(check, most, hidden, design_effect=design_effect)
+            self._seen = known, check.quiet_from(most, self._hidden(1 - self.alarm.level))
         return self._seen[1]
 
     def characterised(self, decided: Decided, measured: Measured, design_effect: float) -> Decided:

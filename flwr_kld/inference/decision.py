@@ -4,7 +4,7 @@ Drift is said on what one check shows at a level that its clients can carry, on 
 over checks (both theorems within the bound on a client's records), or on the fraction outside the
 reference. "No drift" is said only on an upper confidence limit, which holds for every
 law that the domain can show. Where that is too wide, "quiet" says that nothing was found, and that
-drifts of the usual shapes would have been. The point estimate never alarms.
+drifts of the usual shapes would have been seen in the estimate. That never alarms.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
@@ -33,7 +33,7 @@ _ENOUGH = 100.0
 """Times the clients beyond which no number is named: chance alone may look so."""
 _MORE = "more clients, more records of each, or a larger epsilon"
 LIKELY = 0.8
-"""Probability with which a quiet check would have found a drift."""
+"""Probability with which a quiet check would have seen a drift."""
 _NAMED = 5
 """Columns that a sentence names."""
 _NOISE = 2.0
@@ -85,7 +85,7 @@ def decide(
     """Decide a check: whose bound is about a population, and whose limit about who was counted.
 
     `level` is that of the limits as reports show them, and `seen_from` forecasts from which D_θ on
-    the usual drifts would have been found; None if not from threshold and resolution on.
+    the usual drifts would have been seen; None if not from threshold and resolution on.
     """
     seen = None
     allowed = f"{threshold:g} tolerated and {resolution:g} of resolution"
@@ -95,7 +95,7 @@ def decide(
         if decided[0] is Outcome.INCONCLUSIVE and bound.point <= threshold + resolution:
             seen = seen_from()
         if seen is not None:
-            decided = _quiet(upper, seen, allowed)
+            decided = _quiet(upper, seen, threshold, allowed)
     outcome, reason, resolve = decided
     if outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
         outcome, reason, resolve = _with_outside(outcome, reason, outside)
@@ -197,6 +197,7 @@ def hold_to_estimates(
 
     The population's must not be above the threshold. The cohort's own is above 0 by chance, and
     must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.
+    Without an estimate of the population, nothing would have been seen in it.
     """
     if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
         return verdict
@@ -208,6 +209,8 @@ def hold_to_estimates(
         )
     elif cohort is not None and cohort > excluded:
         above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
+    elif population is None and verdict.outcome is Outcome.QUIET:
+        above = "there is no estimate of the population"
     elif outside is not None and _above(outside, verdict.outside_tolerated or 0.0):
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
@@ -337,12 +340,12 @@ def _excluded(bound: LowerBound, upper: UpperLimit | None, excluded: float, allo
     return Outcome.NO_DRIFT, reason, None
 
 
-def _quiet(upper: UpperLimit | None, seen: float, allowed: str) -> _Found:
-    """Return what a check says that found nothing and could have."""
+def _quiet(upper: UpperLimit | None, seen: float, threshold: float, allowed: str) -> _Found:
+    """Return what a check says that found nothing and would have seen something."""
     reason = (
-        f"nothing was found, and this check would have found, with probability {LIKELY:g}, a drift "
-        f"of the usual shapes (spread, tilted, vanishing, one new symbol) from {nats(seen)} on "
-        f"({allowed})"
+        f"nothing was found, and a drift of the usual shapes (spread, tilted, vanishing, one new "
+        f"symbol) from {nats(seen)} on ({allowed}) would have been seen, by an estimate above "
+        f"{threshold:g}, with probability {LIKELY:g}"
     )
     if upper is not None:
         reason += f"; of other shapes it only excludes more than {upper.value:.3g} nats"

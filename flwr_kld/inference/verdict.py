@@ -49,7 +49,7 @@ class Verdict:
     outcome : Outcome
         Drift beyond the threshold; no drift beyond threshold and resolution, whatever its shape;
         quiet, if nothing was found and drifts of the usual shapes from `seen_from` on would have
-        been; or none of these.
+        been seen; or none of these.
     reason : str
         Why, in a sentence.
     resolve : str or None
@@ -78,8 +78,8 @@ class Verdict:
     resolution : float or None
         Nats beyond the threshold that "no drift" allows. None if nothing was bounded.
     seen_from : float or None
-        Of a quiet check: D_θ from which on it finds drifts of the usual shapes with probability
-        0.8, in nats, by forecast.
+        Of a quiet check: D_θ from which on its estimate is above the threshold with probability
+        0.8, whichever usual shape a drift has, in nats, by forecast.
     holds : dict[str, str]
         How far each guarantee is one: ``"proven …"`` or ``"asymptotic …"`` of ``"lower_bound"``,
         ``"upper_limit"``, ``"outside"``, ``"single_check"`` and ``"evidence"``. Empty if nothing

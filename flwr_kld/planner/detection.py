@@ -1,4 +1,4 @@
-"""The smallest drift that the lower bound will find, by checks that nobody has run."""
+"""What a check will find, and what its estimate will show, by checks that nobody has run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from scipy.special import ndtr, ndtri
 from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.decision import LIKELY
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
-from flwr_kld.kernel.law import SeededBits
+from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.delay import Growth
@@ -30,10 +31,10 @@ _WITNESSES = 8
 """First halves that are drawn."""
 USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
 """Shapes of drifts that a quiet check would have seen."""
-_FEW_WITNESSES, _ERROR = 4, 0.05
-"""First halves that are drawn for each drift, and what so few may be off by."""
-_HALVED = 3
-"""Divergences that are tried."""
+_ESTIMATES, _ERROR = 6, 0.05
+"""Estimates that are drawn for each drift, and what a power by so few may be off by."""
+_LEAST = 0.02
+"""Standard deviation of the root of an estimate, at least, in roots of nats."""
 _SMALLEST = 1e-4
 """Nats below which nobody looks."""
 _YEARLY = 1e-2 / 365
@@ -54,17 +55,38 @@ def power_of(
     witnesses: int | None = None,
 ) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
-    return check_of(setting, plan).power(
-        law, setting.clustering, clients=clients, witnesses=witnesses or _WITNESSES
-    )
+    witnesses = witnesses or _WITNESSES
+    if setting.about == "these clients":
+        return whole_of(setting, plan).power(law, cohorts=witnesses)
+    generator, bits = np.random.default_rng(0), SeededBits(0)
+    p, effect, deciding = _in_cells(law, plan), setting.design_effect, deciding_of(setting)
+    power = []
+    for first in _drawn(plan, setting.event, p, setting.total, effect, witnesses, generator, bits):
+        witness = Witness.from_counts(first, deciding)
+        half = DecidingHalf(witness, setting.sums_event, p, setting.level, effect, clients)
+        power.append(half.power(generator, bits))
+    return float(np.mean(power))
 
 
-def check_of(setting: Setting, plan: QueryPlan) -> Half | Whole:
-    """Return what is public of a setting's check of one column."""
-    if setting.about == "the population":
-        deciding = deciding_of(setting)
-        return Half(plan, setting.event, deciding, setting.sums_event, setting.level)
-    return whole_of(setting, plan)
+def _in_cells(law: Law, plan: QueryPlan) -> Law:
+    return np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
+
+
+def _drawn(
+    plan: QueryPlan,
+    event: Release,
+    p: Law,
+    records: float,
+    design_effect: float,
+    number: int,
+    generator: np.random.Generator,
+    bits: BitSource,
+) -> Iterator[NoisyCounts]:
+    """Publish the counts of cohorts that are drawn from a law over cells."""
+    most = max(round(records), 2)
+    effect = min(design_effect, most / 2)
+    for h in draw_cohorts(p / p.sum(), most, effect, number, generator):
+        yield published(h, plan, event, bits)
 
 
 def whole_of(setting: Setting, plan: QueryPlan) -> Whole:
@@ -87,49 +109,6 @@ def _threshold_of(setting: Setting) -> float:
 
 
 @dataclass(frozen=True)
-class Half:
-    """What is public of both halves of a check, whoever answers."""
-
-    plan: QueryPlan  # Of the first half
-    event: Release  # Of its counts
-    deciding: Deciding  # The second half
-    sums_event: Release  # Of its sums
-    level: float  # Confidence of the lower bound
-
-    def power(
-        self, law: Law, design_effect: float, *, clients: float = 1.0, witnesses: int
-    ) -> float:
-        """Probability that the bound exceeds the threshold, over so many first halves."""
-        # Shapes: law [domain.size].
-        p = np.asarray(np.bincount(self.plan.cell_of, law, self.plan.cells), dtype=np.float64)
-        generator, bits = np.random.default_rng(0), SeededBits(0)
-        records = max(round(self.deciding.records), 2)
-        effect = min(design_effect, records / 2)
-        power = []
-        for h in draw_cohorts(p / p.sum(), records, effect, witnesses, generator):
-            first = published(h, self.plan, self.event, bits)
-            witness = Witness.from_counts(first, self.deciding)
-            half = DecidingHalf(witness, self.sums_event, p, self.level, design_effect, clients)
-            power.append(half.power(generator, bits))
-        return float(np.mean(power))
-
-    @property
-    def threshold(self) -> float:
-        """That is tested, in nats."""
-        return self.deciding.threshold
-
-    @property
-    def theta(self) -> float:
-        """θ of D_θ."""
-        return self.deciding.theta
-
-    @property
-    def sizes(self) -> tuple[float, ...]:
-        """Public numbers that the power rests on."""
-        return self.deciding.clients, self.deciding.records, self.deciding.most_records
-
-
-@dataclass(frozen=True)
 class Whole:
     """What is public of a check whose counts decide, about the clients that answer."""
 
@@ -141,12 +120,10 @@ class Whole:
     level: float  # Confidence of the lower bound
     error: float  # With which a single check may alarm
 
-    def power(
-        self, law: Law, design_effect: float = 1.0, *, clients: float = 1.0, witnesses: int
-    ) -> float:
+    def power(self, law: Law, *, cohorts: int) -> float:
         """Probability that the bound exceeds the threshold, by so many cohorts that are drawn."""
         # How clients differ is no chance here. The statistic is nearly normal.
-        found = list(self._tests(law, witnesses))
+        found = list(self._tests(law, cohorts))
         quantile = np.array([one.quantile(self.threshold) for one in found])
         above = quantile.mean() - found[0].needed(self.level)
         spread = max(float(quantile.std(ddof=1)), _SPREAD) if len(found) > 1 else 1.0
@@ -158,60 +135,72 @@ class Whole:
         return Growth(float(np.mean(found)), max(float(np.std(found, ddof=1)), _SPREAD))
 
     def _tests(self, law: Law, cohorts: int) -> Iterator[WholeCohort]:
-        p = np.asarray(np.bincount(self.plan.cell_of, law, self.plan.cells), dtype=np.float64)
-        generator, bits = np.random.default_rng(0), SeededBits(0)
-        records = max(round(self.records), 2)
-        for h in draw_cohorts(p / p.sum(), records, 1.0, cohorts, generator):
-            yield self.read(published(h, self.plan, self.event, bits))
+        p, drawn = _in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))
+        for counts in _drawn(self.plan, self.event, p, self.records, 1.0, cohorts, *drawn):
+            yield self.read(counts)
 
     def read(self, counts: NoisyCounts) -> WholeCohort:
         """Read a cohort's counts."""
         return whole_cohort(counts, theta=self.theta, threshold=self.threshold, error=self.error)
 
-    @property
-    def sizes(self) -> tuple[float, ...]:
-        """Public numbers that the power rests on."""
-        return (self.records,)
 
+@dataclass(frozen=True)
+class Estimating:
+    """What is public of the counts that a check's estimate of the population is made of."""
 
-def seen_from(check: Half | Whole, most: float, *, design_effect: float) -> float | None:
-    """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
+    plan: QueryPlan
+    event: Release
+    records: float
+    design_effect: float
+    threshold: float  # Nats above which an estimate shows a drift
+    theta: float
 
-    With probability `LIKELY` or more. None if some of them are not even there.
-    """
-    drifts = [Drift(check.plan.reference, shape) for shape in USUAL]
-    theta, low, found = check.theta, check.threshold, None
+    def quiet_from(self, most: float, hidden: Allowance) -> float | None:
+        """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
 
-    def seen(divergence: float) -> bool:
-        return all(
-            check.power(drift.at(divergence, theta), design_effect, witnesses=_FEW_WITNESSES)
-            >= LIKELY + _ERROR
-            for drift in drifts
-            if divergence <= drift.largest(theta)
-        )
-
-    x = most
-    for _ in range(_HALVED if most > low else 0):
-        if seen(x):
-            found = x
-        elif found is None:
+        With probability `LIKELY` or more; None if some of them are not even there. Of D_θ from the
+        law that a reference which is a sample was drawn from: the drifts that are forecast are away
+        from the reference as it was counted.
+        """
+        away = most - math.sqrt(hidden.by_drift * most)
+        if away <= self.threshold or (seen := self._seen_from(away)) > away:
             return None
-        else:
-            low = x
-        x = (low + found) / 2
-    return found
+        seen = max(seen, self.threshold)
+        return hidden.at_most(min(max(seen, self._seen_from(seen)), away))
+
+    def above(self, law: Law) -> float:
+        """Return by how many of its standard deviations the estimate is above the threshold.
+
+        About, under a law over symbols.
+        """
+        roots = self._roots(law)
+        return float((roots.mean() - math.sqrt(self.threshold)) / _deviation(roots))
+
+    def _seen_from(self, divergence: float) -> float:
+        """Return D_θ from which on drifts are seen, as those of this D_θ tell it."""
+        # The root of an estimate is about normal: it grows with that of D_θ, and its spread hardly.
+        drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
+        needed = [0.0]
+        for drift in drifts:
+            if divergence <= drift.largest(self.theta):
+                roots = self._roots(drift.at(divergence, self.theta))
+                enough = math.sqrt(self.threshold) + ndtri(LIKELY + _ERROR) * _deviation(roots)
+                needed.append(divergence * (enough / max(float(roots.mean()), _SMALLEST)) ** 2)
+        return max(needed)
+
+    def _roots(self, law: Law) -> Law:
+        """Draw estimates, and return their roots."""
+        p, drawn = _in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))
+        effect, sizes = self.design_effect, (self.records, self.design_effect, _ESTIMATES)
+        read = [
+            posterior_ratios(counts, theta=self.theta, design_effect=effect).value
+            for counts in _drawn(self.plan, self.event, p, *sizes, *drawn)
+        ]
+        return np.sqrt(np.maximum(read, 0))
 
 
-def quiet_from(
-    check: Half | Whole, most: float, hidden: Allowance, *, design_effect: float
-) -> float | None:
-    """Return the same of D_θ from the law that a reference which is a sample was drawn from.
-
-    The drifts that are forecast are away from the reference as it was counted.
-    """
-    away = most - math.sqrt(hidden.by_drift * most)
-    found = seen_from(check, away, design_effect=design_effect)
-    return None if found is None else hidden.at_most(found)
+def _deviation(roots: Law) -> float:
+    return max(float(roots.std(ddof=1)), _LEAST)
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:

@@ -10,18 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
+from flwr_kld.inference.design_effect import Clients, Spread, design_effect, spread
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import Estimator, estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
-from flwr_kld.planner.detection import check_of, quiet_from, smallest_drift
+from flwr_kld.planner.detection import Estimating, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Path, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import allotted, noise_in_counts
@@ -61,8 +63,8 @@ class Forecast:
     # Least divergence that is found with the setting's power, in nats; None if none is, or if the
     # setting has no threshold
     smallest: float | None
-    # D_θ from which on drifts of all usual shapes are found, so that a check which finds nothing is
-    # quiet; None if it would be inconclusive, or the setting has no threshold
+    # D_θ from which on drifts of all usual shapes are seen by a check that is quiet where nothing
+    # drifted; None if it would be inconclusive, or the setting has no threshold
     quiet_from: float | None
     drift: str  # Shape of the drift that both are for
     checks_per_person: int  # Checks of a year that touch one person at most
@@ -201,12 +203,7 @@ def _forecast(
         tested = _hidden(query, own).above(setting.threshold or 0.0)
         own = replace(own, threshold=tested)
         smallest = smallest_drift(own, query, moves)
-        seen = quiet_from(
-            check_of(own, query),
-            excluded,
-            _hidden(query, setting),
-            design_effect=own.clustering,
-        )
+        seen = _quiet_from(setting, query, excluded)
     return Forecast(
         setting=setting,
         counted=setting.total,
@@ -230,6 +227,27 @@ def _forecast(
         ) if decides else None,
         column=column,
     )  # fmt: skip
+
+
+def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None:
+    """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
+    apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
+    effect = _told(setting, query, apart) if setting.about == "the population" else 1.0
+    check = Estimating(
+        query, setting.event, setting.total, effect, setting.threshold or 0.0, setting.theta
+    )
+    if check.above(query.reference.probabilities) > -apart:
+        return None
+    return check.quiet_from(most, _hidden(query, setting))
+
+
+def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
+    """Return about the largest design effect that a check will tell of itself."""
+    h = (setting.total * query.mass).round().astype(np.int64)
+    counts = replace(published(h, query, setting.event, SeededBits(0)), alike=(0.0,))
+    noise = spread(counts, Clients(setting.records - 1)).noise
+    known = [Spread(setting.design_effect + apart * noise, noise)]
+    return max(design_effect(known, setting.records), setting.design_effect)
 
 
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
@@ -315,6 +333,8 @@ def epsilon_per_year(setting: Setting) -> float:
     return min(total, composed_epsilon(((setting.trust.cost(), times),), YEARLY_DELTA))
 
 
+_PROMISED = 0.9
+"""Probability with which a check that is promised to be quiet is, in all columns, if none moved."""
 _COHORTS = 24
 """The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
 

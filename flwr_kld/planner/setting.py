@@ -181,11 +181,6 @@ class Setting:
         present = self.population or self.clients
         return whom(self.clients, present, self.trust.min_clients, self.trust.guarantee)
 
-    @property
-    def clustering(self) -> float:
-        """Design effect of what a check decides on: 1 where it tells of these very clients."""
-        return self.design_effect if self.about == "the population" else 1.0
-
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the trust model's numbers beside the others."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -285,8 +285,11 @@ def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome
     verdict = Verdict(
         outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95, resolution=0.1
     )
-    for population, cohort in ((0.1, 0.2), (None, 0.2), (0.05, None), (None, None)):
+    for population, cohort in ((0.1, 0.2), (0.05, None)):
         assert hold_to_estimates(verdict, population, cohort, None) is verdict
+    for cohort in (0.2, None):  # quiet is said of what an estimate would have shown
+        held = hold_to_estimates(verdict, None, cohort, None)
+        assert (held is verdict) is (outcome is not Outcome.QUIET)
     for population, cohort, told in ((0.15, 0.1, "0.150"), (0.05, 0.3, "0.300")):
         held = hold_to_estimates(verdict, population, cohort, None)
         if outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):

@@ -142,25 +142,27 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
 
 
-def checked(p: Place, number: int) -> None:
-    """Settle a check of so many clients, of 200 records each, which decided nothing."""
+def checked(p: Place, number: int, each: int) -> None:
+    """Settle a check of so many clients, of so many records each, which decided nothing."""
     told = replace(
         REPORT,
         cohort=replace(REPORT.cohort, survivors=number, asked=number),
-        columns={"a": replace(COLUMN, reading=replace(COLUMN.reading, records=200.0 * number))},
+        columns={
+            "a": replace(COLUMN, reading=replace(COLUMN.reading, records=float(each * number)))
+        },
     )
     ledger, cost = Ledger(p.ledger), Cost.claimed("discrete-laplace", Guarantee(0.1))
     ledger.settle(ledger.reserve("monday", [Charge(cost, Everyone())]), told.to_dict())
 
 
-@pytest.mark.parametrize(("number", "mark"), [(3, "warn"), (4000, "ok  ")])
-def test_what_a_check_finds_is_forecast_from_the_last_one(cli, place, number, mark):
+@pytest.mark.parametrize(("number", "each", "mark"), [(3, 10, "warn"), (4000, 200, "ok  ")])
+def test_what_a_check_finds_is_forecast_from_the_last_one(cli, place, number, each, mark):
     assert "power:" not in cli("doctor", place.app).stdout
-    checked(place, number)
+    checked(place, number, each)
     replace(Reference.load(shipped(place)), records=None).save(shipped(place))  # a law
     done = cli("doctor", place.app)
     assert f"{mark} power: assumed as in the check" in done.stdout
-    assert f"{number:,} clients of about 200 records" in done.stdout
+    assert f"{number:,} clients of about {each} records" in done.stdout
     assert ("next: flwr-kld plan" in done.stdout) is (mark == "warn")
 
 

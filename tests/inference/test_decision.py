@@ -65,12 +65,13 @@ def test_each_ground_has_its_verdict(options, outcome, words):
     assert verdict.reason.endswith("; this is about these 30 clients")
 
 
-def test_a_check_that_found_nothing_is_quiet_if_it_would_have_found_something():
+def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     verdict = decided(upper=Limit(0.21), seen_from=lambda: 0.135)
     assert verdict.outcome is Outcome.QUIET
     assert verdict.seen_from == 0.135
     assert "0.135 nats (as if at least 13 % of the records were others)" in verdict.reason
     assert "0.1 tolerated and 0.1 of resolution" in verdict.reason
+    assert "an estimate above 0.1" in verdict.reason
     assert verdict.resolve is None
 
 
@@ -99,7 +100,7 @@ def test_what_excludes_drifts_of_every_shape_need_not_be_forecast():
 
 @pytest.mark.parametrize(
     ("population", "cohort", "taken_back"),
-    [(0.09, 0.19, False), (None, 0.19, False), (0.11, 0.12, True), (0.05, 0.21, True)],
+    [(0.09, 0.19, False), (0.11, 0.12, True), (0.05, 0.21, True)],
 )
 @pytest.mark.parametrize("limit", [Limit(0.19), Limit(0.21)])
 def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
@@ -109,6 +110,12 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     held = hold_to_estimates(verdict, population, cohort, None)
     assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
     assert not taken_back or "above" in held.reason
+
+
+def test_nothing_would_have_been_seen_without_an_estimate():
+    excluded, quiet = (decided(upper=Limit(x), seen_from=lambda: 0.15) for x in (0.19, 0.21))
+    assert hold_to_estimates(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
+    assert hold_to_estimates(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():

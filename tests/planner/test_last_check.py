@@ -85,7 +85,8 @@ def test_a_larger_client_makes_a_check_find_less(monkeypatch):
 def test_a_quiet_check_is_promised_where_there_are_clients_enough():
     column = Reference.from_probabilities(Labels(list(range(20))), [0.05] * 20)
     many, few = (
-        forecast(column, replace(MANY, clients=clients, threshold=0.05)) for clients in (2000, 40)
+        forecast(column, replace(MANY, clients=clients, trust=Trusted(0.3), threshold=0.05))
+        for clients in (2000, 40)
     )
     assert 0.05 < many.quiet_from <= 0.15
     assert few.quiet_from is None

@@ -36,6 +36,14 @@ def test_checks_of_a_quiet_world_are_counted():
     assert quiet_worlds.summary([told])["quiet"] == told["quiet"]
 
 
+def test_columns_that_move_are_seen_to_move():
+    world = replace(SMALL, clients=400, records=50, drawn=False, design_effect=1.0)
+    moved = world.check(0, {"column 1": 0.5}).columns
+    words = {name: column.verdict.outcome for name, column in moved.items()}
+    assert words == {"column 0": Outcome.NO_DRIFT, "column 1": Outcome.DRIFT}
+    assert quiet_worlds._moved(world, 0, world.check(0)) == []  # no drift, whatever its shape
+
+
 def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
     report = replace(SMALL, records=500, design_effect=1.0).check(0)
     name = report.column
