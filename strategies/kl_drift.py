@@ -272,7 +272,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             self._last = last_period(ledger, self.budget, self.period.column)
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
-        if self.ledger is not None and self.tolerated is not None and not self.checks:
+        each_pays = self.tolerated is not None and self._session is None
+        if self.ledger is not None and each_pays and not self.checks:
             budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
         if isinstance(self.period, SinceLastCheck):
@@ -328,14 +329,20 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
                     self.aggregation.name,
                     hides_parts=self.aggregation.hides_parts,
                 ),
-                cohort=self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
+                cohort=replace(
+                    self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
+                    silent=measured.first.carried,
+                ),
                 compared=compared(published.plan),
-                cost=self._cost(
-                    opening,
-                    spent,
-                    epsilon=max(map(epsilon_delivered, measured.events)),
-                    bytes_down=down,
-                    bytes_up=up,
+                cost=replace(
+                    self._cost(
+                        opening,
+                        spent,
+                        epsilon=max(map(epsilon_delivered, measured.events)),
+                        bytes_down=down,
+                        bytes_up=up,
+                    ),
+                    **_night_of(trust),
                 ),
                 columns=columns,
                 one_client=measured.one_client,
@@ -383,6 +390,11 @@ def _require_period(period: object, trust: Trust) -> None:
             "period= needs adjacency='add-remove' of the trust model: a record that changes its "
             "time comes or goes, and with replace-one the number of records is public"
         )
+
+
+def _night_of(trust: Trust) -> dict[str, int]:
+    night = trust.night if isinstance(trust, Standing) else None
+    return {} if night is None else {"night": night.number, "nights": night.nights}
 
 
 def _require_session(monitor: KLDrift) -> None:

@@ -73,12 +73,14 @@ class Publisher:
         with phase("publish", asked=len(chosen)):
             collected = self.aggregation.collect(exchange, self.least)
         why = by_reason(collected.left_out)
-        require_clients(collected.total.clients, self.least, "answered", why)
+        answered = collected.total.clients - collected.carried
+        require_clients(answered, self.least, "answered", why)
         limit = collected.limit
         released = Exchanged(
             self._released(collected.total, plan, collected.noise or self.bits),
             asked=len(chosen),
             survivors=collected.total.clients,
+            carried=collected.carried,
             left_out=collected.left_out,
             bytes_down=collected.bytes_down,
             bytes_up=collected.bytes_up,

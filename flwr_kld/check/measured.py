@@ -33,6 +33,7 @@ class Exchanged:
     limit: ClientLimit | None = None
     # Whether somebody saw each client's numbers, and held them to what one may answer
     holds_to_limits: bool = True
+    carried: int = 0  # Clients of a session that are silent, and count as they did before
 
     @property
     def one_client(self) -> OneClient:

@@ -124,13 +124,14 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield f"period: records with {report.period}"
     left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
-        f"privacy: ε = {cost.epsilon:.3g} for each {report.guarantee.unit} asked "
+        f"privacy: ε = {cost.price} for each {report.guarantee.unit} asked "
         f"({report.guarantee.adjacency}){left}. {report.protection.sight.exact}"
     )
     if not report.protection.private:
         yield "SEEDED NOISE: NOT PRIVATE"
+    silent = f" and {cohort.silent} as before" if cohort.silent else ""
     yield (
-        f"clients: {cohort.survivors} of {cohort.asked}, {reading.records:,.0f} records; "
+        f"clients: {cohort.survivors} of {cohort.asked}{silent}, {reading.records:,.0f} records; "
         f"{cost.time}"
     )
     if missing := left_out(cohort.dropouts):

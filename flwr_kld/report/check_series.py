@@ -399,7 +399,7 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         _nats(check.population_truth),
         "–".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
         _cohorts(reading),
-        f"{report.cost.epsilon:.3g}",
+        f"{report.cost.charged:.3g}",
         report.cost.rest,
         f"{report.cohort.survivors}/{report.cohort.asked}",
     )

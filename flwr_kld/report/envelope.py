@@ -28,9 +28,11 @@ class CohortSeen:
     # Clients left out, by reason; of a predictor's round, answers too. Nodes that do not say which
     # clients they host are not among those asked, and are counted here, each once.
     dropouts: dict[str, int]
+    silent: int = 0  # Clients of a standing session that did not answer, and count as they did
 
     def __str__(self) -> str:
-        return f"{self.survivors} of {self.asked} clients{aside(self.dropouts)}"
+        seen = f"{self.survivors} of {self.asked} clients{aside(self.dropouts)}"
+        return f"{seen}; {self.silent} more count as they did before" if self.silent else seen
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,20 @@ class Outlay:
     population: str | None = None  # Whose budget was charged; None without a ledger
     bytes_down: float | None = None  # Payload for each client, mean; None where it was not measured
     bytes_up: float | None = None
+    # Which night of a standing session, and of how many: `epsilon` is that of all of them
+    night: int = 1
+    nights: int = 1
+
+    @property
+    def charged(self) -> float:
+        """What this check added to what was spent, in nats: nothing after a session's first."""
+        return self.epsilon if self.night == 1 else 0.0
+
+    @property
+    def price(self) -> str:
+        """Epsilon in words: ``0.5``, or ``1 for 365 nights, of which this is the 3rd``."""
+        nights = f" for {self.nights} nights, of which this is number {self.night}"
+        return f"{self.epsilon:.3g}{nights if self.nights > 1 else ''}"
 
     @property
     def rest(self) -> str:

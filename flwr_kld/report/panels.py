@@ -116,7 +116,7 @@ def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) 
     """
     if spent:
         axes.bar(
-            list(spent), [cost.epsilon for cost in spent.values()],
+            list(spent), [cost.charged for cost in spent.values()],
             width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
         )  # fmt: skip
     left = [(number, cost.left) for number, cost in spent.items() if cost.left is not None]

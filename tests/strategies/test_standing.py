@@ -1,0 +1,401 @@
+"""Standing sessions under every trust model: counts, silence, crashes, and a server that lies."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sealed_federation
+import split_federation
+from federation import FRUIT, REFERENCE, app_of, grid_of
+from flwr.app import ConfigRecord, Message
+
+from flwr_kld import Reference
+from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
+from flwr_kld.clients import AggregatorLimits
+from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.messages.envelopes import TERMS
+from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.report.report import Report
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    RotatingCohort,
+    SecureSum,
+    Standing,
+    Trusted,
+    TrustedAggregator,
+    TwoAggregators,
+    UniformCohort,
+)
+
+NODES, NIGHTS, EACH = 20, 12, 100
+MODELS = ("trusted", "sealed", "split")
+DELTA = 1e-6
+
+
+class Federation:
+    """Twenty nodes whose records a test changes from night to night."""
+
+    def __init__(self, model: str, folder: Path) -> None:
+        self.model, self.folder = model, folder
+        self.records = {
+            1000 + node: {f"{node}-{i}": FRUIT.names[i % 3] for i in range(EACH)}
+            for node in range(NODES)
+        }
+        self.silent: set[int] = set()
+        self.meddle = lambda message: None
+        options = {"record_ids": lambda context: list(self.records[context.node_id])}
+        limits = AggregatorLimits(memory=folder / "aggregated.db")
+
+        def load(context):
+            return list(self.records[context.node_id].values())
+
+        def lost(message: Message) -> bool:
+            asked = message.metadata.message_type == "query.drift"
+            return asked and message.metadata.dst_node_id in self.silent
+
+        if model == "trusted":
+            self.grid = grid_of(app_of(load, **options), NODES, lost)
+        elif model == "sealed":
+            app = app_of(load, aggregator=sealed_federation.KEY.public, **options)
+            self.grid = sealed_federation.federation(app, limits=limits, lose=lost)
+        else:
+            apps = [
+                split_federation.aggregators(limits=replace(limits, memory=folder / name))[i]
+                for i, name in enumerate(("first.db", "second.db"))
+            ]
+            self.grid = split_federation.federation(
+                split_federation.people(load, **options), apps, lose=lost
+            )
+        self.remember(folder)
+
+    def remember(self, folder: Path) -> None:
+        """Give each node a memory in a folder."""
+        for node, context in self.grid._contexts.items():
+            if node < 1000 + NODES:
+                context.node_config["drift-memory"] = str(folder / f"{node}.lives")
+
+    def trust(self, epsilon: float = 1.0, **options):
+        if self.model == "trusted":
+            return Trusted(epsilon, DELTA, **options)
+        if self.model == "sealed":
+            key = sealed_federation.KEY.public
+            return TrustedAggregator(epsilon, DELTA, aggregator=key, **options)
+        return TwoAggregators(epsilon, DELTA, aggregators=split_federation.PAIR, **options)
+
+    def standing(self, epsilon: float = 1.0, nights: int = NIGHTS, **options) -> Standing:
+        book = self.folder / "standing.db"
+        return Standing(self.trust(epsilon), nights=nights, book=book, **options)
+
+    def monitor(self, **options) -> KLDrift:
+        return KLDrift(REFERENCE, self.standing(), **{"timeout": 5.0} | options)
+
+    def truth(self) -> np.ndarray:
+        """Counts of each fruit, and of the two cells outside."""
+        eaten = [fruit for own in self.records.values() for fruit in own.values()]
+        return np.array([eaten.count(name) for name in FRUIT.names] + [0, 0])
+
+
+@pytest.fixture(params=MODELS)
+def federation(request, tmp_path) -> Federation:
+    return Federation(request.param, tmp_path)
+
+
+@pytest.fixture
+def trusted(tmp_path) -> Federation:
+    return Federation("trusted", tmp_path)
+
+
+def counts_of(report: Report) -> np.ndarray:
+    counts = report.columns[report.column].counts
+    assert counts is not None
+    return np.array(counts.values)
+
+
+def off(report: Report, truth: np.ndarray) -> float:
+    """How many standard deviations the counts are off, at most."""
+    return float(np.abs(counts_of(report) - truth).max() / report.protection.noise)
+
+
+# --------------------------------------------------------------------------------------- counts
+
+
+def test_every_night_counts_what_is_there_with_the_noise_that_it_says(federation):
+    monitor, off_by = federation.monitor(), []
+    for night in range(1, NIGHTS + 1):
+        for own in federation.records.values():  # one record goes, another comes
+            own.pop(next(iter(own)))
+            own[f"new {night} {len(own)} {next(iter(own))}"] = "durian"
+        report = monitor.check(federation.grid)
+        assert (report.cost.night, report.cost.nights) == (night, NIGHTS)
+        assert report.cohort.survivors == NODES
+        off_by.append(counts_of(report) - federation.truth())
+        assert off(report, federation.truth()) < 7
+    # Of the same noise on every night, what is off would hardly change.
+    assert np.std(np.diff(off_by, axis=0)) > 1
+
+
+def test_silent_clients_count_as_they_did(federation):
+    monitor = federation.monitor()
+    monitor.check(federation.grid)
+    before = federation.truth()
+    quiet = list(federation.records)[:15]
+    federation.silent = set(quiet)
+    for node in quiet:
+        federation.records[node] = dict.fromkeys(federation.records[node], "durian")
+    report = monitor.check(federation.grid)
+    assert (report.cohort.survivors, report.cohort.silent) == (NODES - 15, 15)
+    assert "15 more count as they did before" in str(report.cohort)
+    assert off(report, before) < 7
+    federation.silent = set()
+    for node in quiet:
+        federation.records[node] = {f"other {own}": "durian" for own in federation.records[node]}
+    report = monitor.check(federation.grid)
+    assert report.cohort.silent == 0
+    assert off(report, federation.truth()) < 7
+
+
+def test_a_node_that_comes_back_under_another_id_is_not_counted_twice(federation):
+    if federation.model == "split":
+        pytest.skip("clients of a roster have names")
+    monitor, grid = federation.monitor(), federation.grid
+    monitor.check(grid)
+    # What one node remembers moves to another, which was not there: so do its records.
+    gone, back = 1000, 1001
+    federation.silent = {gone}
+    federation.records[back] = federation.records[gone]
+    grid._contexts[back].node_config |= {
+        key: grid._contexts[gone].node_config[key] for key in ("drift-memory", "partition-id")
+    }
+    report = monitor.check(grid)
+    assert report.cohort.silent == 1  # the other's own last answer, not the one that came back
+    assert report.cohort.survivors == NODES - 1
+
+
+def test_values_that_change_are_frozen_unless_moves_are_for_them(trusted):
+    frozen = KLDrift(REFERENCE, trusted.standing())
+    changing = KLDrift(REFERENCE, trusted.standing(moves=4, name="changing"))
+    before = trusted.truth()
+    frozen.check(trusted.grid), changing.check(trusted.grid)
+    for node, own in trusted.records.items():
+        trusted.records[node] = dict.fromkeys(own, "apple")
+    assert off(frozen.check(trusted.grid), before) < 7
+    assert off(changing.check(trusted.grid), trusted.truth()) < 7
+    for node, own in trusted.records.items():
+        trusted.records[node] = dict.fromkeys(own, "durian")
+    apples = before[0]  # have changed once now, as all others before
+    once = [NODES * EACH - apples, 0, 0, apples, 0, 0]
+    assert off(changing.check(trusted.grid), np.array(once)) < 7
+
+
+def test_a_late_client_joins_and_one_whose_records_are_gone_stays(federation):
+    monitor = federation.monitor()
+    late = federation.records.pop(1000)
+    federation.records[1000] = {}
+    monitor.check(federation.grid)
+    federation.records[1000], federation.records[1001] = late, {}
+    report = monitor.check(federation.grid)
+    assert off(report, federation.truth()) < 7
+
+
+def test_a_table_has_a_verdict_and_says_what_all_nights_cost(trusted, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+    monitor = trusted.monitor(threshold=0.05, ledger=ledger)
+    for night in range(3):
+        report = monitor.check(trusted.grid, key=f"night {night}")
+        assert report.verdict is not None
+        assert ledger.spent().epsilon == 1.0
+    assert "3 for" not in report.cost.price
+    assert report.cost.price == "1 for 12 nights, of which this is number 3"
+    assert Report.from_json(report.to_json()) == report
+    assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
+
+
+# --------------------------------------------------------------------------------- the session
+
+
+def test_a_session_goes_on_in_another_process(federation, tmp_path):
+    """The monitor is made anew for every night, as by a scheduler."""
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(1.0, DELTA, window_days=400))
+    for night in range(1, 4):
+        report = federation.monitor(ledger=url).check(federation.grid)
+        assert report.cost.night == night
+        assert off(report, federation.truth()) < 7
+
+
+def test_when_its_nights_are_over_another_begins_and_is_paid_for(federation, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(2.0, DELTA * 4, window_days=400))
+    trust = federation.standing(nights=2)
+    monitor = KLDrift(REFERENCE, trust, ledger=ledger)
+    nights = [monitor.check(federation.grid).cost.night for _ in range(4)]
+    assert nights == [1, 2, 1, 2]
+    assert ledger.spent().epsilon > 1.0
+    with pytest.raises(BudgetExhausted):
+        monitor.check(federation.grid)
+
+
+def test_a_night_that_fails_is_a_night_and_the_next_one_works(federation):
+    monitor = federation.monitor(min_clients=10)
+    monitor.check(federation.grid)
+    federation.silent = set(federation.records)
+    with pytest.raises(CheckFailed):
+        monitor.check(federation.grid)
+    federation.silent = set()
+    report = monitor.check(federation.grid)
+    assert report.cost.night == 3
+    assert off(report, federation.truth()) < 7
+
+
+def test_another_question_is_not_the_same_session(federation, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(9.0, DELTA * 9, window_days=400))
+    KLDrift(REFERENCE, federation.standing(), ledger=ledger).check(federation.grid)
+    other = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
+    for trust, reference in (
+        (federation.standing(), other),
+        (federation.standing(epsilon=2.0), REFERENCE),
+    ):
+        monitor = KLDrift(reference, trust, ledger=ledger)
+        with pytest.raises(CheckFailed, match=r"asks something else.*name="):
+            monitor.check(federation.grid)
+    named = federation.standing(name="another")
+    assert KLDrift(other, named, ledger=ledger).check(federation.grid).cost.night == 1
+    assert ledger.spent().epsilon > 1.0
+
+
+def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(1.0, DELTA, window_days=400))
+    one, other = federation.monitor(ledger=url), federation.monitor(ledger=url)
+    one.check(federation.grid)
+    other._session.recall(other.ledger)
+    one.check(federation.grid)
+    other._recall = lambda *_: None  # it has read the ledger, and goes on later
+    with pytest.raises(Exception, match=r"(?i)written|answered"):
+        other.check(federation.grid)
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("trust", "why"),
+    [
+        (Trusted(1.0), "delta > 0"),
+        (Trusted(1.0, DELTA, "laplace"), "Gaussian"),
+        (Trusted(1.0, DELTA, adjacency=Adjacency.ADD_REMOVE, clip=5), "records"),
+        (Distributed(1.0, 5), "Trusted"),
+        (1.0, "Trusted"),
+    ],
+)
+def test_other_trust_models_do_not_stand(trust, why):
+    with pytest.raises((TypeError, ValueError), match=why):
+        Standing(trust)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"cohort": RotatingCohort(5)}, "cohort"),
+        ({"cohort": UniformCohort(5)}, "cohort"),
+        ({"aggregation": SecureSum()}, "PlainSum"),
+        ({"most_records": 5}, "most_records"),
+        ({"with_model": True}, "with_model"),
+        ({"about": "the population", "threshold": 0.1}, "these clients"),
+    ],
+)
+def test_what_a_session_cannot_ask_is_refused(options, why):
+    with pytest.raises(ValueError, match=why):
+        KLDrift(REFERENCE, Standing(Trusted(1.0, DELTA)), **options)
+
+
+def test_hidden_presence_stands_too(tmp_path):
+    federation = Federation("trusted", tmp_path)
+    trust = Standing(
+        Trusted(1.0, DELTA, adjacency=Adjacency.ADD_REMOVE), nights=9, book=tmp_path / "b.db"
+    )
+    report = KLDrift(REFERENCE, trust, threshold=0.05).check(federation.grid)
+    assert off(report, federation.truth()) < 7
+    assert report.reading.records != NODES * EACH
+
+
+def lie(change) -> object:
+    """A server that changes the terms it sends."""
+
+    def meddle(message: Message) -> None:
+        told = message.content.get(TERMS)
+        if isinstance(told, ConfigRecord) and told.get("night"):
+            terms = change(Terms.from_config(told))
+            message.content[TERMS] = ConfigRecord(terms.to_config())
+
+    return meddle
+
+
+def night_of(terms: Terms, **changes: object) -> Terms:
+    assert terms.night is not None
+    return replace(terms, night=replace(terms.night, **changes))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda terms: night_of(terms, number=1, released=0),
+        lambda terms: night_of(terms, number=2, released=0),
+        lambda terms: night_of(terms, nights=NIGHTS + 1),
+        lambda terms: night_of(terms, moves=4),
+        lambda terms: replace(terms, guarantee=replace(terms.guarantee, epsilon=2.0)),
+        lambda terms: replace(terms, reference="another"),
+    ],
+    ids=["first", "again", "longer", "moves", "epsilon", "reference"],
+)
+def test_a_server_that_changes_a_session_is_answered_by_nobody(federation, change):
+    monitor = federation.monitor()
+    for _ in range(2):
+        monitor.check(federation.grid)
+    pushed = federation.grid.push_messages
+
+    def push(messages):
+        messages = list(messages)
+        for message in messages:
+            lie(change)(message)
+        return pushed(messages)
+
+    federation.grid.push_messages = push
+    with pytest.raises(CheckFailed):
+        monitor.check(federation.grid)
+
+
+def test_a_server_that_was_put_back_is_answered_by_nobody(federation, tmp_path):
+    """Its ledger says night 2; clients have answered night 3."""
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(1.0, DELTA, window_days=400))
+    federation.monitor(ledger=url).check(federation.grid)
+    copies = {p: p.read_bytes() for p in tmp_path.glob("drift.db*")}
+    federation.monitor(ledger=url).check(federation.grid)
+    for path in tmp_path.glob("drift.db*"):
+        path.unlink()
+    for path, content in copies.items():
+        path.write_bytes(content)
+    with pytest.raises(CheckFailed, match=r"night|Night|answered"):
+        federation.monitor(ledger=url).check(federation.grid)
+
+
+def test_whoever_adds_up_and_has_forgotten_says_so(federation, tmp_path):
+    monitor = federation.monitor()
+    monitor.check(federation.grid)
+    for path in [*tmp_path.glob("*.sessions*"), *tmp_path.glob("standing.db*")]:
+        if not path.name.endswith(".key"):
+            path.unlink()
+    with pytest.raises(CheckFailed, match="SessionForgotten"):
+        monitor.check(federation.grid)
+
+
+def test_a_night_outside_of_its_session_cannot_be_said():
+    for number, nights, released in ((0, 5, 0), (6, 5, 5), (3, 5, 3)):
+        with pytest.raises(ValueError, match="number"):
+            Night("s", number, nights, 2, released)
