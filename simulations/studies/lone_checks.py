@@ -228,6 +228,7 @@ def first_check_settings() -> list[Setting]:
     )  # fmt: skip
     return [
         *(Setting(symbols, shape, 0.3, 200, 50) for symbols in (20, 1_000) for shape in shapes),
+        *(Setting(50, "spread", nats, n, 50, alike=5.1) for n in (200, 400) for nats in (0.2, 0.3)),
         Setting(1_000, "one group", 0.3, 200, 50),
         Setting(1_000, "spread", 0.3, 200, 50, alike=50.0),
         Setting(4**5, "column 4", 0.3, 200, 50, levels=4),
@@ -331,10 +332,16 @@ def themselves_settings() -> list[Setting]:
         (20, "vanishing", 60, (0.2,)), (20, "rare category", 60, (0.15,)),
         (1_000, "spread", 400, (0.15, 0.2)),
     )  # fmt: skip
+    alike = (
+        Setting(50, "spread", nats, 200, 50, alike=5.1, about=THEMSELVES) for nats in (0.2, 0.3)
+    )
     return [
-        Setting(symbols, drift, nats, clients, 50, about=THEMSELVES)
-        for symbols, drift, clients, divergences in cases
-        for nats in divergences
+        *alike,  # a design effect of 9
+        *(
+            Setting(symbols, drift, nats, clients, 50, about=THEMSELVES)
+            for symbols, drift, clients, divergences in cases
+            for nats in divergences
+        ),
     ]
 
 

@@ -16,6 +16,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, answer_of
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.query.noisy import ClientSums
+from flwr_kld.search import root
 
 GUARANTEE = Guarantee(1.0)
 EVENT = calibrated_laplace(GUARANTEE, shifts=MOVES)
@@ -42,6 +43,35 @@ def summed(witness, counts, rng):
     steps = answer_of((witness.scores,), counts, GUARANTEE, coins).sum(axis=0, dtype=np.int64)
     steps += NOISE[rng.integers(len(NOISE))]
     return ClientSums(steps, len(counts), EVENT, witness.query_plan(), False)
+
+
+def unlike(pi, law, part, theta=0.01):
+    """D_θ of a mixture with so large a part of the law that makes it the least."""
+    theirs, ours = (1 - theta) * part, (1 - theta) * (1 - part) * law + theta * pi
+
+    def filled(level):
+        return np.maximum(pi / level - ours, 0)
+
+    level = root(lambda x: filled(x).sum() - theirs, 1e-3, 1e3, within=1e-9)
+    return float(pi @ np.log(pi / (ours + filled(level))))
+
+
+def test_a_check_finds_no_more_than_so_few_clients_can_carry(
+    plan_for, publish, spread, zipf, in_cells
+):
+    """Records tell all, and 20 clients too little: they may miss 5 % who would undo it."""
+    pi, rng, level, clients = zipf(60), np.random.default_rng(4), 1e-5, 20
+    plan, law = plan_for(pi), spread(pi, 0.8)
+    part = root(lambda x: unlike(pi, law, x) - 0.1, 1e-6, 0.9, within=1e-9)
+    carried = level * (1 - part) ** -clients
+    assert carried < 1e-3
+    for _ in range(8):
+        found = measured(
+            plan, publish, in_cells(plan, law), rng, clients=clients, size=2000, threshold=0.1
+        )
+        score = divergence_sum(*found, level)
+        assert score.value > 10 * score.deviation
+        assert score.p_value() > level
 
 
 def test_a_bound_is_below_what_is_true_and_near_it(plan_for, publish, spread, zipf, in_cells):
