@@ -1,16 +1,18 @@
 """How often checks of quiet worlds of ordinary shape say "no drift" or "quiet", and where planned.
 
-Run ``python simulations/studies/quiet_worlds.py [--runs 5] [--values 4000000] [--workers 2]
-[--out DIR]``. Nothing drifts: records follow the reference, whose columns have 20 bins each.
-A world has 2 to 50 columns, 50 to 4,000 clients of 50 or 500 records, ε = 1 (δ = 1e-6) and .1 nats
-tolerated in each column; all its clients are asked, or they are drawn from more and differ from
-each other, with a design effect of 1 or 4. Worlds of more than ``--values`` records × columns are
-left out. Each run is a check of fresh clients by the product itself, without Ray. A world is
-promised if the planner says of every column that a check is quiet where nothing drifted. Asked for
-are 90 % of the checks where it was promised, 70 % overall, and no such word beside an estimate of
-the population above the threshold. Where columns are quiet, clients are asked once more who have
-drifted in them, each by just as much as it said to see, and by every usual shape in turn: those
-columns may be called quiet, or without a drift, in 20 %.
+Run ``python simulations/studies/quiet_worlds.py [--runs 5] [--values 4000000]
+[--writers writers.npz] [--workers 2] [--out DIR]``. Nothing drifts: records follow the reference,
+whose columns have 20 bins each. A world has 2 to 50 columns, 50 to 4,000 clients of 50 or 500
+records, ε = 1 (δ = 1e-6) and .1 nats tolerated in each column; all its clients are asked, or they
+are drawn from more and differ from each other, with a design effect of 1 or 4. Worlds of more than
+``--values`` records × columns are left out. Each run is a check of fresh clients by the product
+itself, without Ray. A world is promised if the planner says of every column that a check is quiet
+where nothing drifted. Asked for are 90 % of the checks where it was promised, 70 % overall, and no
+such word beside an estimate of the population above the threshold. Where columns are quiet, clients
+are asked once more who have drifted in them, each by just as much as it said to see, and by every
+usual shape in turn: those columns may be called quiet, or without a drift, in 20 %. With
+``--writers``, half of real writers are checked against a reference of what the others wrote,
+instead, in as many splits as runs, at ε of .3, 1 and 3; asked for are 60 %.
 Writes ``quiet_worlds.csv`` and ``quiet_worlds.json``.
 """
 
@@ -33,6 +35,7 @@ from flwr_kld.planner.drift import Drift
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
+from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
@@ -48,6 +51,8 @@ from flwr_kld.strategies import KLDrift, Trusted
 
 _BINS, _THRESHOLD = 20, 0.1
 _QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)
+_WRITERS, _EACH = 200, 50
+"""Virtual writers, and digits of each, of a source that names none."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,29 @@ def _moved(world: World, run: int, report: Report) -> list[bool]:
     return [(said := found[name].verdict) is not None and said.outcome in _QUIET for name in seen]
 
 
+def written(item: tuple[str, int, bool, float]) -> Row:
+    """Check the writers who gave no reference, or those whom they are drawn from, at an ε."""
+    source, split, drawn, epsilon = item
+    past, now = load_writers(source, _WRITERS, _EACH).split_writers(split)
+    domain = past.patterns()
+    counts = np.bincount(domain.encode(past.images), minlength=domain.size)
+    images, app = [now.images[now.writer == who] for who in now.writers], ClientApp()
+    answer_drift_queries(app, lambda context: images[context.node_config["partition-id"]], domain)
+    monitor = KLDrift(
+        Reference.from_counts(domain, counts), Trusted(epsilon), threshold=_THRESHOLD, seed=split,
+        about="the population" if drawn else "these clients",
+    )  # fmt: skip
+    report = monitor.check(InProcessGrid(app, len(images)))
+    return {
+        "split": split,
+        "drawn": drawn,
+        "epsilon": epsilon,
+        "quiet": report.outcome in _QUIET,
+        "outcome": str(report.outcome),
+        "beside_an_estimate_above": int(report.outcome in _QUIET and _beside(report)),
+    }
+
+
 def _beside(report: Report) -> bool:
     told = [column.reading.of_population for column in report.columns.values()]
     return any(one is not None and one.value > _THRESHOLD for one in told)
@@ -179,10 +207,23 @@ def summary(rows: Sequence[Row]) -> Row:
 
 def main() -> None:
     """Run the study."""
-    chosen = parser_of(
+    parser = parser_of(
         __doc__, out="quiet_worlds", runs=(5, "checks of each world"),
         values=(4_000_000, "records × columns of the largest world"), workers=WORKERS,
-    ).parse_args()  # fmt: skip
+    )  # fmt: skip
+    parser.add_argument("--writers", help="a file of real handwriting, with its writers")
+    chosen = parser.parse_args()
+    if chosen.writers:
+        splits = product([chosen.writers], range(chosen.runs), (False, True), (0.3, 1.0, 3.0))
+        found = list(in_processes(written, list(splits), chosen.workers, "checking writers"))
+        show("checks of real writers", found)
+        save(
+            found,
+            chosen.out,
+            "quiet_worlds",
+            {"quiet": float(np.mean([r["quiet"] for r in found]))},
+        )
+        return
     work = [(world, chosen.runs) for world in worlds(chosen.values)]
     rows = list(in_processes(row, work, chosen.workers, "checking quiet worlds"))
     show("checks of quiet worlds", rows)

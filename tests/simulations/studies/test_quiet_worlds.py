@@ -44,6 +44,14 @@ def test_columns_that_move_are_seen_to_move():
     assert quiet_worlds._moved(world, 0, world.check(0)) == []  # no drift, whatever its shape
 
 
+def test_writers_are_checked_against_others(monkeypatch):
+    monkeypatch.setattr(quiet_worlds, "_WRITERS", 60)
+    told = quiet_worlds.written(("digits", 0, False, 3.0))
+    assert told["quiet"] is (told["outcome"] in ("no drift", "quiet"))
+    assert told["outcome"] != "drift"
+    assert not told["beside_an_estimate_above"]
+
+
 def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
     report = replace(SMALL, records=500, design_effect=1.0).check(0)
     name = report.column
