@@ -10,9 +10,13 @@ from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from flwr_kld._extras import require
+from flwr_kld.inference.lasting_change import lasting_change
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.panels import Theme
@@ -277,6 +281,24 @@ class CheckSeries(Series[Report]):
             if is_check(entry)
         )
 
+    @property
+    def since(self) -> list[str]:
+        """Since when each column that drifted has changed, of a standing session's last night."""
+        reports = self.reports
+        if not reports or reports[-1].cost.nights == 1:
+            return []
+        last = reports[-1]
+        alike = last.compared, last.cost.nights
+        nights: list[Report] = []
+        for report in reversed(reports):
+            if (report.compared, report.cost.nights) != alike:
+                break
+            nights.insert(0, report)
+            if report.cost.night == 1:
+                break
+        names = drifted(last.columns) if nights[0].cost.night == 1 else []
+        return [said for name in names if (said := _since(name, nights))]
+
     def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
         """Return a page with these pictures: the last decision first; see `Series.page`."""
         from flwr_kld.report.explanation import pattern_svg
@@ -291,6 +313,7 @@ class CheckSeries(Series[Report]):
             checks=self.points,
             shown=shown,
             last=last,
+            since=self.since,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
             gauge=last and Gauge.of_report(last),
             columns=list(column_pictures(last)) if last else [],
@@ -380,6 +403,28 @@ class CheckSeries(Series[Report]):
     @property
     def _rows_of_map(self) -> list[str]:
         return rows_of(self.points)
+
+
+def _since(name: str, nights: Sequence[Report]) -> str:
+    """Say since when a column has changed, by the direction in which it is off now."""
+    counts = [report.columns[name].counts for report in nights]
+    last = counts[-1]
+    if last is None or None in counts:
+        return ""
+    values = np.array([one.values for one in counts if one is not None], dtype=np.float64)
+    away = values[-1] - values[0]
+    if not away.any():
+        return ""
+    away /= math.sqrt(float(away @ away))
+    change = lasting_change(values @ away, Continual(nights[-1].cost.nights), last.noise)
+    if change is None:
+        return f"{name}: no lasting change since the first night is clear of the noise"
+    night = nights[change.since - 1]
+    how = "at once" if change.at_once else "more each night"
+    return (
+        f"{name}: changed {how} since night {night.cost.night} ({night.started[:10]}), by "
+        f"{abs(change.size):,.0f} ± {change.deviation:,.0f} records by now"
+    )
 
 
 def _cells(check: Point[Report]) -> tuple[str, ...]:

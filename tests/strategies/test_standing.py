@@ -17,6 +17,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.envelopes import TERMS
 from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Distributed,
@@ -212,6 +213,22 @@ def test_a_table_has_a_verdict_and_says_what_all_nights_cost(trusted, tmp_path):
     assert report.cost.price == "1 for 12 nights, of which this is number 3"
     assert Report.from_json(report.to_json()) == report
     assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
+
+
+def test_a_series_says_since_when_a_column_has_changed(trusted, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+    monitor = trusted.monitor(threshold=0.3, ledger=ledger)
+    for night in range(1, 7):
+        if night == 5:
+            for node in list(trusted.records)[:14]:
+                trusted.records[node] = {f"new {node} {i}": "durian" for i in range(EACH)}
+        monitor.check(trusted.grid)
+    series = CheckSeries.from_ledger(ledger)
+    assert series.reports[-1].outcome == "drift"
+    (said,) = series.since
+    assert "since night 5" in said
+    assert "since night 5" in series.to_html()
 
 
 # --------------------------------------------------------------------------------- the session
