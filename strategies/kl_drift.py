@@ -180,8 +180,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
-        if not isinstance(trust, Standing):
-            trust = trust.over(allot(trust, usual, allowed, theta=theta))
+        trust = trust.over(allot(trust, usual, allowed, theta=theta))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -280,6 +279,8 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
             self._asked = self.period.next(self._last)
         parts, trust, generator = self._parts(chosen, len(present)), self.trust, self._generator
         if isinstance(trust, Standing) and self._session is not None:
+            if trust.source == "trusted":
+                trust.kept()  # now, as nothing is paid for yet
             trust = trust.on(night := self._session.tonight())
             generator = self._session.generator(night)
         plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)

@@ -244,5 +244,6 @@ def _epsilons(tree: ast.Module) -> Iterator[float]:
 def _turns(tree: ast.Module) -> Iterator[Turns]:
     for _, size in _numbers(tree, ["RotatingCohort"], "size"):
         yield Turns(clients=int(size))
-    for _, buckets in _numbers(tree, ["RotatingRecords"], "buckets"):
-        yield Turns(buckets=int(buckets))
+    for name, as_one in (("RotatingRecords", "buckets"), ("Standing", "nights")):
+        for _, checks in _numbers(tree, [name], as_one):
+            yield Turns(buckets=int(checks))

@@ -21,6 +21,7 @@ from flwr_kld.cli.common import results, say
 from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
+    BOOK,
     LEDGER,
     SAMPLE,
     SIMULATED,
@@ -56,6 +57,7 @@ def checks_into(
     *,
     ledger: str,
     sample: Path,
+    book: Path,
     identifier: str | None,
     wheel: str | None,
     index: str | None,
@@ -75,7 +77,9 @@ def checks_into(
     changed = {
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, proposal),
-        app / "pyproject.toml": _project(app, project, ledger, sample, wheel, index),
+        app / "pyproject.toml": _project(
+            app, project, ledger, sample, book if proposal.stands else None, wheel, index
+        ),
         drift: fill("drift.py.txt"),
     }
     trains = bool(_starts(_main(server.source, server)))
@@ -163,6 +167,7 @@ def _project(
     project: dict[str, Any],
     ledger: str,
     sample: Path,
+    book: Path | None,
     wheel: str | None,
     index: str | None,
 ) -> str:
@@ -172,6 +177,8 @@ def _project(
     end = "\r\n" if "\r\n" in text else "\n"
     known = run_config(project)
     wanted = {CHECK_IN_RUN_CONFIG: '""', LEDGER: quoted(ledger), SAMPLE: quoted(str(sample))}
+    if book is not None:
+        wanted[BOOK] = quoted(str(book))
     lines = end.join(f"{name} = {value}" for name, value in wanted.items() if name not in known)
     if section := _SECTION.search(text):
         found = text[: section.end()] + end + lines + text[section.end() :]
@@ -289,6 +296,8 @@ def _show(app: Path, changed: dict[Path, str]) -> None:
         results.print(Syntax("\n".join(diff), "diff", theme="ansi_dark", word_wrap=True))
 
 
+_YEAR = 364.0
+"""Days whose checks, both ends counted, are one session."""
 _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 """For simulated checks: they touch nobody."""
 
@@ -392,12 +401,13 @@ def init(
     proposal = Proposal(
         clients, most_in_window(Cron(at), days), budget, rows.made_up,
         None if period is None else rows.period(period),
+        0 if identifier is None else most_in_window(Cron(at), _YEAR),
     )  # fmt: skip
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
     ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
-    public = rows.file or folder / "public.csv"
+    public, book = rows.file or folder / "public.csv", folder / "standing.db"
     waits_for = None if out is None else proposal.nodes
     scheduled = schedule_files(
         schedule, at, check_command(folder, connection, at, waits_for), ledger=ledger,
@@ -405,15 +415,15 @@ def init(
     )  # fmt: skip
     if into is not None:
         written = checks_into(
-            folder, proposal, ledger=ledger, sample=public, identifier=identifier, wheel=wheel,
-            index=index, scheduled=scheduled, yes=yes,
+            folder, proposal, ledger=ledger, sample=public, book=book, identifier=identifier,
+            wheel=wheel, index=index, scheduled=scheduled, yes=yes,
         )  # fmt: skip
         if not written:
             raise typer.Exit(0)
         package = written
     else:
         files = app_files(
-            folder.name, rows.reference, proposal, ledger=ledger, sample=public,
+            folder.name, rows.reference, proposal, ledger=ledger, sample=public, book=book,
             identifier=identifier, wheel=wheel, index=index,
         )  # fmt: skip
         _write(folder, files | scheduled)
@@ -510,6 +520,11 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
     say(f"what each column is, and how files are written: {table}")
     if rotation.clients is not None:
         say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
+    elif proposal.stands:
+        say(
+            f"each check asks all {proposal.clients} clients for all their rows: {proposal.nights} "
+            "checks are one standing session, which is charged once"
+        )
     elif rotation.buckets > 1:
         say(
             f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts "

@@ -49,7 +49,7 @@ SIMULATED = "simulated"
 """Population whose budget simulated checks are charged to."""
 
 
-LEDGER, SAMPLE = "drift-ledger", "drift-sample"
+LEDGER, SAMPLE, BOOK = "drift-ledger", "drift-sample", "drift-book"
 """Names in the run config of the apps that ``init`` writes."""
 
 
@@ -66,6 +66,8 @@ _LATER = 'references = "any"  # pin the real one, once clients have made it'
 
 
 _FLOWER = "flwr>=1.41,<1.43"
+_DELTA = 1e-06
+"""Of a standing session."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,14 @@ class Proposal:
     made_up: bool = False
     # That of the sample's rows, where checks are of the rows since the last one
     period: Period | None = None
+    # Checks a year, if rows have ids: few clients are asked for all their rows in each of them, as
+    # one session
+    nights: int = 0
+
+    @property
+    def stands(self) -> bool:
+        """Whether checks are nights of a standing session."""
+        return self.nights > 1 and self.period is None and self.rotation.buckets > 1
 
     @property
     def epsilon(self) -> float:
@@ -103,7 +113,9 @@ class Proposal:
         clients, buckets = self.rotation.clients, self.rotation.buckets
         if clients is not None:
             return f"RotatingCohort({clients})"
-        return f"RotatingRecords({buckets})" if buckets > 1 else "UniformCohort()"
+        if buckets == 1 or self.stands:
+            return "UniformCohort()"
+        return f"RotatingRecords({buckets})"
 
     @property
     def asked(self) -> int:
@@ -126,7 +138,8 @@ class Proposal:
         cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
         made = {"ReferenceFromClients"} if self.made_up else set()
         periods = set() if self.period is None else {"Period", "SinceLastCheck"}
-        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods))
+        standing = {"Standing"} if self.stands else set()
+        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods | standing))
 
     def monitor(self, config: str = "config") -> str:
         """Return the code of a monitor; `config` names the run config in it."""
@@ -137,13 +150,19 @@ class Proposal:
             sampled = f"sampled = Period({', '.join((column, *ends))})  # of the sample's rows\n"
             hides = ', adjacency="add-remove"'
             period = f"    period=sampled if simulated else SinceLastCheck({column}),\n"
+        trust = f"Trusted(epsilon={self.epsilon}{hides})"
+        if self.stands:
+            trust = (
+                f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={_DELTA}),\n"
+                f"        nights={self.nights},\n"
+                f"        book=str({config}[{quoted(BOOK)}]),\n    )"
+            )
         code = fill(
             "monitor",
             config=config,
-            epsilon=self.epsilon,
+            trust=trust,
             cohort="UniformCohort()" if self.cohort == "UniformCohort()" else either,
             sampled=sampled,
-            hides=hides,
             period=period,
         )
         made = fill("reference", config=config, epsilon=self.epsilon) if self.made_up else ""
@@ -151,7 +170,7 @@ class Proposal:
 
     def guard(self, reference: Reference) -> str:
         """Return a node's guard file that lets these checks in, and no more."""
-        by_record = self.rotation.buckets > 1
+        by_record = self.rotation.buckets > 1 and not self.stands
         pinned = reference.fingerprint
         stable = "stable_record_ids = true  # rows keep their place, or their id (init --id)"
         return (
@@ -161,6 +180,7 @@ class Proposal:
                 domain=reference.domain.fingerprint,
                 references=_LATER if self.made_up else f'references = ["{pinned}"]',
                 epsilon=self.epsilon,
+                delta=_DELTA if self.stands else 0,
                 cohort=self.least,
                 days=self.budget.window_days,
                 budget=(1 + self.made_up) * self.epsilon,
@@ -206,6 +226,7 @@ def app_files(
     *,
     ledger: str,
     sample: Path,
+    book: Path,
     identifier: str | None = None,
     wheel: str | None = None,
     index: str | None = None,
@@ -248,11 +269,12 @@ def app_files(
             made=_MADE if proposal.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
+            book=f"{BOOK} = {quoted(str(book))}\n" if proposal.stands else "",
             index="" if index is None else index_of(index),
         ).rstrip()
         + "\n",
         "deploy/guard.toml": proposal.guard(reference),
-        ".gitignore": "drift.db*\n",
+        ".gitignore": "drift.db*\nstanding.db*\n",
     }
 
 

@@ -106,6 +106,15 @@ def plan(
     buckets: Annotated[
         int, typer.Option(min=1, help="Buckets among which a client's records rotate.")
     ] = 1,
+    nights: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Checks of the same records that one epsilon pays for: a standing session."
+        ),
+    ] = 1,
+    moves: Annotated[
+        int, typer.Option(min=2, help="With --nights: how often a record may come or go in all.")
+    ] = 2,
     checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
     drift: Annotated[
         Literal["spread", "concentrated", "tilted", "vanishing", "one symbol"],
@@ -141,12 +150,16 @@ def plan(
         Setting(
             clients=cohort,
             records=records / buckets,
-            trust=trust_of(
-                trust,
-                amount,
-                delta,
-                adjacency,
-                answering(cohort, present or cohort, adjacency, decides=not estimate_only),
+            trust=standing(
+                trust_of(
+                    trust,
+                    amount,
+                    delta,
+                    adjacency,
+                    answering(cohort, present or cohort, adjacency, decides=not estimate_only),
+                ),
+                nights,
+                moves,
             ),
             threshold=None if estimate_only else threshold,
             cells=cells,
@@ -189,6 +202,15 @@ def last_check(place: str, population: str) -> LastCheck:
         if (report := report_of(entry)) is not None:
             return LastCheck.of(report)
     raise ValueError(f"{place} has no check of population {population!r} that gave a report")
+
+
+def standing(trust: Trust, nights: int, moves: int) -> Trust:
+    """Return the session of so many nights under a trust model; itself for one."""
+    if nights == 1:
+        return trust
+    from flwr_kld.standing.standing import Standing
+
+    return Standing(trust, nights, moves)  # type: ignore[arg-type]  # it refuses others
 
 
 def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:

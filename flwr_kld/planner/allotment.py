@@ -49,7 +49,8 @@ def allot(
     """
     columns = max(len(plan.columns), trust.allotment.columns)  # of one column among as many
     even = Allotment.even(columns)
-    if type(trust).over is Trust.over:  # it knows of whole counts only
+    # It knows of whole counts only, or of changes of counts.
+    if type(trust).over is Trust.over or trust.nights > 1:
         return even
     release = trust.over(even).event(max(trust.min_clients, 1))
     deviation, law = math.sqrt(release.noise.variance), release.mechanism

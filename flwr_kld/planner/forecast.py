@@ -326,7 +326,7 @@ def epsilon_per_year(setting: Setting) -> float:
 
     The tighter of the sum and the composition of the privacy losses of the noise that is drawn.
     """
-    times = checks_per_person(setting)
+    times = math.ceil(checks_per_person(setting) / setting.trust.nights)
     total = times * setting.epsilon
     if times == 1:
         return total

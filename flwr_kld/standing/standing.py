@@ -9,6 +9,8 @@ from typing import Self
 
 from flwr_kld.calibration.central import continual_release
 from flwr_kld.calibration.laws import discrete_gaussian
+from flwr_kld.errors import CheckFailed
+from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import instance, keep
@@ -120,6 +122,15 @@ class Standing(Trust):
         return replace(super().terms(plan, **about), night=self.night)  # type: ignore[arg-type]
 
     def kept(self) -> SessionBook:
-        """Return what the server keeps of its sessions, where it adds the noise."""
+        """Return what the server keeps of its sessions, where it adds the noise.
+
+        Raises `CheckFailed` if its key cannot be read or written.
+        """
         book = Path(self.book)
-        return SessionBook(book, node_secret(book.with_name(f"{book.name}.key")))
+        try:
+            return SessionBook(book, node_secret(book.with_name(f"{book.name}.key")))
+        except (OSError, GuardFileError) as error:
+            raise CheckFailed(
+                f"the book of the session, {book}, cannot be used: {error}; name a file that is "
+                "kept between checks: Standing(…, book=…)"
+            ) from None

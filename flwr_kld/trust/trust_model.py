@@ -50,6 +50,8 @@ class Trust(ABC):
     """How finely the counts of each column are released, and whether alike records are counted."""
     min_clients: int = 1
     """Fewest clients in a sum."""
+    nights: int = 1
+    """Checks of the same records that one release pays for."""
 
     @property
     @abstractmethod

@@ -412,6 +412,15 @@ def test_whoever_adds_up_and_has_forgotten_says_so(federation, tmp_path):
         monitor.check(federation.grid)
 
 
+def test_a_book_that_cannot_be_kept_is_refused_before_anything_is_paid_for(trusted, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+    trust = Standing(Trusted(1.0, DELTA), book=tmp_path / "nowhere" / "standing.db")
+    with pytest.raises(CheckFailed, match=r"book.*nowhere"):
+        KLDrift(REFERENCE, trust, ledger=ledger).check(trusted.grid)
+    assert ledger.spent().epsilon == 0
+
+
 def test_a_night_outside_of_its_session_cannot_be_said():
     for number, nights, released in ((0, 5, 0), (6, 5, 5), (3, 5, 3)):
         with pytest.raises(ValueError, match="number"):
