@@ -161,3 +161,8 @@ def test_lives_are_private():
         with pytest.raises(TypeError) as raised:
             leak(lives)
         assert "17" not in str(raised.value)
+
+
+def test_of_many_rows_of_one_id_the_first_counts():
+    records = [(place % 3, (0, place)) for place in range(1000)]
+    assert counted([records]) == [{own: (0, own) for own in range(3)}]

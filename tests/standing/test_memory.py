@@ -167,6 +167,13 @@ def test_the_file_is_for_its_owner_and_names_no_id(tmp_path):
         assert known.to_bytes(8, "little") not in file.read_bytes()
 
 
+def test_what_an_id_is_kept_as_is_another_in_every_session_and_client(tmp_path):
+    for session, account in (("s", "0"), ("s", "1"), ("t", "0")):
+        count(tmp_path / "m.db", asked(1, session=session), {7: 1}, account=account)
+    with closing(sqlite3.connect(tmp_path / "m.db")) as db:
+        assert len(set(db.execute("SELECT ids FROM sessions"))) == 3
+
+
 def test_a_damaged_file_is_not_begun_anew(path):
     path.write_bytes(b"")
     with pytest.raises(Damaged):
