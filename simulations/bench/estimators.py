@@ -33,7 +33,7 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.search import edge
-from flwr_kld.simulations.studies.runner import Row, parser_of, save, show
+from flwr_kld.simulations.studies.runner import Row, plain_parser, save, show
 
 THETA, CELLS = 0.01, 600
 _ESTIMATORS = {**ESTIMATORS, **BASELINES}
@@ -164,7 +164,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[measuring.Row]:
 
 def main() -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="estimators")
+    parser = plain_parser(__doc__, out="estimators")
     parser.add_argument("--quick", action="store_true", help="fewer settings and repeats")
     chosen = parser.parse_args()
     repeats = 2 if chosen.quick else 6

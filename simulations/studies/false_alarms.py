@@ -44,7 +44,7 @@ from flwr_kld.simulations.studies.federations import (
     Static,
 )
 from flwr_kld.simulations.studies.hands import Hands, Writers
-from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
@@ -314,7 +314,7 @@ def at_most(alarms: int, years: int) -> float:
 
 def main() -> None:
     """Run the study."""
-    chosen = options(__doc__, out="false_alarms", runs=(200, "years of each world"))
+    chosen = parser_of(__doc__, out="false_alarms", runs=(200, "years of each world")).parse_args()
     all_worlds = worlds()
     work = [job for i, world in enumerate(all_worlds) for job in jobs(world, i, chosen.runs)]
     found = list(in_processes(live, work, chosen.workers, "living years"))

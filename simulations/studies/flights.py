@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.simulations.flights import MONTHS, NAMES, NUMBERS, Flights, monthly_checks
-from flwr_kld.simulations.studies.runner import Row, in_processes, options, save, show
+from flwr_kld.simulations.studies.runner import Row, in_processes, parser_of, save, show
 from flwr_kld.strategies import Alarm, HostedClients, KLDrift, Trusted
 
 DELTA, THRESHOLD, FAR = 1e-6, 0.05, 3
@@ -126,7 +126,7 @@ def _root(values: NDArray[np.float64]) -> float:
 
 def main() -> None:
     """Run the study."""
-    given = options(__doc__, out="flights", runs=(3, "years in each setting"))
+    given = parser_of(__doc__, out="flights", runs=(3, "years in each setting")).parse_args()
     items = [(name, run) for name in SETTINGS for run in range(1, given.runs + 1)]
     rows = [r for found in in_processes(year, items, given.workers, "years") for r in found]
     kinds = (("estimate", "truth"), ("population_estimate", "population_truth"))

@@ -38,7 +38,7 @@ from flwr_kld.simulations.studies.integral_domains import (
     random_gaussians,
     ring,
 )
-from flwr_kld.simulations.studies.runner import console, parser_of, save, show
+from flwr_kld.simulations.studies.runner import console, plain_parser, save, show
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 SHARES = (None, 0.1, 0.02)
@@ -259,7 +259,7 @@ def _tidy(axes: Any) -> None:
 
 def main() -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="integral")
+    parser = plain_parser(__doc__, out="integral")
     parser.add_argument("--quick", action="store_true", help="two epsilons, few random domains")
     parser.add_argument("--network", action="store_true", help="also the paper's network, slow")
     arguments = parser.parse_args()

@@ -24,7 +24,7 @@ from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.simulations.studies.integral_domains import Floats, patterns
-from flwr_kld.simulations.studies.runner import Row, parser_of, save, show
+from flwr_kld.simulations.studies.runner import Row, plain_parser, save, show
 
 RECORDS, EPSILONS = (1000, 10_000, 100_000, 1_000_000), (0.1, 0.5, 1.0)
 FLOORS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -63,7 +63,7 @@ def study(populations: dict[str, Floats], records: tuple[int, ...], repeats: int
 
 def main() -> None:
     """Run the study."""
-    parser = parser_of(__doc__, out="integral")
+    parser = plain_parser(__doc__, out="integral")
     parser.add_argument("--quick", action="store_true", help="fewer records and repeats")
     chosen = parser.parse_args()
     records, repeats = (RECORDS[1:3], 1) if chosen.quick else (RECORDS, 3)

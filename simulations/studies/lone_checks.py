@@ -49,7 +49,6 @@ from flwr_kld.simulations.studies.check_setting import THEMSELVES, Noise, Settin
 from flwr_kld.simulations.studies.checks import Checks, Halves, Whole, single
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
-    WORKERS,
     Row,
     console,
     generator,
@@ -427,9 +426,7 @@ def smallest(rows: Sequence[Row], power: float = 0.8) -> dict[str, float]:
 
 def main() -> None:
     """Run the study."""
-    parser = parser_of(
-        __doc__, out="lone_checks", workers=WORKERS, runs=(0, "checks in each setting")
-    )
+    parser = parser_of(__doc__, out="lone_checks", runs=(0, "checks in each setting"))
     parser.add_argument("question", choices=QUESTIONS)
     chosen = parser.parse_args()
     question = QUESTIONS[chosen.question]

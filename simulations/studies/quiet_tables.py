@@ -32,7 +32,7 @@ from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.false_alarms import THRESHOLD, at_most
 from flwr_kld.simulations.studies.records import Integers, Records
-from flwr_kld.simulations.studies.runner import Row, generator, in_processes, options, save, show
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust.trusted import Trusted
 
 ALARM = Alarm(horizon=len(MONTHS))
@@ -141,7 +141,7 @@ def row(world: str, found: Sequence[tuple[tuple[str, int, int], Counter[tuple[in
 
 def main() -> None:
     """Run the study."""
-    chosen = options(__doc__, out="quiet_tables", runs=(200, "years of each world"))
+    chosen = parser_of(__doc__, out="quiet_tables", runs=(200, "years of each world")).parse_args()
     work = jobs(chosen.runs)
     found = list(zip(work, in_processes(live, work, chosen.workers, "living years"), strict=True))
     rows = [row(world, found) for world in WORLDS]

@@ -38,15 +38,7 @@ from flwr_kld.report.report import Report
 from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.drifts import THETA
-from flwr_kld.simulations.studies.runner import (
-    WORKERS,
-    Row,
-    generator,
-    in_processes,
-    parser_of,
-    save,
-    show,
-)
+from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies import KLDrift, Trusted
 
 _BINS, _THRESHOLD = 20, 0.1
@@ -209,7 +201,7 @@ def main() -> None:
     """Run the study."""
     parser = parser_of(
         __doc__, out="quiet_worlds", runs=(5, "checks of each world"),
-        values=(4_000_000, "records × columns of the largest world"), workers=WORKERS,
+        values=(4_000_000, "records × columns of the largest world"),
     )  # fmt: skip
     parser.add_argument("--writers", help="a file of real handwriting, with its writers")
     chosen = parser.parse_args()

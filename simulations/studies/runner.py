@@ -28,11 +28,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _WIDE = 160
 """Characters of a line of a file or a pipe, of which nobody says how wide it is."""
-WORKERS = (os.cpu_count() or 1, "processes")
 console = Console(width=None if sys.stdout.isatty() else _WIDE)
 
 
-def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
+def plain_parser(
+    doc: str | None, *, out: str, **numbers: tuple[int, str]
+) -> argparse.ArgumentParser:
     """Return a parser of a study's folder, and of numbers with a default and a help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     for name, (default, what) in numbers.items():
@@ -41,16 +42,17 @@ def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argpa
     return parser
 
 
-def options(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.Namespace:
-    """Read the command line of a study in processes that needs no other option."""
-    return parser_of(doc, out=out, workers=WORKERS, **numbers).parse_args()
+def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
+    """Return a parser for a study in processes."""
+    workers = (os.cpu_count() or 1, "processes")
+    return plain_parser(doc, out=out, workers=workers, **numbers)
 
 
 def resumable_parser(
     doc: str | None, *, out: str, **numbers: tuple[int, str]
 ) -> argparse.ArgumentParser:
     """Return a parser for a study of tasks, whose `--workers 0` does without Ray."""
-    parser = parser_of(doc, out=out, workers=WORKERS, **numbers)
+    parser = parser_of(doc, out=out, **numbers)
     parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
     return parser
 

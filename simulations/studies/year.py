@@ -40,7 +40,7 @@ from flwr_kld.simulations.studies.checks import Checks, Halves
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.records import Integers
-from flwr_kld.simulations.studies.runner import Row, console, in_processes, options, save, show
+from flwr_kld.simulations.studies.runner import Row, console, in_processes, parser_of, save, show
 from flwr_kld.trust.trusted import Trusted
 
 PEOPLE, COHORT, RECORDS = 14_600, 200, 50
@@ -279,7 +279,7 @@ def live_item(item: tuple[int, float | None]) -> list[Days]:
 
 def main() -> None:
     """Run the study."""
-    chosen = options(__doc__, out="year", years=(200, "without drift"))
+    chosen = parser_of(__doc__, out="year", years=(200, "without drift")).parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     boundary = float(brentq(lambda part: world().divergence(part) - THRESHOLD, 0.0, 1.0))
     for name, part in PARTS.items():
