@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -55,6 +55,7 @@ class Whole:
 
     first: NoisyCounts  # Of the cells, over all records
     threshold: float  # Nats that are tolerated
+    _read: dict[float, WholeCohort] = field(default_factory=dict, repr=False)
 
     @property
     def evidence(self) -> float:
@@ -62,8 +63,12 @@ class Whole:
         return self.read(Alarm().level_at_once).log_evidence(self.threshold)
 
     def read(self, error: float) -> WholeCohort:
-        """Read the counts, for tests that err with about this probability."""
-        return whole_cohort(self.first, theta=THETA, threshold=self.threshold, error=error)
+        """Read the counts once for tests that err with about this probability."""
+        if error not in self._read:
+            self._read[error] = whole_cohort(
+                self.first, theta=THETA, threshold=self.threshold, error=error
+            )
+        return self._read[error]
 
 
 @dataclass(frozen=True, eq=False)

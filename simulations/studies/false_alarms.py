@@ -5,7 +5,8 @@ world nothing drifts, or D_θ is exactly what is tolerated: the reference is wha
 have, each with at most `most_records` records, or lies exactly that many nats away. A year is 365
 checks; at most 5 % of years may alarm, by evidence over checks or by a single one. Forty years
 share their first halves, hence their witnesses: each has cohorts and noise of its own in the halves
-that decide. Where the same records are asked every day, years share nothing.
+that decide. Where the same records are asked every day, years share nothing. Of one year in forty,
+the 95 % limits of every check are held against D_θ, too.
 Writes ``false_alarms.csv`` and ``false_alarms.json``.
 """
 
@@ -44,6 +45,7 @@ from flwr_kld.simulations.studies.federations import (
     Static,
 )
 from flwr_kld.simulations.studies.hands import Hands, Writers
+from flwr_kld.simulations.studies.lone_checks import LEVEL, limits
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
@@ -242,6 +244,9 @@ class Lived:
     # First day with an alarm by evidence, and by one check alone, of each year
     by_evidence: tuple[int | None, ...]
     at_once: tuple[int | None, ...]
+    # Checks of the first year, one a day, in which a 95 % limit from below, or above, was false
+    above: int
+    below: int
 
 
 def live(item: tuple[int, int, int]) -> Lived:
@@ -254,13 +259,18 @@ def live(item: tuple[int, int, int]) -> Lived:
     detectors = [EDetector(ALARM.detector.rate, DAYS) for _ in range(years)]
     by_evidence: list[int | None] = [None] * years
     at_once: list[int | None] = [None] * years
+    above = below = 0
     for day in range(1, DAYS + 1):
         for year, check in enumerate(_checks(checks, federation, world.clients, years, rng)):
             if detectors[year].update(check.evidence).alarmed:
                 by_evidence[year] = by_evidence[year] or day
             if checks.found_at_once(check, ALARM):
                 at_once[year] = at_once[year] or day
-    return Lived(world.name, tuple(by_evidence), tuple(at_once))
+            if not year:
+                bound, upper = limits(check, LEVEL)
+                above += bound.lower > world.nats
+                below += upper.value < world.nats
+    return Lived(world.name, tuple(by_evidence), tuple(at_once), above, below)
 
 
 def _checks(
@@ -303,7 +313,9 @@ def row(world: World, found: Sequence[Lived]) -> Row:
         "by_evidence": sum(day is not None for day in evidence) / years,
         "at_once": sum(day is not None for day in alone) / years,
         "false_alarm": alarms / years,
-        "at_most": at_most(alarms, years),
+        "probability_at_most": at_most(alarms, years),
+        "at_least_is_false": sum(lived.above for lived in own) / (DAYS * len(own)),
+        "at_most_is_false": sum(lived.below for lived in own) / (DAYS * len(own)),
     }
 
 

@@ -199,6 +199,8 @@ def _case(
     **setting: Any,
 ) -> Case:
     chosen: dict[str, Any] = {"clients": 200, "records": 100, "trust": Trusted(1.0)} | setting
+    if correlation:  # of clients who are drawn: these very ones are where their own laws are
+        chosen["population"] = 10 * chosen["clients"]
     effect = design_effect_of(chosen["records"], correlation)
     asked = Setting(**chosen, design_effect=effect)
     return Case(name, reference, asked, drift, correlation, hands)
