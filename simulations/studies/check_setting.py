@@ -19,7 +19,14 @@ from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.drifts import THETA
-from flwr_kld.simulations.studies.federations import Clients, Equal, Federation, Groups
+from flwr_kld.simulations.studies.federations import (
+    Clients,
+    Equal,
+    Federation,
+    Groups,
+    Pareto,
+    Silos,
+)
 from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
 from flwr_kld.simulations.studies.runner import generator
 from flwr_kld.trust import Trust
@@ -29,6 +36,9 @@ from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 _WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150
 """Virtual writers who are clients, those who make the reference, and images of each."""
 THEMSELVES: About = "these clients"
+UNEQUAL = ("one giant", "two sizes", "Pareto sizes", "Dirichlet laws")
+"""One client has 30 % of all records; a tenth have 300 and the others 40; …"""
+_DIRICHLET = 0.3
 Noise = Literal["trusted", "gaussian", "aggregator", "distributed", "client level"]
 
 
@@ -38,11 +48,11 @@ class Setting:
 
     symbols: int  # Of a power law; of a table if `levels` is given; not used of writers
     # A function of `drifts`; "column 0", …, "pair"; "one group", of clients who tilt far; "digit
-    # mix" or "other hand", of writers
+    # mix" or "other hand", of writers; one of `UNEQUAL`
     drift: str
-    nats: float  # D_θ of the population
-    clients: int  # Of a check, and of a client
-    records: int
+    nats: float  # D_θ of the population; it follows where clients are unequal
+    clients: int  # Of a check
+    records: int  # Of a client; the most that it counts where clients are unequal
     epsilon: float = 1.0  # Of a check
     levels: int = 0  # Of each column of a table; 0 for one column
     alike: float | None = None  # See `Clients`
@@ -79,6 +89,8 @@ class Setting:
         if self._written:
             return _handwriting().at(self.drift, self.nats, self.records)
         sizes, rng = Equal(self.records), generator(self.drift, self.symbols)
+        if self.drift in UNEQUAL:
+            return self._unequal(rng)
         if self.drift == "one group" and self.nats:
             return self._one_group(sizes, rng)
         law = drifts.law_at(self._family(rng), self.pi, self.nats) if self.nats else self._padded
@@ -123,6 +135,25 @@ class Setting:
             return drifts.pair(self.pi, self.levels, rng)
         family: drifts.Family = getattr(drifts, self.drift.replace(" ", "_"))(self.pi, rng)
         return family
+
+    def _unequal(self, rng: np.random.Generator) -> Federation:
+        """Let clients differ in size or law, and large ones in both from the reference."""
+        whole = self.about == THEMSELVES
+        if self.drift == "Dirichlet laws":
+            each = _DIRICHLET * np.ones(self.symbols)
+            if whole:
+                return Silos(rng.dirichlet(each, self.clients), self.records, pad=2)
+            law = np.append(each / each.sum(), [0.0, 0.0])
+            return Clients(law, Equal(self.records), each.sum())
+        if self.drift == "Pareto sizes":
+            return Clients(self._padded, Pareto(10, 1.1), None if whole else 1.0)
+        few, usual, large = 1, 50, round(0.3 / 0.7 * 50 * (self.clients - 1))
+        if self.drift == "two sizes":
+            few, usual, large = max(self.clients // 10, 1), 40, 300
+        far = drifts.law_at(drifts.tilted(self.pi, rng), self.pi, 1.0)
+        one, other = Clients(self._padded, Equal(usual)), Clients(far, Equal(large))
+        share = few / self.clients
+        return Groups(((1 - share, one), (share, other)), exact=whole)
 
     def _one_group(self, sizes: Equal, rng: np.random.Generator) -> Groups:
         """Let some clients tilt as far as they can, or a whole number of a few nearly so."""

@@ -5,6 +5,8 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
 
 - ``coverage``: how often the lower bound is at most the population's D_θ, and the upper limit at
   least, where 95 % is promised for each; and their means;
+- ``unequal``: the same of clients of two sizes, of one that has 30 % of all records, of sizes of a
+  Pareto law, and of a Dirichlet law each, asked all or drawn;
 - ``clustered``: whether what reports tell of a population is true where clients' records are
   alike, at design effects of 1, 3, 9, 25 and 50: sentences, PSI's 95 % interval, and the
   population's D_θ within two of its stated deviations;
@@ -35,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.check.decider import Alarm
+from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.decision import decide
 from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.e_detector import EDetector
@@ -45,7 +48,7 @@ from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation import sentence
-from flwr_kld.simulations.studies.check_setting import THEMSELVES, Noise, Setting
+from flwr_kld.simulations.studies.check_setting import THEMSELVES, UNEQUAL, Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks, Halves, Whole, single
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
@@ -204,6 +207,17 @@ def coverage_settings() -> list[Setting]:
         Setting(0, "digit mix", 0.1, 200, 50),
         Setting(0, "digit mix", 0.2, 200, 50),
         Setting(0, "other hand", 0.1, 200, 50),
+    ]
+
+
+def unequal_settings() -> list[Setting]:
+    """List clients of unequal sizes and laws, in cohorts of 12 to 400."""
+    return [
+        Setting(10, kind, 0.0, clients, most, about=about)
+        for kind, most in zip(UNEQUAL, (200, 300, 100, 100), strict=True)
+        for clients in (12, 40, 100, 400)
+        for about in (THEMSELVES, None)
+        if about or clients >= MANY
     ]
 
 
@@ -373,6 +387,7 @@ def level_settings() -> list[Setting]:
 
 QUESTIONS = {
     "coverage": Question(coverage_settings, covers, 0.05, 1000, "lower_holds"),
+    "unequal": Question(unequal_settings, covers, 0.05, 200, "upper_holds"),
     "clustered": Question(clustered_settings, tells, 0.05, 200, "population_holds"),
     "first_check": Question(first_check_settings, finds, 0.1, 200, "found"),
     "themselves": Question(themselves_settings, finds, 0.1, 200, "found"),

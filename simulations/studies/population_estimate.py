@@ -6,7 +6,10 @@ reference of one digit; the others are a population who write the same or anothe
 asks a random cohort of them, or everyone, each with all records. The population's truth is the law
 of all of these writers, the cohort's that of its own records. Without ``--writers``, virtual
 writers redraw scikit-learn's digits. Known laws: 1,000 symbols of a power law at ε = 1, nothing
-drifted, all symbols did, or 30 % nearly vanished. Writes ``population_estimate.csv`` and ``.json``.
+drifted, all symbols did, or 30 % nearly vanished. The first number of a report: all digits of half
+of the writers are the reference, each of the others is asked for 50 records of whatever digit, and
+the number is to be within two of its stated deviations of the D_θ of their own laws.
+Writes ``population_estimate.csv`` and ``.json``.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from itertools import product
 import numpy as np
 
 from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.check.report_parts import read
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.divergence import skewed_divergence
@@ -33,9 +37,12 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.studies import drifts
-from flwr_kld.simulations.studies.hands import Hands
+from flwr_kld.simulations.studies.check_setting import THEMSELVES
+from flwr_kld.simulations.studies.checks import Checks
+from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
+from flwr_kld.trust.trusted import Trusted
 
 THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
 BARS = {
@@ -45,6 +52,8 @@ BARS = {
 """Root mean square errors that known laws should keep, in nats, by drift and records."""
 _SYMBOLS, _SLOPE = 1_000, 0.9
 _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 80
+_EACH, _FIRST = 50, (0.3, 1.0, 3.0, 8.0)
+"""Records of a writer in a report, and its ε."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +63,7 @@ class World:
     domain: Domain  # Of patterns
     past: Integers  # Records of each symbol, by digit, shape [10, size]
     now: list[Hands]  # What the other writers write, by digit
+    hands: Hands  # All of it
 
     @classmethod
     def of(cls, data: Handwriting, split: int) -> World:
@@ -62,7 +72,8 @@ class World:
         domain = data.patterns()
         symbols = domain.encode(past.images)
         counts = [np.bincount(symbols[past.labels == d], minlength=domain.size) for d in range(10)]
-        return cls(domain, np.stack(counts), [Hands.of(now.with_labels([d])) for d in range(10)])
+        by_digit = [Hands.of(now.with_labels([d])) for d in range(10)]
+        return cls(domain, np.stack(counts), by_digit, Hands.of(now))
 
     def everyone(self, digit: int) -> Integers:
         """Count all records of all of these writers, shape [size]."""
@@ -131,6 +142,39 @@ def of_digits(item: tuple[str, bool, int, int, int]) -> list[Row]:
     return [{"drift": drift, "past": past, "now": now, **row} for row in rows]
 
 
+def first_number(item: tuple[str, int, float, int]) -> Row:
+    """Say how far the first number of one report is from the truth, in stated deviations."""
+    source, split, epsilon, run = item
+    found = world(source, split)
+    reference = Reference.from_counts(found.domain, found.past.sum(axis=0))
+    checks = Checks(reference, Trusted(epsilon), 0.05, _EACH, about=THEMSELVES)
+    rng, size = generator("all digits", split, run), found.domain.size
+    plan, everyone = checks.plan(rng), np.arange(len(found.hands.size))
+    asked = Writers(found.hands, found.hands, 0.0, _EACH, size).written(plan, everyone, rng)
+    told = read(checks.counted(plan, asked, rng), estimator="posterior_counts", theta=THETA)
+    truth = skewed_divergence(reference.probabilities, found.hands.law(size), THETA)
+    if told.population_estimate is None or told.population_deviation is None:
+        raise ValueError(told.note)
+    off = told.population_estimate - truth
+    return {"epsilon": epsilon, "truth": truth, "off": off, "z": off / told.population_deviation}
+
+
+def within(rows: Sequence[Row]) -> list[Row]:
+    """Say how often the first number is within two of its stated deviations, for each ε."""
+    found: list[Row] = []
+    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
+        own = [row for row in rows if row["epsilon"] == epsilon]
+        z, off = np.array([row["z"] for row in own]), np.array([row["off"] for row in own])
+        found.append(
+            {
+                "epsilon": epsilon, "reports": len(own), "within_2": float(np.mean(np.abs(z) <= 2)),
+                "z_rms": float(np.sqrt(np.mean(z**2))), "rmse": float(np.sqrt(np.mean(off**2))),
+                "truth": own[0]["truth"],
+            }
+        )  # fmt: skip
+    return found
+
+
 def known(drift: str) -> tuple[Reference, Floats]:
     """Return reference and population of a known drift: .2 nats spread, .3 by vanishing."""
     pi = drifts.zipf(_SYMBOLS, _SLOPE)
@@ -194,7 +238,7 @@ def main() -> None:
         __doc__,
         out="population_estimate",
         splits=(1, "random halves of the writers"),
-        runs=(10, "cohorts of each known law"),
+        runs=(10, "cohorts of each known law, and reports"),
     )
     parser.add_argument("--writers", default="digits", help="of an .npz file, LEAF folder, femnist")
     parser.add_argument("--everyone", action="store_true", help="ask all of the other writers")
@@ -212,13 +256,18 @@ def main() -> None:
         for row in summary(drawn, "drift", "records")
         if row["target"] == "population"
     ]
+    reports = product([given.writers], splits, _FIRST, range(given.runs))
+    first = within(list(in_processes(first_number, list(reports), given.workers, "reports")))
     default = behind(pooled, "posterior_counts", "epsilon")
     show("digits: RMSE, bias and stated deviation in nats, deviation of z", by_drift)
     show("all digits", pooled)
     show("posterior_counts against the nearest", default)
     if of_laws:
         show("known laws, ε = 1", of_laws)
-    tables = {"digits": by_drift, "pooled": pooled, "default": default, "laws": of_laws}
+    show("first numbers of reports on all digits", first)
+    tables = {
+        "digits": by_drift, "pooled": pooled, "default": default, "laws": of_laws, "first": first
+    }  # fmt: skip
     save(written, given.out, "population_estimate", tables)
 
 

@@ -17,7 +17,7 @@ def world():
         Hands(np.array([2 * d] * 3 + [2 * d + 1]), np.array([0, 3]), np.array([3, 1]))
         for d in range(10)
     ]
-    return study.World(domain, past, hands)
+    return study.World(domain, past, hands, hands[0])
 
 
 def test_a_population_is_all_its_writers_and_a_cohort_some(world):
