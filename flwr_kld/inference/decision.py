@@ -9,8 +9,7 @@ drifts of the usual shapes would have been seen in the estimate. That never alar
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
 one hides with the probability of its own limit, however many there are.
-Proof notes: ``docs/proofs/decisions.md``, ``docs/proofs/decisions.md``,
-``docs/proofs/decisions.md``.
+Proof note: ``docs/proofs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -116,8 +116,7 @@ class ScoreSum:
             ]
         )
         constant = -(both * shift**2 + apart) * clients * usual**2
-        squares: Number = "squares" if self.number == "total" else "outside_squares"
-        names: tuple[Number, ...] = (self.number, squares, "records")
+        names: tuple[Number, ...] = (self.number, self._squares, "records")
         steps = slopes * np.array([[sums.unit(name)] for name in names])
         drift = wanted * np.hypot(deviation, sums.deviation(self.number))
         by_noise = sums.noise.variance * (steps**2).sum(axis=0) / 2
@@ -137,15 +136,20 @@ class ScoreSum:
         """Standard deviation of the sum by sampling and by its noise, in score steps."""
         return math.hypot(math.sqrt(self.variance), self.sums.deviation(self.number))
 
+    @property
+    def design_effect(self) -> float:
+        """Of this very sum, less one standard deviation of the noise in the clients' spread."""
+        by_chance = max(self.least * self.sums.records, 1.0)
+        spread = self.variance - self.sums.deviation(self._squares)
+        return min(max(spread / by_chance, 1.0), float(self._most_records))
+
     def _variances(self, noise: Floats) -> Floats:
         """Variance of the sum for each value of the noise in the squares, in steps."""
         least = max(self.least * self.sums.records, 1.0)
         return np.asarray(np.maximum(self._spreads(noise), least))
 
     def _spreads(self, noise: Floats) -> Floats:
-        name: Literal["squares", "outside_squares"]
-        name = "squares" if self.number == "total" else "outside_squares"
-        squares = self.sums.value(name) - noise * self.sums.unit(name)
+        squares = self.sums.value(self._squares) - noise * self.sums.unit(self._squares)
         return np.asarray(squares - self.value**2 / max(self.sums.clients, 1))
 
     @cached_property
@@ -158,6 +162,10 @@ class ScoreSum:
         """Deviations of the sum by sampling, as noise makes them, and their probabilities."""
         noise, weight = few_values(self.sums.noise, _FEW_NODES)
         return np.sqrt(self._variances(noise)), weight
+
+    @property
+    def _squares(self) -> Number:
+        return "squares" if self.number == "total" else "outside_squares"
 
     @property
     def _most_records(self) -> int:

@@ -75,10 +75,11 @@ def limits(check: Halves | Whole, level: float) -> tuple[LowerBound, UpperLimit]
     """Limit D_θ from below and from above, in nats."""
     if isinstance(check, Whole):
         found = check.read(1 - level)
-        bound = LowerBound(found.at_least(level), found.at_least(0.5))
+        bound, effect = LowerBound(found.at_least(level), found.at_least(0.5)), 1.0
     else:
         bound = lower_confidence_bound(check.witness, check.sums, level=level)
-    effect = effect_of(check)
+        in_sums = divergence_sum(check.witness, check.sums, 1 - level).design_effect
+        effect = max(effect_of(check), in_sums)
     return bound, upper_limit(check.first, theta=THETA, level=level, design_effect=effect)
 
 

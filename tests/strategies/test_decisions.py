@@ -7,12 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
+from flwr.clientapp import ClientApp
+from scipy.stats import binom
 
-from flwr_kld import Reference
+from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.check.decider import Decider
-from flwr_kld.clients import FirstUse
+from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
@@ -198,3 +201,24 @@ def test_what_checks_published_outlives_a_restart(ledger):
     again._conclusions.recall(ledger, "default")
     assert len(again._conclusions.recent["labels"].checks) == 1
     assert again._conclusions.recent == first._conclusions.recent
+
+
+def test_clients_of_two_kinds_are_within_the_upper_limit():
+    """By the mean design effect of all cells, 11 of 40 limits are below the truth."""
+    symbols, clients, runs, rng = 20, 100, 40, np.random.default_rng(1)
+    usual, far = np.full(symbols, 1 / symbols), np.exp(np.linspace(0, 3, symbols))
+    law = 0.7 * usual + 0.3 * far / far.sum()
+    domain = Labels([str(i) for i in range(symbols)])
+    reference = Reference.from_probabilities(domain, [*usual, 0, 0])
+    truth = skewed_divergence(reference.probabilities, [*law, 0, 0], 0.01)
+    drawn, app = {}, ClientApp()
+    answer_drift_queries(app, lambda context: drawn[context.node_id], domain)
+    grid = grid_of(app, clients)
+    monitor = KLDrift(reference, Trusted(3.0), threshold=0.1, about="the population", seed=1)
+    misses = 0
+    for _ in range(runs):
+        for node in grid.get_node_ids():
+            kind = far / far.sum() if rng.random() < 0.3 else usual
+            drawn[node] = [str(i) for i in rng.choice(symbols, 100, p=kind)]
+        misses += monitor.check(grid).upper_limit < truth
+    assert misses <= binom.isf(1e-2, runs, 0.05)
