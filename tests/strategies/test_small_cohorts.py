@@ -8,6 +8,7 @@ from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_s
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
+from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
@@ -196,6 +197,26 @@ def test_a_small_reference_makes_no_drift_of_nothing_and_says_what_it_hides(symb
     assert f"{rows} records" in told.verdict.reason
     assert "reference of about" in told.verdict.resolve
     assert KLDrift(exact, Trusted(1.0), threshold=0.05).check(grid).outcome is Outcome.DRIFT
+
+
+@pytest.mark.parametrize("rows", [60, 100, 300, 1000])
+def test_no_year_of_checks_tests_less_than_its_reference_is_off(rows):
+    """Chance in a reference is one draw for all checks of a year: it may not bring an alarm."""
+    rng = np.random.default_rng(rows)
+    for law in (np.ones(20), 1 / np.arange(1, 21), 1 / np.arange(1, 201)):
+        true = np.append(law / law.sum(), [0.0, 0.0])
+        domain = Labels(list(range(len(law))))
+        off = []
+        for _ in range(50):
+            reference = Reference.from_counts(domain, rng.multinomial(rows, true))
+            decider = Decider(0.05, 0.05, Alarm(), 0.01, reference, "x")
+            nats, outside = decider.tested
+            away = skewed_divergence(reference.probabilities, true, 0.01)
+            off.append(away > 0.05)
+            assert away < nats
+            assert true[reference.probabilities == 0].sum() < outside
+        if rows <= 100:
+            assert np.mean(off) > 0.8  # so often every check would be false without that
 
 
 def test_a_large_reference_costs_next_to_nothing():
