@@ -4,7 +4,7 @@ Run ``python simulations/studies/lone_checks.py QUESTION [--runs N] [--workers 2
 Each run is one check of a fresh cohort by the product's own classes. The questions:
 
 - ``coverage``: how often the lower bound is at most the population's D_θ, and the upper limit at
-  least, where 95 % is promised for each; and their means;
+  least, where 95 % is promised for each, and D_θ within two of its stated deviations; means;
 - ``unequal``: the same of clients of two sizes, of one that has 30 % of all records, of sizes of a
   Pareto law, and of a Dirichlet law each, asked all or drawn;
 - ``clustered``: whether what reports tell of a population is true where clients' records are
@@ -113,12 +113,14 @@ Read = dict[str, float]
 
 
 def covers(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
-    """Say whether both limits hold, and where they are."""
+    """Say whether both limits and the stated deviation hold, and where the limits are."""
     bound, upper = limits(check, LEVEL)
     truth = max(setting.truth, 0.0)
+    told = posterior_ratios(check.first, theta=THETA, design_effect=effect_of(check))
     return {
         "lower_holds": bound.lower <= truth,
         "upper_holds": upper.value >= truth,
+        "population_holds": abs(told.value - truth) <= 2 * told.error.total,
         "lower": max(bound.lower, 0.0),
         "upper": upper.value,
     }
