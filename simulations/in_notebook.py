@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -36,6 +36,7 @@ def simulate(
         It keeps its state: each call is its next check.
     records : sequence, data frame, or Callable[[int], Any]
         Rows that are dealt to clients at random, or a function from a client's number to its rows.
+        In a standing session, dealt rows are told by their place: give a seed, and only add rows.
     clients : int
         Number of clients, >= 2.
     seed : int, optional
@@ -54,11 +55,15 @@ def simulate(
     clients = whole("clients", clients, least=2, unit="clients")
     if seed is not None:
         seed = whole("seed", seed, least=0)
-    deal = records if callable(records) else _dealt(records, clients, seed)
+    places = [] if callable(records) else _dealt(_rows(records), clients, seed)
     app = ClientApp()
 
+    def number(context: Context) -> int:
+        return int(str(context.node_config["partition-id"]))
+
     def load(context: Context) -> Any:
-        return deal(int(str(context.node_config["partition-id"])))
+        client = number(context)
+        return records(client) if callable(records) else _picked(records, places[client])
 
     if isinstance(monitor, PrivatePredictor):
         answer_predictor_queries(app, load, monitor.predictor.hypotheses.domain)
@@ -69,7 +74,13 @@ def simulate(
                 f"simulate runs clients only, and {type(monitor.trust).__name__} needs an "
                 "aggregator: run it on an InProcessGrid with aggregate_drift_checks(app, key=…)"
             )
-        answer_drift_queries(app, load, monitor.reference.domain, secure_sum=_Signers())
+        answer_drift_queries(
+            app,
+            load,
+            monitor.reference.domain,
+            record_ids=(lambda context: places[number(context)]) if places else None,
+            secure_sum=_Signers(),
+        )
     return monitor.check(InProcessGrid(app, clients))
 
 
@@ -80,22 +91,20 @@ class _Signers(FirstUse):
         return Identity(sha256(self.name(context, member).encode()).digest())
 
 
-def _dealt(records: Any, clients: int, seed: int | None) -> Callable[[int], Any]:
+def _rows(records: Any) -> int:
+    return len(next(iter(records.values()))) if isinstance(records, Mapping) else len(records)
+
+
+def _dealt(rows: int, clients: int, seed: int | None) -> list[list[int]]:
     """Deal rows to clients at random, an equal number to each."""
+    order = np.random.default_rng(seed).permutation(rows)
+    return [own.tolist() for own in np.array_split(order, clients)]
+
+
+def _picked(records: Any, own: list[int]) -> Any:
     frame = nw.from_native(records, eager_only=True, allow_series=True, pass_through=True)
-    rows = len(next(iter(records.values()))) if isinstance(records, Mapping) else len(records)
-    places = np.array_split(np.random.default_rng(seed).permutation(rows), clients)
-
-    def deal(client: int) -> Any:
-        own = places[client].tolist()
-        if isinstance(frame, nw.DataFrame | nw.Series):
-            return frame[own].to_native()
-        if isinstance(records, Mapping):
-            return {name: [column[i] for i in own] for name, column in records.items()}
-        return _picked(records, own)
-
-    return deal
-
-
-def _picked(rows: Any, own: list[int]) -> Any:
-    return rows[own] if isinstance(rows, np.ndarray) else [rows[i] for i in own]
+    if isinstance(frame, nw.DataFrame | nw.Series):
+        return frame[own].to_native()
+    if isinstance(records, Mapping):
+        return {name: [column[i] for i in own] for name, column in records.items()}
+    return records[own] if isinstance(records, np.ndarray) else [records[i] for i in own]

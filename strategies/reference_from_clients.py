@@ -72,6 +72,8 @@ class ReferenceFromClients(Counting[_Asked, tuple[Reference, ReferenceReport]]):
     ) -> None:
         instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
         require_trust(trust)
+        if trust.nights > 1:
+            raise ValueError("a reference is asked for once: give the trust model without Standing")
         trust = trust.over(domain.per_record)
         aggregation = fitting(trust, aggregation)
         self.domain, self.trust, self.aggregation = domain, trust, aggregation

@@ -19,9 +19,11 @@ from flwr_kld.messages.envelopes import TERMS
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
+from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
+    ReferenceFromClients,
     RotatingCohort,
     SecureSum,
     Standing,
@@ -425,3 +427,18 @@ def test_a_night_outside_of_its_session_cannot_be_said():
     for number, nights, released in ((0, 5, 0), (6, 5, 5), (3, 5, 3)):
         with pytest.raises(ValueError, match="number"):
             Night("s", number, nights, 2, released)
+
+
+def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    trust = Standing(Trusted(1.0, DELTA), nights=5, book=tmp_path / "b.db")
+    monitor, rows = KLDrift(REFERENCE, trust), ["apple", "banana", "cherry"] * 400
+    for night in range(1, 4):
+        report = simulate(monitor, rows, clients=6, seed=1)
+        assert (report.cost.night, report.reading.records) == (night, len(rows))
+        assert off(report, np.array([400, 400, 400, 0, 0, 0])) < 7
+
+
+def test_a_reference_of_clients_is_asked_for_once():
+    with pytest.raises(ValueError, match="without Standing"):
+        ReferenceFromClients(FRUIT, Standing(Trusted(1.0, DELTA)))
