@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
@@ -393,7 +393,7 @@ def _require_period(period: object, trust: Trust) -> None:
         )
 
 
-def _night_of(trust: Trust) -> dict[str, int]:
+def _night_of(trust: Trust) -> dict[str, Any]:
     night = trust.night if isinstance(trust, Standing) else None
     return {} if night is None else {"night": night.number, "nights": night.nights}
 

@@ -506,7 +506,7 @@ class ShareSum(Private):
         return Released(noisy, records, self.clients, release, private=True)
 
 
-class NightNoise(Private):
+class NightNoise(OneProcess):
     """The noise of one night of a session, from those of all its nights so far. Private.
 
     It is drawn once, for one sum: the same noise on two would show their difference.
@@ -532,10 +532,12 @@ class NightNoise(Private):
     def __init__(self, stream: Continual, seeds: Sequence[bytes], *, private: bool = True) -> None:
         if not 0 < len(seeds) <= stream.nights:
             raise ValueError(f"a session of {stream.nights} nights has no other night")
+        super().__init__()
         self._stream, self._seeds = stream, list(seeds)
         self.private = private
 
     def _drawn(self, release: Release, layout: Layout) -> NDArray[np.int64]:
+        self._stay_here()
         if not self._seeds:
             raise RuntimeError("the noise of a night hides one sum")
         promised, stream, hidden = release.guarantee, self._stream, release.moves

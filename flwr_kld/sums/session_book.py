@@ -93,7 +93,7 @@ class SessionBook(Private):
 
     def parts(self, kept: _Kept, what: str, size: int) -> list[bytes]:
         """Open what was kept of a session, in parts of one size."""
-        box = getattr(kept, what)
+        box = kept._asdict()[what]
         if not box:
             return []
         try:

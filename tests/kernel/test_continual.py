@@ -6,6 +6,7 @@ from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from forks import in_a_fork
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -258,6 +259,21 @@ def test_a_session_hides_counts_of_records_and_nothing_else():
     of_clients = Release("discrete-gaussian", discrete_gaussian(6_000.0), ball, whole)
     with pytest.raises(ValueError, match="what records add to counts"):
         total().release(of_clients, NightNoise(stream, seeds(1)))
+
+
+def test_a_fork_does_not_draw_the_same_noise():
+    stream = Continual(9)
+    release, night = continual_release(PROMISED, stream, ONE), NightNoise(stream, seeds(1))
+
+    def again() -> bytes:
+        try:
+            total().release(release, night)
+        except RuntimeError as refusal:
+            return str(refusal).encode()
+        return b"drawn"
+
+    assert b"belongs to the process" in in_a_fork(again)
+    total().release(release, night)
 
 
 def test_night_noise_shows_nothing():

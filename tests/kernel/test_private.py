@@ -8,6 +8,7 @@ import json
 import pickle
 import pkgutil
 import pprint
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,12 +30,14 @@ from flwr_kld.integral.base import Categorical
 from flwr_kld.integral.boosting import Boosted, Points
 from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.kernel.vector import (
     ClearSum,
     ClientRows,
     Held,
     Layout,
+    NightNoise,
     OneProcess,
     Private,
     RingSum,
@@ -42,13 +45,17 @@ from flwr_kld.kernel.vector import (
     SumVector,
 )
 from flwr_kld.messages.sealing import AggregatorKey
+from flwr_kld.messages.terms import Night
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.standing.lives import Lives
+from flwr_kld.standing.standing import Standing
+from flwr_kld.strategies import Trusted
 from flwr_kld.sums import Identity
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.keys import OneUseKey
 from flwr_kld.sums.messages import Phase
+from flwr_kld.sums.session_book import NightAnswers, SessionBook, _Kept
 from flwr_kld.sums.two_aggregators import Addition
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
@@ -90,6 +97,14 @@ def noised() -> ShareSum:
     return ShareSum(words, Layout((4,)), share, clients=2, bits=32, counted=False)
 
 
+def answered() -> NightAnswers:
+    book, night = SessionBook(Path("nowhere"), KEY), Night("s", 1, 9, 2)
+    terms = Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2)
+    answers = NightAnswers(book, terms, 4, _Kept(terms.session))
+    assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"))
+    return answers
+
+
 def boosted() -> Boosted:
     outcome = Boosted(1.0, 2)
     outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT))
@@ -113,6 +128,9 @@ def private_objects() -> list[Private]:
         total.server.result().total,
         addition._part,
         noised(),
+        NightNoise(Continual(9), [KEY]),
+        (answers := answered()),
+        answers._book,
         Categorical([COUNT, TOTAL - COUNT]),
         box,
         rejection,
