@@ -98,15 +98,15 @@ def accountant() -> RdpAccountant:
 
 def audited() -> dict[str, object]:
     """Receipts of a node, and what an auditor knows of it."""
+    from guard.files import period_of
+
     from flwr_kld.guard.receipts import Claim, Receipts
-    from flwr_kld.kernel import Guarantee
     from flwr_kld.sums import Identity
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)
     claim = Claim("c1", "0", "d", "r", "p", "none", "trusted", 10, 0, "record", "replace-one", 0)
-    protects = Guarantee(1.0).hidden
-    receipt = file.reserve(claim, 1000.0, period=86400, epsilon=100, delta=10**6, protects=protects)
+    receipt = file.reserve(claim, 1000.0, period_of(86400, 100, 10**6))
     return {"node_public_key": key.public, "head_of_last_audit": receipt.digest}
 
 
