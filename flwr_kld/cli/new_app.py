@@ -48,22 +48,16 @@ def quoted(text: str) -> str:
 SIMULATED = "simulated"
 """Population whose budget simulated checks are charged to."""
 
-
 LEDGER, SAMPLE, BOOK = "drift-ledger", "drift-sample", "drift-book"
 """Names in the run config of the apps that ``init`` writes."""
 
-
 _WIDTH = 100
-
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 
-
 _MADE = 'drift-reference = ""  # set by flwr-kld reference build\n'
 
-
 _LATER = 'references = "any"  # pin the real one, once clients have made it'
-
 
 _FLOWER = "flwr>=1.41,<1.43"
 _DELTA = 1e-06
