@@ -208,9 +208,9 @@ def live(scenario: Scenario, year: int, memory: Memory, *, until_alarm: bool = F
     for day in range(scenario.first, scenario.last + 1):
         asked = rng.permutation(people[day % len(people)])
         halves = here.check(asked, scenario.part, memory.recent, rng)
-        standing = memory.update(halves)
-        path.append(standing.evidence / standing.alarm_at)
-        if standing.alarmed:
+        evidence = memory.update(halves)
+        path.append(evidence.value / evidence.alarm_at)
+        if evidence.alarmed:
             by_evidence = by_evidence or day
         if here.checks.found_at_once(halves, ALARM):
             at_once = at_once or day
