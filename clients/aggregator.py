@@ -92,13 +92,7 @@ class AggregatorLimits:
             keep(self, most_epsilon=most)
 
     def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
-        """Return what satisfies these limits and those of a node config.
-
-        Raises
-        ------
-        QueryRefused
-            If the config cannot be understood: without its limits nothing is answered.
-        """
+        """Return what satisfies these limits and those of a node config, which must be plain."""
         keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
         told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
         if None not in (self.reference, told.reference) and told.reference != self.reference:

@@ -15,7 +15,6 @@ from flwr_kld.sums.policy import ClientPolicy
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"
 
-
 IDENTITY = "drift-identity"
 """Key of the node config: file of the node's Ed25519 key, 32 bytes, mode 0600."""
 ROSTER = "drift-roster"

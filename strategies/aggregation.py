@@ -45,13 +45,7 @@ class PlainSum:
         """Need nobody but the cohort."""
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
-        """Send the terms, wait, and sum every valid row of numbers.
-
-        Parameters
-        ----------
-        least : int
-            Checked by the caller: the server sees the survivors.
-        """
+        """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
         night = _night(exchange)
         clear = ClearSum.of_answers(

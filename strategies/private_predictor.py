@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.life import Reservation
 
-
 logger = logging.getLogger("flwr_kld")
 
 _REMEMBERED = 64

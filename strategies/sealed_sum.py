@@ -3,56 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import whole
 from flwr_kld.messages.envelopes import Published
 from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 
 
-@dataclass
 class SealedSum:
     """Counts travel sealed for the aggregator of a `TrustedAggregator`.
 
-    Parameters
-    ----------
-    node : int, optional
-        The aggregator's Flower node id. By default every node is asked once whether it is the
-        one: a node whose public key is the pinned one. A wrong answer costs the check, no more.
+    Every node is asked once whether it is the one: a node whose public key is the pinned one.
     """
-
-    node: int | None = None
-    _roles: Roles = field(default_factory=Roles, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.node is not None:
-            self.node = whole("node", self.node)
 
     name = "sealed-sum"
     hides_parts = True
     holds_to_limits = True
     adds_noise = True
 
+    def __init__(self) -> None:
+        self._roles = Roles()
+
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out aggregators, ours or another's."""
-        if self.node is not None:
-            return [p for p in present if p.node != self.node]
         return self._roles.clients(present, grid, timeout)
 
     def prepare(
         self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
     ) -> None:
         """Refuse a check whose aggregator is not there."""
-        if self.node is None:
-            self._roles.require(grid, keys)
-        elif self.node not in set(grid.get_node_ids()):
-            raise CheckFailed(f"the aggregator, node {self.node}, is not connected")
+        self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
@@ -60,7 +44,10 @@ class SealedSum:
         Raises `CheckFailed` if fewer than `least` clients sealed their counts, or the aggregator
         does not answer, or refuses.
         """
-        node, terms = self._aggregator(exchange), exchange.terms
+        terms = exchange.terms
+        if len(terms.aggregators) != 1:
+            raise CheckFailed("counts can be sealed for a TrustedAggregator only")
+        node = self._roles.holder(exchange.grid, terms.aggregators[0])
         cohort = CohortReplies(exchange)
         boxes = dict[Participant, bytes]()
         for participants, sealed in cohort.read():
@@ -88,10 +75,3 @@ class SealedSum:
         return Collected(
             released, out, bytes_down=down, bytes_up=up, limit=told.limit, carried=carried
         )
-
-    def _aggregator(self, exchange: Exchange) -> int:
-        if len(exchange.terms.aggregators) != 1:
-            raise CheckFailed("counts can be sealed for a TrustedAggregator only")
-        if self.node is not None:
-            return self.node
-        return self._roles.holder(exchange.grid, exchange.terms.aggregators[0])

@@ -16,14 +16,11 @@ from flwr_kld.kernel.promise import Adjacency, Hidden, check_epsilon_delta
 NANO = 9
 """Epsilon is kept in 10**-9 nats."""
 
-
 ATTO = 18
 """Delta is kept in 10**-18."""
 
-
 UNBOUNDED = 10**15
 """Epsilon in 10**-9 nats that stands for any larger one, infinity included."""
-
 
 _EXACT = Context(prec=400)
 
@@ -68,9 +65,7 @@ def _whole(value: Decimal, digits: int, rounding: str) -> int:
 
 DAY = 24 * 60 * 60
 
-
 _LONGEST_WINDOW = 36_600
-
 
 Composition = Literal["pld", "sum"]
 

@@ -38,7 +38,6 @@ def _api() -> ModuleType | None:
 trace = _api()
 """OpenTelemetry's API; None without the extra."""
 
-
 ASKING, WAITING = "asking", "waiting"
 
 

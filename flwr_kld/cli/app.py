@@ -36,7 +36,6 @@ from flwr_kld.errors import LedgerUnavailable, NoBudget
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""
 
-
 _INTERRUPTED = 130
 _EXPECTED = (ValueError, OSError, RuntimeError, ImportError)
 """What a user can cause and mend; their words say how."""

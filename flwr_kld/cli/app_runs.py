@@ -21,7 +21,6 @@ from flwr_kld.report.report import Report
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""
 
-
 _UNKNOWN = (
     "the app ran, but the ledger knows nothing of this key: its strategy must use this ledger and "
     "population, and the key that its run config has under '{}'"

@@ -36,10 +36,8 @@ from flwr_kld.report.prometheus import MonitorState, serve_metrics
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
 
-
 _MINUTE = timedelta(minutes=1)
 """Slots are at least this far apart."""
-
 
 _LONGEST_GAP = timedelta(days=366 * 8)
 """Slots further back are not looked for: 29 February comes every 8 years at least."""

@@ -54,7 +54,6 @@ LedgerUrl = Annotated[
     ),
 ]
 
-
 Population = Annotated[
     str,
     typer.Option(
@@ -62,45 +61,35 @@ Population = Annotated[
     ),
 ]
 
-
 Predictor = Annotated[
     str | None, typer.Option(help="Show the rounds of the predictor of this name, not checks.")
 ]
 
-
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
-
 
 Last = Annotated[int, typer.Option("--last", min=1, help="Number of latest checks or rounds.")]
 
-
 FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
-
 
 Connection = Annotated[
     str | None, typer.Argument(help="Name of the SuperLink connection; by default Flower's.")
 ]
-
 
 RunConfig = Annotated[
     list[str] | None,
     typer.Option(help="Further overrides of the app's run config, as in flwr run: 'key=value'."),
 ]
 
-
 Timeout = Annotated[
     float, typer.Option(min=1, help="Seconds until a check is given up and its run is stopped.")
 ]
 
-
 Zone = Annotated[str, typer.Option(help="Time zone of the cron expression.")]
-
 
 MetricsFile = Annotated[
     Path | None,
     typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
 ]
-
 
 AlertsFile = Annotated[
     Path | None,
@@ -118,7 +107,6 @@ class _Messages(Console):
 
 
 results = Console(highlight=False)
-
 
 messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
@@ -143,7 +131,6 @@ def complain(words: str) -> None:
 
 
 DEFAULT_LEDGER = "sqlite:///drift.db"
-
 
 DEFAULT_POPULATION = "default"
 

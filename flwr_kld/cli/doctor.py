@@ -66,7 +66,6 @@ from flwr_kld.reference import Reference
 
 _PYTHON = (3, 11)
 
-
 _WAIT = 3.0
 """Seconds until a SuperLink must have taken a connection."""
 
@@ -395,29 +394,22 @@ def the_power(
 
 _MARK = "flwr-kld-versions"
 
-
 _LINE = re.compile(rf"{_MARK} (server|asked|\d{{1,20}}) (.*)")
-
 
 _LONGEST = 400
 """Characters that are kept of what a node says."""
 
-
 _SHOWN = 100
 """Of these, in an error's words."""
-
 
 _NAMED = 5
 """Nodes that a line names."""
 
-
 _ANSWERED_BY = 30
 """Seconds until a node that is not busy has answered."""
 
-
 _TIMEOUT = 180.0
 """Seconds for the run, which may install what the app lists."""
-
 
 _Version = Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!]{0,64}$")]
 

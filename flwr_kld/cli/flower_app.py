@@ -116,7 +116,6 @@ def component(app: Path, project: dict[str, Any], kind: str) -> Component:
 
 _PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
 
-
 _TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")
 
 

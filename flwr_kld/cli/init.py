@@ -44,9 +44,7 @@ from flwr_kld.operate.schedule import Cron, most_in_window
 
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
 
-
 _DEPENDENCIES = re.compile(r"^dependencies\s*=\s*\[", re.MULTILINE)
-
 
 _CALL = "answer_drift_queries"
 

@@ -22,24 +22,12 @@ _FOLDER = Path(__file__).parent / "app_templates"
 
 
 def fill(template: str, /, **values: Any) -> str:
-    """Return a template with its values put in.
-
-    Raises
-    ------
-    KeyError
-        If it names a value that is not given.
-    """
+    """Return a template with its values put in."""
     return Template((_FOLDER / template).read_text(encoding="utf-8")).substitute(values)
 
 
 def quoted(text: str) -> str:
-    """Write a string for TOML.
-
-    Raises
-    ------
-    ValueError
-        If it holds control characters or no Unicode text: no path or URL should.
-    """
+    """Write a string for TOML; no path or URL should hold control characters or invalid Unicode."""
     if not text.isprintable():
         raise ValueError(f"{text!r} holds characters that cannot be printed: choose another name")
     return json_text(text, ensure_ascii=False)
@@ -48,22 +36,16 @@ def quoted(text: str) -> str:
 SIMULATED = "simulated"
 """Population whose budget simulated checks are charged to."""
 
-
 LEDGER, SAMPLE, BOOK = "drift-ledger", "drift-sample", "drift-book"
 """Names in the run config of the apps that ``init`` writes."""
 
-
 _WIDTH = 100
-
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 
-
 _MADE = 'drift-reference = ""  # set by flwr-kld reference build\n'
 
-
 _LATER = 'references = "any"  # pin the real one, once clients have made it'
-
 
 _FLOWER = "flwr>=1.41,<1.43"
 _DELTA = 1e-06

@@ -443,16 +443,12 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 _PANELS = 3
 """Columns side by side in a picture."""
 
-
 _NAMED = 40
 """Symbols that a picture names."""
 
-
 reference = typer.Typer(help="Build and show the public reference distribution.")
 
-
 reference.command()(build)
-
 
 reference.command()(recommend)
 

@@ -33,7 +33,6 @@ from flwr_kld.reference import Reference
 
 _ROWS = 1000
 
-
 _MONDAY = datetime(2024, 1, 1)
 
 

@@ -52,12 +52,9 @@ _STYLE = {
     ExitCode.ERROR: "bold red",
 }
 
-
 _MOVEMENTS = 5
 
-
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
-
 
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 

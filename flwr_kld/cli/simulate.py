@@ -24,15 +24,11 @@ from flwr_kld.report.series import Point
 EPSILON, DELTA = 1.0, 1e-6
 """Of a check, for all columns together."""
 
-
 THRESHOLD = 0.05
-
 
 _NAMES = ("flights.html", "flights.png", "flights.csv", "flights.json")
 
-
 _TITLE = "Private drift checks on a year of flights"
-
 
 _SUBTITLE = (
     "All flights of 2013 from New York; aircraft are clients, January is the reference; the noise "
@@ -115,18 +111,13 @@ def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Tabl
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 
-
 _WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400
-
 
 _THRESHOLD = 0.15
 
-
 _MODELS = 4
 
-
 _TIMEOUT = 300.0
-
 
 _FIRST_USE = (
     "[dim]Secure sums: the demo's clients made their keys on first use and believed the server's "

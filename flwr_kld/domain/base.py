@@ -188,13 +188,7 @@ def feature_kinds() -> list[str]:
 
 
 def domain_from_spec(spec: Any, *, of_feature: bool = False) -> Domain:
-    """Rebuild a domain from what its ``spec()`` returned; of one feature, none that joins others.
-
-    Raises
-    ------
-    DomainError
-        If no such domain is known here, or it would be written otherwise.
-    """
+    """Rebuild a domain of one feature from what its ``spec()`` returned."""
     if not isinstance(spec, dict) or not isinstance(spec.get("kind"), str):
         raise DomainError("a domain spec is a mapping with a 'kind'")
     fields = dict(spec)

@@ -21,24 +21,9 @@ _TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", 
 def read_rows(
     url: str, query: str, *, ends: tuple[str, str] | None = None, most: int | None = None
 ) -> dict[str, list[Any]]:
-    """Return the columns of a query, on a connection that only reads.
+    """Return the columns of a query, at most `most` rows, on a connection that only reads.
 
-    Parameters
-    ----------
-    url : str
-        SQLAlchemy URL of a database.
-    query : str
-        What selects the rows; it may name the ends of a period, {from} and {to}.
-    ends : (str, str), optional
-        Those of the period that is asked for.
-    most : int, optional
-        Rows that are read; by default all.
-
-    Raises
-    ------
-    DomainError
-        If values could fail to load, two columns have one name, or the query names the ends of a
-        period and none is asked for.
+    The query may name the ends of the period that is asked for, {from} and {to}.
     """
     place = make_url(url)
     backend, _, driver = place.drivername.partition("+")

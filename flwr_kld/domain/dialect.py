@@ -128,18 +128,9 @@ class Dialect:
         return {name: value for name, value in own.items() if value != usual[name]}
 
     def plain(self, column: Column, name: str, reads: str, kept: Sequence[Any] = ()) -> Column:
-        """Write texts as they are spelt elsewhere: each value by itself, none by another.
+        """Write a column's texts as they are spelt elsewhere: each by itself, none by another.
 
-        Parameters
-        ----------
-        column : array or list
-            Values of any type; what is no text stays, but for numbers that are sentinels.
-        name : str
-            Its name, for its sentinels.
-        reads : "number", "time" or "text"
-            What its domain reads.
-        kept : Sequence
-            Texts that are values, whatever stands for none.
+        What is no text stays, but for numbers that are sentinels; `kept` are values in any case.
         """
         nothing = {number_of(text) for text in self.sentinels.get(name, ())}
         if isinstance(column, np.ndarray):

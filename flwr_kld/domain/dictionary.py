@@ -110,15 +110,7 @@ def _value(value: Any) -> str:
 
 
 def from_toml(file: str | Path) -> dict[str, Any]:
-    """Return the arguments of the `Table` that a file describes.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    DomainError
-        If it describes none: with line and column, and what to write.
-    """
+    """Return the arguments of the `Table` that a file describes, or say where it describes none."""
     return _Reader(Path(file)).read()
 
 

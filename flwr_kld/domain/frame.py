@@ -33,22 +33,10 @@ _NOT_A_FRAME = (
 
 
 class TextFile(Mapping[str, list[str | None]]):
-    """A text file whose dialect its reader knows: a table's, but for what its owner says.
+    """A text file in a table's dialect, but for what its owner says; it maps names to columns.
 
-    As a mapping it gives columns by name. A table encodes it a few lines at a time.
-
-    Parameters
-    ----------
-    file : Path
-        The file.
-    own : Mapping of str to value
-        Of the dialect, what this file has otherwise than the table that reads it.
-    dialect : Dialect
-        The table's.
-    public : bool
-        Whether it is refused rather than mended where it is odd.
-    rows : slice
-        Which of its rows, by a first one and a step; by default all.
+    A table encodes it a few lines at a time. What is public is refused rather than mended where it
+    is odd.
     """
 
     def __init__(
@@ -70,18 +58,7 @@ class TextFile(Mapping[str, list[str | None]]):
         return type(self)(self.file, self.own, dialect, public=self.public, rows=self.rows)
 
     def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, pyarrow.Array]]:
-        """Yield columns of texts, None where there is none, some lines at a time.
-
-        Parameters
-        ----------
-        names : Iterable of str, optional
-            Columns that are wanted, of which the file may lack some; by default all.
-
-        Raises
-        ------
-        DomainError
-            If it cannot be read; says which file, and why.
-        """
+        """Yield columns of texts, None where there is none, some lines at a time."""
         from flwr_kld.domain.lines import Lines  # a node that reads no text needs no pyarrow
 
         try:

@@ -31,17 +31,7 @@ _LF, _CR, _QUOTE = b'\n\r"'
 
 
 class Lines:
-    """The lines of a stream, a header first.
-
-    Parameters
-    ----------
-    stream : BinaryIO
-        Open file.
-    dialect : Dialect
-        How it is written.
-    public : bool
-        Whether what is not in the encoding, and lines of too few or too many fields, are refused.
-    """
+    """The lines of a stream, a header first; public ones are refused where they are odd."""
 
     def __init__(self, stream: BinaryIO, dialect: Dialect, *, public: bool = False) -> None:
         self._dialect, self._public = dialect, public

@@ -28,19 +28,9 @@ _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"01234
 
 
 class Texts:
-    """Texts of one column of a file or of an Arrow table, block by block.
+    """Texts of one column of a file or Arrow table, which `read` makes symbols or numbers of.
 
-    Parameters
-    ----------
-    name : str
-        The column's, for its sentinels.
-    domain : Domain
-        What they are read for. pyarrow helps with `Binned` and `Times`, not with what inherits from
-        them, which may read otherwise.
-    dialect : Dialect
-        How they are written.
-    read : Callable
-        What is made of a column of values: `domain.encode`, or numbers.
+    pyarrow helps with `Binned` and `Times`, not with what inherits from them.
     """
 
     def __init__(

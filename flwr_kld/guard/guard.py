@@ -25,15 +25,7 @@ _Found = TypeVar("_Found")
 
 
 class Guard:
-    """One node's guard.
-
-    Parameters
-    ----------
-    limits : Limits
-        What the operator allows.
-    clock : Callable[[], float]
-        Seconds since 1970; anything but the default is for tests.
-    """
+    """One node's guard; only tests give it a clock."""
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] | None = None) -> None:
         self.limits = limits
@@ -97,26 +89,9 @@ class Guard:
             )
 
     def admit(self, terms: Terms, account: str) -> Receipt:
-        """Judge terms and reserve what they spend, before anything is counted.
+        """Judge terms and reserve what they spend before anything is counted, or refuse.
 
-        Parameters
-        ----------
-        terms : Terms
-            What is asked, and what it claims to cost.
-        account : str
-            Which of the node's clients is asked.
-
-        Returns
-        -------
-        Receipt
-            On the disk when this returns: whatever happens later, it is spent.
-
-        Raises
-        ------
-        QueryRefused
-            Which limit or budget is exceeded, or that no receipt can be written.
-        GuardFileError
-            If the node's key file cannot be used.
+        The receipt is on the disk when this returns: whatever happens later, it is spent.
         """
         return self._by_receipts(terms, account, Receipts.reserve)
 

@@ -27,17 +27,17 @@ _RUNS, _PATIENCE = 400, 10
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where the evidence stands after a check."""
+class Evidence:
+    """The evidence after a check."""
 
-    evidence: float  # Added up over checks, 0 or more
+    value: float  # Added up over checks, 0 or more
     alarm_at: float  # One over the rate of false alarms
     checks: int  # Number of checks so far
 
     @property
     def alarmed(self) -> bool:
         """Whether there is an alarm now."""
-        return self.evidence >= self.alarm_at
+        return self.value >= self.alarm_at
 
 
 _NotNegative = Annotated[float, Field(ge=0)]
@@ -60,18 +60,13 @@ class EDetector:
         self.horizon = whole("horizon", horizon, least=1, unit="checks")
         self._checks, self._evidence = 0, 0.0
 
-    def update(self, log_evidence: float) -> Standing:
+    def update(self, log_evidence: float) -> Evidence:
         """Take in one check's ln e. The same checks in the same order end in the same state."""
         started = math.log(self._evidence + 1 / self.horizon)
         most = math.log(_CEILING / self.rate)
         self._evidence = math.exp(min(started + real("evidence", log_evidence), most))
         self._checks += 1
-        return self.standing
-
-    @property
-    def standing(self) -> Standing:
-        """Where the evidence stands."""
-        return Standing(self._evidence, 1 / self.rate, self._checks)
+        return Evidence(self._evidence, 1 / self.rate, self._checks)
 
     @property
     def between_false_alarms(self) -> float:

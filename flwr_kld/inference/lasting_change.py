@@ -32,16 +32,9 @@ class LastingChange:
 def lasting_change(
     sums: NDArray[np.float64], stream: Continual, noise: float
 ) -> LastingChange | None:
-    """Return the change that explains a sum of counts best; None if none is clear.
+    """Return the change that explains a sum of counts on each night best; None if none is clear.
 
-    Parameters
-    ----------
-    sums : NDArray[np.float64]
-        A weighted sum of counts on each night so far.
-    stream : Continual
-        The session.
-    noise : float
-        Standard deviation of the noise in the last sum.
+    `noise` is its standard deviation in the last sum.
     """
     nights = len(sums)
     if nights < 2:

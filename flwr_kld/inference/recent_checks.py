@@ -24,32 +24,24 @@ if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
     from flwr_kld.query.plan import QueryPlan
 
-
 _SCHEMA: Final = 1
-
 
 _CHECKS, _SYMBOLS = 16, 1000
 """Checks that are remembered, and symbols of each: the heaviest."""
 
-
 _DEVIATIONS = np.array((0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
 """Of ratios P / Π around 1, before counts are seen: equally likely."""
-
 
 _CHANGE = 0.02
 """Probability of a change before each check."""
 
-
 _TOO_FEW = 1e-3
 """Records that a cell is expected to hold, below which its count tells nothing of its ratio."""
-
 
 _MEDIAN = 0.455
 """Of the square of a standard normal variable."""
 
-
 _Number = Annotated[float, Field(allow_inf_nan=False)]
-
 
 _Records = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -44,7 +44,6 @@ _EFFECTS = np.array([1.0, 2.0, 4.0, 9.0, 25.0])
 """Design effects for each of which a stake is chosen: how alike the records of a client are is not
 known before the clients have answered."""
 
-
 Number = Literal["total", "squares", "records", "outside", "outside_squares"]
 
 

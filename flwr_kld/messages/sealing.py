@@ -82,20 +82,7 @@ class AggregatorKey(Private):
         return self._private.private_bytes_raw()
 
     def shared(self, other: bytes, about: bytes) -> bytes:
-        """Return 32 bytes that nobody but the holders of two aggregators' keys can make.
-
-        Parameters
-        ----------
-        other : bytes
-            The other aggregator's public key.
-        about : bytes
-            What they are for, and for nothing else.
-
-        Raises
-        ------
-        ValueError
-            If it is a low-order point.
-        """
+        """Return 32 bytes, for one purpose, that only the two holders of these keys can make."""
         secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
         return HKDF(hashes.SHA256(), PUBLIC, salt=None, info=_SHARED + about).derive(secret)
 

@@ -36,16 +36,9 @@ _MOST = 4
 def allot(
     trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float
 ) -> Allotment:
-    """Return how a check's counts are released, of all columns that a trust model is bound to.
+    """Return how a check's counts are released, of all columns a trust model is bound to.
 
-    Parameters
-    ----------
-    trust : Trust
-        Who adds the noise, and how much.
-    plan : QueryPlan
-        What is asked.
-    allowed : Mapping[str, float]
-        Nats up to which "no drift" is said of each column; empty if nothing is decided.
+    `allowed` has the nats up to which "no drift" is said of each column; empty without a decision.
     """
     columns = max(len(plan.columns), trust.allotment.columns)  # of one column among as many
     even = Allotment.even(columns)

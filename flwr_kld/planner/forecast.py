@@ -34,13 +34,10 @@ from flwr_kld.trust.traffic import Traffic
 
 YEARLY_DELTA = 1e-6
 
-
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
-
 
 _WAIT = 5.0
 """Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""
-
 
 _CPU = {"plain-sum": 2e-4, "secure-sum": 1.3e-3, "sealed-sum": 4e-4, "split-sum": 4e-4}
 """Seconds of the server for each client, on one core: 0.2 ms a message of Flower's, and 0.5 ms for

@@ -32,7 +32,6 @@ _MOST_CLIENTS = {
 }
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
 
-
 _MOST_CHECKS = 366 * 24 * 60
 """A year: schedules have no more than one a minute."""
 

@@ -18,7 +18,6 @@ from flwr_kld.report.series import Point
 _LIMITS_ROOM = 1.5
 """Height that upper limits may add to a plot, as a factor; higher ones leave it."""
 
-
 _Reports = Sequence[tuple[int, Report]]
 
 
@@ -137,17 +136,13 @@ def _draw_alarms(
 MOST = 60
 """Rows of a picture; of more columns, those that moved most."""
 
-
 _HOTTEST = 3.0
 """Multiple of the threshold from which on fields look alike."""
 
-
 _LIGHT_HEAT: Final = ("#eef2f7", "#a9c8e8", "#5b62b5", "#74103c")
-
 
 _DARK_HEAT: Final = ("#212934", "#2c5f98", "#a882d8", "#ffb9c6")
 """From no divergence to the hottest, ever darker or ever lighter: it is read without its hue."""
-
 
 _LONG, _LONG_NARROW = 26, 15
 

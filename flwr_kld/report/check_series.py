@@ -47,7 +47,6 @@ _PATHS = {
     "lower_bound": "lower_bound", "upper_limit": "upper_limit",
 }  # fmt: skip
 
-
 VALUES: dict[str, Callable[[Report], Any]] = {
     "period_column": lambda r: r.period and r.period.column,
     "period_start": lambda r: r.period and r.period.start,
@@ -68,7 +67,6 @@ VALUES: dict[str, Callable[[Report], Any]] = {
     "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
 }
 """What files have a column of, and where a report holds it."""
-
 
 OF_COLUMN: dict[str, Callable[[Report], Any]] = {
     "column": attrgetter("column"),
@@ -96,17 +94,13 @@ def _column(report: Report, path: str) -> Any:
 
 _WIDE, _HIGH = 100.0, 36.0
 
-
 _GAP = 0.12
 """Part of a bar's width that is left free on either side."""
-
 
 _SIDES = 2.0
 """Standard deviations either way of a fraction."""
 
-
 _PICTURES_ROOM = 1.05
-
 
 _ERRORS = 4.0
 """An error bar may make the picture this much higher than the largest fraction."""
@@ -209,14 +203,11 @@ def _rows(shown: Histogram) -> Iterator[CellRow]:
 
 _LEFT = ("drifted", "key", "period", "decision")
 
-
 _USUAL_ROWS, _ROW = 14, 0.18
 """Columns of a table that a plot of the usual height has room for; inches of each further one."""
 
-
 _NAMED = 2
 """Columns of a table that a line names."""
-
 
 _ROOM = 1.15
 """Length of a gauge over the largest number on it."""

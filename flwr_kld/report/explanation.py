@@ -306,13 +306,10 @@ def outside_fraction(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outs
 _NAMED = 2
 """Cells that a sentence names at most."""
 
-
 _CUTS = 200
 """Edges of an ordered column at which a sentence may cut it."""
 
-
 _ROUNDING = 1e-9
-
 
 _POINTS, _DIGITS = 5.0, 3
 """Change, in percentage points, from which on no decimals are written; and the most of these."""
@@ -418,10 +415,8 @@ def _change(
 REFERENCE = "as the reference"
 """Name of what has not moved."""
 
-
 _ROUNDS = 5
 """Of reweighting; the weights change by less than 1e-3 after two."""
-
 
 _SUM = 1e4
 """Weight of the equation that the proportions sum to 1."""

@@ -121,7 +121,6 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
 }
 
-
 COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "

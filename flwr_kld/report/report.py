@@ -197,7 +197,6 @@ MARKS = {
 }
 """Shapes that say what colours say, too."""
 
-
 _MOST = 20
 """Columns that a terminal shows, unless more have drifted."""
 
@@ -256,10 +255,8 @@ def _caption(others: list[ColumnReport]) -> str:
 _LARGE = 0.2
 """Fraction of a half's records from which on one client is worth a note."""
 
-
 _MANY = 0.01
 """Fraction of all claimed records from which on it is worth a note that they are not counted."""
-
 
 _NAMED = 5
 """Clients that a sentence names."""

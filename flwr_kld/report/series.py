@@ -33,9 +33,7 @@ _ANYBODY = View(
     "readers of this page, reports and metrics", "what the guarantee allows, whatever they do"
 )
 
-
 _NETWORK = View("the network, where TLS is off", "what the server sees")
-
 
 LOCAL_VIEWS = (
     _ANYBODY,
@@ -53,7 +51,6 @@ def views(report: Report) -> tuple[View, ...]:
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
-
 
 R = TypeVar("R", bound=Envelope)
 """What a series is of."""

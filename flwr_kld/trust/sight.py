@@ -32,9 +32,7 @@ class Sight:
 
 _STRANGERS = View("another client", "nothing")
 
-
 _NEIGHBOURS = View("another client", "who its neighbours are, and whether they dropped out")
-
 
 SERVER_SEES_PARTS = Sight(
     "The server saw each client's exact counts.",
@@ -44,7 +42,6 @@ SERVER_SEES_PARTS = Sight(
     ),
 )
 """The server adds the noise to counts that it adds up itself."""
-
 
 SERVER_SEES_SUM = Sight(
     "The server saw the cohort's exact sum, and nobody's own counts.",
@@ -56,7 +53,6 @@ SERVER_SEES_SUM = Sight(
 )
 """The server adds the noise to a secure sum."""
 
-
 CLIENTS_ADD_NOISE = Sight(
     "The server saw the noised sum; nobody saw a clean one, or another's counts.",
     (
@@ -66,7 +62,6 @@ CLIENTS_ADD_NOISE = Sight(
     ),
 )
 """Each client adds a share of the noise before a secure sum."""
-
 
 AGGREGATOR_SEES_PARTS = Sight(
     "The aggregator saw each client's exact counts; the server saw noised values only.",
@@ -79,7 +74,6 @@ AGGREGATOR_SEES_PARTS = Sight(
 )
 """A node of its own opens sealed counts and adds the noise."""
 
-
 AGGREGATORS_SEE_SHARES = Sight(
     "Nobody saw exact counts; the server saw noised values only.",
     (
@@ -91,7 +85,6 @@ AGGREGATORS_SEE_SHARES = Sight(
     ),
 )
 """Two nodes each receive one part of every client's counts, and each adds noise that suffices."""
-
 
 SIGHTS = {
     "trusted": SERVER_SEES_PARTS,

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 _EXCHANGES, _PASSES = 40, 4
+_CLIENTS = 100
+"""Whose bare operations are timed."""
 _NUMBERS = np.ones(1_000_000)
 
 Timed = Callable[[], float]
@@ -57,6 +60,23 @@ def x25519_seconds() -> float:
     """CPU seconds of a key exchange."""
     own, peer = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
     return cpu(lambda: [own.exchange(peer) for _ in range(_EXCHANGES)])() / _EXCHANGES
+
+
+def public_key_seconds(*, exchanges: int, verifications: int, signatures: int, keys: int) -> float:
+    """CPU seconds of bare X25519 and Ed25519 operations: nothing else, hardly any Python."""
+    text, signer, own = bytes(96), Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+    signature, verifier = signer.sign(text), signer.public_key()
+    other = X25519PrivateKey.generate().public_key()
+
+    def each(number: int, operation: Callable[[], object]) -> float:
+        return cpu(lambda: [operation() for _ in range(number * _CLIENTS)])() / _CLIENTS
+
+    return (
+        each(exchanges, lambda: own.exchange(other))
+        + each(verifications, lambda: verifier.verify(signature, text))
+        + each(signatures, lambda: signer.sign(text))
+        + each(keys, X25519PrivateKey.generate)
+    )
 
 
 def numpy_seconds() -> float:

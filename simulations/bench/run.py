@@ -29,7 +29,7 @@ from rich.table import Table
 
 BENCHES = (
     "against_flower", "secure_sum", "two_aggregators", "sampler", "encode", "estimators", "ledger",
-    "planning", "scaling",
+    "planning", "scaling", "predictors", "integral",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 _WIDE = 120

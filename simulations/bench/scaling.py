@@ -34,6 +34,7 @@ AXES = {
     "deciding clients": (50, 1_000, 10_000),
     "cells": (100, 1_000, 8_000, 65_536),
     "columns": (2, 20, 100, 380),
+    "deciding columns": (50, 380),
     "records": (10, 100, 1_000, 10_000),
 }
 
@@ -54,9 +55,9 @@ def in_a_process(axis: str, size: int, repeats: int) -> Row:
 
 def point(axis: str, size: int, repeats: int) -> Row:
     """Measure one size in this process."""
-    cells = {"cells": 20} if axis == "columns" else {}
-    threshold = 0.05 if axis == "deciding clients" else None
     grown = axis.removeprefix("deciding ")
+    cells = {"cells": 20} if grown == "columns" else {}
+    threshold = None if grown == axis else 0.05
     check = a_check(**{**USUAL, **cells, grown: size}, threshold=threshold)
     check()  # the first one fills caches
     row = measured("scaling", axis, check, repeats=repeats, size=size)

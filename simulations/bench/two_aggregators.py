@@ -13,11 +13,9 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from measuring import Row, measured
+from measuring import Row, measured, public_key_seconds
 from numpy.typing import NDArray
-from secaggplus import secaggplus_ms
+from secaggplus import secaggplus_seconds
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
@@ -51,46 +49,25 @@ class Federation:
             noise=AggregatorNoise(self.keys_of_terms, "laplace"),
         )  # fmt: skip
 
-    def run(self, rows: NDArray[np.uint32], check: str) -> tuple[list[float], int]:
-        """Return CPU milliseconds a client of clients, server and aggregators, and bytes sent."""
-        terms, clock = self.terms(check), time.process_time
-        began = clock()
+    def run(self, rows: NDArray[np.uint32], check: str) -> tuple[float, int]:
+        """Return CPU seconds of clients, server and aggregators, and the bytes a client sent."""
+        terms, began = self.terms(check), time.process_time()
         sent = []
         for (name, identity), row in zip(self.who.items(), rows, strict=True):
             sent.append(split(SumVector(row), terms, identity, name, run=1).to_bytes())
-        clients = clock()
         portions = [Parcel.from_bytes(raw).portions() for raw in sent]
         first, second = ({n: both[i] for n, both in zip(self.who, portions, strict=True)}
                          for i in range(2))  # fmt: skip
-        server = clock()
         answers = []
         for key, boxes in zip(self.keys, (first, second), strict=True):
             addition = Addition(key, terms, 1, self.roster)
             addition.take(boxes)
             answers.append(addition.answer(terms.central(), SystemBits()))
-        aggregators = clock()
+        seconds = time.process_time() - began
         total = from_ring(sum(np.frombuffer(answer, "<u4") for answer in answers))
         if (total[:-1] != rows.sum(0)).any():
             raise RuntimeError("a sum is wrong")
-        times = np.diff([began, clients, server, aggregators])
-        return (1e3 * times / len(rows)).tolist(), len(sent[0])
-
-
-def floor_ms(repeats: int = 100) -> float:
-    """CPU milliseconds a client of the bare public-key operations: nothing else, no Python."""
-    text = bytes(96)
-    signer, own = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
-    signature, verifier = signer.sign(text), signer.public_key()
-    other = X25519PrivateKey.generate().public_key()
-    began = time.process_time()
-    for _ in range(repeats):
-        for _ in range(2):  # of each of two boxes
-            X25519PrivateKey.generate()
-            own.exchange(other)
-            own.exchange(other)
-            verifier.verify(signature, text)
-        signer.sign(text)
-    return 1e3 * (time.process_time() - began) / repeats
+        return seconds, len(sent[0])
 
 
 def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
@@ -98,7 +75,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     cells, whom = 1000, "two aggregators"
 
     def seconds(federation: Federation, counts: NDArray[np.uint32]) -> float:
-        return sum(federation.run(counts, secrets.token_hex(8))[0]) * len(counts) / 1e3
+        return federation.run(counts, secrets.token_hex(8))[0]
 
     for size in (20, 40) if quick else (100, 1_000, 10_000):
         some = Federation(size, cells)
@@ -106,15 +83,17 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
         if size == 100:
             whole, nobody = counts[:, :cells], np.zeros(size, dtype=bool)
             peers = {
-                "bare X25519, Ed25519": floor_ms,
-                "Flower's SecAgg+": lambda w=whole, n=nobody: secaggplus_ms(w, 24, 13, n),
+                "bare X25519, Ed25519": lambda: (
+                    100 * public_key_seconds(exchanges=4, verifications=2, signatures=1, keys=2)
+                ),
+                "Flower's SecAgg+": lambda w=whole, n=nobody: secaggplus_seconds(w, 24, 13, n),
             }
             extra = some.run(counts, secrets.token_hex(8))[1] - 4 * cells
-            for peer, ms in peers.items():
+            for peer, theirs in peers.items():
                 yield measured(
                     whom, f"100 clients, {extra} bytes each over 4 a cell",
                     lambda f=some, c=counts: seconds(f, c),
-                    repeats=repeats, peer=peer, theirs=lambda ms=ms: ms() / 10,
+                    repeats=repeats, peer=peer, theirs=theirs,
                 )  # fmt: skip
         yield measured(
             whom, "clients", lambda f=some, c=counts: seconds(f, c), repeats=repeats, size=size

@@ -30,7 +30,7 @@ from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.cohort import Participant, RotatingCohort
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.e_detector import EDetector, Standing
+from flwr_kld.inference.e_detector import EDetector, Evidence
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.plan import QueryPlan
@@ -165,7 +165,7 @@ class Memory:
         """Return another one that has seen the same."""
         return Memory(EDetector.restore(self.detector.state()), self.recent)
 
-    def update(self, halves: Halves) -> Standing:
+    def update(self, halves: Halves) -> Evidence:
         """Take in a check."""
         self.recent = self.recent.with_check(halves.first, halves.spread)
         return self.detector.update(halves.evidence)
@@ -208,9 +208,9 @@ def live(scenario: Scenario, year: int, memory: Memory, *, until_alarm: bool = F
     for day in range(scenario.first, scenario.last + 1):
         asked = rng.permutation(people[day % len(people)])
         halves = here.check(asked, scenario.part, memory.recent, rng)
-        standing = memory.update(halves)
-        path.append(standing.evidence / standing.alarm_at)
-        if standing.alarmed:
+        evidence = memory.update(halves)
+        path.append(evidence.value / evidence.alarm_at)
+        if evidence.alarmed:
             by_evidence = by_evidence or day
         if here.checks.found_at_once(halves, ALARM):
             at_once = at_once or day

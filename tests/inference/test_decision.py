@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flwr_kld.inference.decision import Alone, Outside, decide, hold_to_estimates
-from flwr_kld.inference.e_detector import Standing
+from flwr_kld.inference.e_detector import Evidence
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.verdict import Outcome
@@ -13,7 +13,7 @@ from flwr_kld.inference.verdict import Outcome
 BOUND = LowerBound(lower=0.01, point=0.03)
 ALONE = Alone(0.9, 1e-4, "client")
 NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)
-QUIET, LOUD = Standing(0.1, 33.3, 5), Standing(40.0, 33.3, 5)
+QUIET, LOUD = Evidence(0.1, 33.3, 5), Evidence(40.0, 33.3, 5)
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Limit:
 
 
 def decided(
-    bound=BOUND, alone=ALONE, upper=None, standing=QUIET, outside=NOTHING_OUTSIDE, **options
+    bound=BOUND, alone=ALONE, upper=None, evidence=QUIET, outside=NOTHING_OUTSIDE, **options
 ):
     return decide(
-        bound, alone, upper, standing, outside,
+        bound, alone, upper, evidence, outside,
         threshold=0.1, resolution=0.1, level=0.95, population="these 30 clients", **options
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ def decided(
             Outcome.DRIFT,
             "above 0.1 nats",
         ),
-        ({"upper": Limit(0.19), "standing": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
+        ({"upper": Limit(0.19), "evidence": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
         (
             {"upper": Limit(0.19), "bound": replace(BOUND, lower=0.12)},
             Outcome.INCONCLUSIVE,
@@ -81,7 +81,7 @@ def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
         {"bound": replace(BOUND, lower=0.12)},
         {"bound": replace(BOUND, point=0.3)},
         {"alone": replace(ALONE, p_value=9e-5)},
-        {"standing": LOUD},
+        {"evidence": LOUD},
         {"outside": Outside(OutsideLimits(0.0, 0.2, 0.05, 0.95), 1.0, 0.0, 0.1)},
     ],
 )

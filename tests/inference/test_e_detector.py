@@ -11,11 +11,11 @@ from flwr_kld.inference.e_detector import EDetector
 
 def test_evidence_adds_up_and_forgets_what_was_lost():
     detector = EDetector(0.05, 10)
-    assert detector.update(-5.0).evidence == pytest.approx(0.1 * math.exp(-5))
-    standing = detector.update(math.log(250))
-    assert standing.evidence == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 250)
-    assert standing.alarmed
-    assert detector.update(1e6).evidence == pytest.approx(30)
+    assert detector.update(-5.0).value == pytest.approx(0.1 * math.exp(-5))
+    evidence = detector.update(math.log(250))
+    assert evidence.value == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 250)
+    assert evidence.alarmed
+    assert detector.update(1e6).value == pytest.approx(30)
 
 
 def test_an_alarm_ends_with_the_first_check_that_shows_nothing():

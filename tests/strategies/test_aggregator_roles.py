@@ -20,6 +20,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
+from flwr_kld.strategies.aggregators import Roles
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
 
@@ -40,28 +41,24 @@ def test_the_aggregators_node_answers_no_other_check(key_file):
     }
 
 
-def test_a_given_node_id_needs_no_roles_asked():
-    report = monitor(aggregation=SealedSum(node=AGGREGATOR)).check(grid := federation())
-    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
-    assert not any("role" in m.metadata.message_type for m in grid.sent)
-
-
 @pytest.mark.parametrize(
     "config",
     [{}, {"drift-key": "key"}, {"drift-key": "/nowhere/key"}, {"drift-key": "/etc/hostname"}],
 )
-def test_an_aggregator_without_its_key_is_no_client_either(config):
+def test_an_aggregator_without_its_key_is_no_client_either(config, monkeypatch):
     with pytest.raises(CheckFailed, match="no connected node holds the aggregator's key: start a"):
         monitor().check(deployed(shared_app(), config))
     failure = r"the aggregator refused: the aggregator's key (cannot be read|must be named)"
+    monkeypatch.setattr(Roles, "holder", lambda *_: AGGREGATOR)
     with pytest.raises(CheckFailed, match=failure):
-        monitor(aggregation=SealedSum(node=AGGREGATOR)).check(deployed(shared_app(), config))
+        monitor().check(deployed(shared_app(), config))
 
 
-def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file):
+def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
     grid = deployed(shared_app(), {"drift-key": key_file})
+    monkeypatch.setattr(Roles, "holder", lambda *_: 1003)
     with pytest.raises(CheckFailed, match="the aggregator refused: this node is not an aggregator"):
-        monitor(aggregation=SealedSum(node=1003)).check(grid)
+        monitor().check(grid)
 
 
 ONE = TrustedAggregator(1.0, aggregator=KEY.public)

@@ -26,7 +26,7 @@ from flwr_kld.strategies import (
     KLDrift,
     TrustedAggregator,
 )
-from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.strategies.aggregators import Roles
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 
@@ -136,9 +136,9 @@ def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
 
     monkeypatch.setattr(OwnRecords, "load", broken)
     key = AggregatorKey.generate().public
-    monitor = plain() if ask == "plain" else KLDrift(
-        REFERENCE, TrustedAggregator(1.0, aggregator=key), aggregation=SealedSum(node=1019)
-    )  # fmt: skip
+    monkeypatch.setattr(Roles, "holder", lambda *_: 1019)
+    trusted = TrustedAggregator(1.0, aggregator=key)
+    monitor = plain() if ask == "plain" else KLDrift(REFERENCE, trusted)
     with pytest.raises(CheckFailed, match=r"could not go on \(RuntimeError\)") as error:
         monitor.check(grid_of(app_of(aggregator=key)))
     assert "durian" not in str(error.value)

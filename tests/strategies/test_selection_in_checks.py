@@ -45,10 +45,7 @@ def ask(request, key_file, tmp_path):
         "trusted": (Trusted(EPSILON), PlainSum()),
         "trusted, secure sum": (Trusted(EPSILON), SecureSum()),
         "distributed": (Distributed(EPSILON, min_clients=NODES), SecureSum()),
-        "aggregator": (
-            TrustedAggregator(EPSILON, aggregator=KEY.public),
-            SealedSum(node=1000 + NODES),
-        ),
+        "aggregator": (TrustedAggregator(EPSILON, aggregator=KEY.public), SealedSum()),
     }[request.param]
     app = app_of(secure_sum=FirstUse(), aggregator=KEY.public)
     aggregate_drift_checks(app)
@@ -57,6 +54,7 @@ def ask(request, key_file, tmp_path):
         "drift-role": "aggregator", "drift-key": key_file, "drift-memory": key_file + ".memory"
     }  # fmt: skip
     people = [Participant(1000 + i) for i in range(NODES)]
+    aggregation.clients(people, grid, 9.0)  # finds the aggregator
 
     def ask(selection: Selection, check: str) -> np.ndarray:
         publisher = Publisher(trust, aggregation, NODES, SystemBits())

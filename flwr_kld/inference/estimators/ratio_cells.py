@@ -21,7 +21,6 @@ from flwr_kld.kernel.law import NoiseTable
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
-
 _PLACE = 0.7
 """Widest place, in ln Π: a law differs little from one end of it to the other."""
 

@@ -16,7 +16,6 @@ from flwr_kld.kernel.arguments import real
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
-
 Estimator = Callable[..., Estimate | tuple[float, float]]
 """Takes ``(counts, *, theta)``; returns an `Estimate`, or D_θ of the cohort and its deviation."""
 
