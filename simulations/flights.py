@@ -47,6 +47,7 @@ class Flights:
 
     columns: Mapping[str, NDArray[Any]]  # `NUMBERS` and `NAMES`, each of shape [flights]
     month: NDArray[np.int64]  # 1 to 12
+    day_of_year: NDArray[np.int64]  # 1 to 365
     aircraft: NDArray[np.int64]  # Numbered from 0
     interactions: Sequence[tuple[str, str]] = ()  # Pairs of columns that are columns, too
 
@@ -59,17 +60,18 @@ class Flights:
         pandas = require("pandas", extra="flights")
         frame = pandas.read_csv(Path(found.origin).with_name("data") / "flights.csv.zip")
         frame = frame[frame.tailnum.notna()]
+        date = pandas.to_datetime(frame[["year", "month", "day"]]).dt
         frame = frame.assign(
             aircraft=frame.tailnum.astype("category").cat.codes,
-            weekday=np.array(_DAYS)[
-                pandas.to_datetime(frame[["year", "month", "day"]]).dt.day_of_week
-            ],
+            weekday=np.array(_DAYS)[date.day_of_week],
+            day_of_year=date.day_of_year,
             cancelled=np.where(frame.dep_time.isna(), "yes", "no"),
         ).sort_values(["month", "aircraft"], kind="stable")
         return cls(
             {name: frame[name].to_numpy(float) for name in NUMBERS}
             | {name: frame[name].to_numpy(str) for name in NAMES},
             frame.month.to_numpy(np.int64),
+            frame.day_of_year.to_numpy(np.int64),
             frame.aircraft.to_numpy(np.int64),
             interactions,
         )

@@ -40,11 +40,11 @@ from flwr_kld.report import Verdict
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, 0.8
+_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, (1 - SHARE) / 2
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
 again for the fraction outside the reference; the rest is the detector's. A check that stands alone
-has little use for that, and one of the same records as the one before none: what it does not use
-for the divergence is for the fraction."""
+has little use for that, and one of the same records as the one before none: what is left is for a
+reference that is a sample."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25
@@ -220,7 +220,7 @@ class Decider:
             measured,
             LowerBound(found.at_least(each), found.at_least(0.5)),
             Alone(found.p_value(threshold), at_once, "record"),
-            0.0 if self.stands else found.log_evidence(threshold),
+            None if self.stands else found.log_evidence(threshold),
             alarm.outside(limits, p_value, tolerated),
             most_records=measured.first.most_records,
         )
@@ -278,7 +278,7 @@ class Decider:
         measured: Measured,
         bound: LowerBound,
         alone: Alone,
-        log_evidence: float,
+        log_evidence: float | None,
         outside: Outside,
         *,
         most_records: int,
@@ -286,6 +286,10 @@ class Decider:
     ) -> Verdict:
         """Decide, and allow for what the reference hides."""
         error, held = 1 - self.alarm.level, measured.first.holds_to_limits
+        if log_evidence is None:  # nothing is staked on it, either
+            standing = self._detector.standing
+        else:
+            standing = self._detector.update(log_evidence)
         upper = upper_limit(
             measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
         )
@@ -294,7 +298,7 @@ class Decider:
             replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
             alone,
             replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
-            self._detector.update(log_evidence),
+            standing,
             outside,
             threshold=self.threshold,
             resolution=self.alarm.resolution,

@@ -56,9 +56,9 @@ _PRICES = 1 + np.array([0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 1.0, 2.0, 8
 """Of D_θ, in slopes."""
 _BALANCING, _FIRST = 5, 0.1
 """Tries of the multiplier of the total mass, and the first one, in prices."""
-_FEW, _NOISY = 32.0, 4.0
-"""Records that a cell surely has, and times the variance of the noise, from which the law of its
-count is taken for what its first four cumulants say."""
+_FEW, _TAILED = 32.0, 0.12
+"""Records that a cell surely has, at least, and excess kurtosis that noise brings to its count, at
+most, where the law of that count is taken for what its first four cumulants say."""
 _RATIOS, _APART_BY = 17, 0.5
 """Ratios that are tried in a cell, and standard deviations between them where there are few."""
 _NODES = np.arange(-10.0, 10.25, 0.5)
@@ -247,7 +247,8 @@ class _Cells:
         low, high = fraction_intervals(noisy, level=1 - left, design_effect=1.0)
         low, high = fewest * low, most * high
         inside, noise = ~noisy.plan.outside, noisy.noise
-        precise = low[inside] > max(_FEW, _NOISY * noise.variance)
+        tails = np.abs(_fourth(noise)) / (low[inside] + noise.variance) ** 2
+        precise = (low[inside] > _FEW) & (tails <= _TAILED)
         expected = noisy.records * noisy.plan.mass[inside]
         tried = tuple(
             how(which, expected[which], low[inside][which], high[inside][which], noise, theta)

@@ -77,7 +77,7 @@ def year(monkeypatch):
     few = flights.Flights.load()
     own = few.aircraft < 9
     columns_of_few = {name: column[own] for name, column in few.columns.items()}
-    few = flights.Flights(columns_of_few, few.month[own], few.aircraft[own])
+    few = flights.Flights(columns_of_few, few.month[own], few.day_of_year[own], few.aircraft[own])
 
     def checks(_, monitor):
         monitor.counted = Part([Participant(0, member) for member in range(9)], EVERYTHING)

@@ -72,6 +72,7 @@ def read_of(counts, nats, error=0.05):
     [
         (2, 500, Trusted(1.0)),
         (20, 3_000, Trusted(0.3, 1e-6, "gaussian")),
+        (20, 20_000, Trusted(0.1, 1e-6, "gaussian")),
         (100, 500, Trusted(1.0)),
         (100, 3_000, Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)),
         (20, 200_000, Trusted(1.0)),
@@ -81,7 +82,7 @@ def read_of(counts, nats, error=0.05):
 def test_the_level_is_kept_where_the_drift_is_exactly_what_is_tolerated(
     shape, symbols, records, trust, nats
 ):
-    """At 5 %, more than 5 of 12 have a probability of 1e-5, for each of 50 laws."""
+    """At 5 %, more than 5 of 12 have a probability of 1e-5, for each of 60 laws."""
     law, rng = drifted(shape, symbols, nats), np.random.default_rng([symbols, records])
     plan = plan_of(zipf(symbols))
     found = [
@@ -104,6 +105,14 @@ def test_drifts_are_found_at_the_level_of_a_check_of_a_year(symbols, records, na
     assert all(check.at_least(0.95) > 0.1 for check in checks)
     assert sum(check.at_least(0.95) <= nats for check in checks) >= least
     assert np.mean([check.log_evidence(0.1) for check in checks]) > math.log(30)
+
+
+def test_normal_noise_in_large_cells_is_no_worse_than_it_is():
+    """Its law is known by its variance, even where that is above that of drawing records."""
+    plan, rng = plan_of(zipf(20)), np.random.default_rng(2)
+    law, trust = at(zipf(20), rng.dirichlet(np.ones(20)), 0.02), Trusted(0.1, 1e-6, "gaussian")
+    checks = [read_of(published_of(plan, law, 60_000, trust, rng), 0.01) for _ in range(5)]
+    assert all(0.0125 < check.at_least(0.95) < 0.02 for check in checks)
 
 
 def test_clients_who_differ_are_no_chance():

@@ -20,7 +20,13 @@ def few(flights) -> Flights:
     """A hundred and twenty aircraft, and where a pair of columns is a column, too."""
     own = flights.aircraft < 120
     columns = {name: column[own] for name, column in flights.columns.items()}
-    return Flights(columns, flights.month[own], flights.aircraft[own], [("origin", "weekday")])
+    return Flights(
+        columns,
+        flights.month[own],
+        flights.day_of_year[own],
+        flights.aircraft[own],
+        [("origin", "weekday")],
+    )
 
 
 def test_every_flight_with_an_aircraft_is_there(flights):

@@ -10,7 +10,9 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, grid_of
 
 from flwr_kld import Categories, Labels, Reference
+from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.inference.allowance import SHARE
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
@@ -128,6 +130,9 @@ def test_the_rate_of_false_alarms_is_shared_out():
         alarm = Alarm(rate=0.05, horizon=horizon)
         each = alarm.level_at_once  # of the divergence, and as much of the share outside
         assert 2 * horizon * each + alarm.detector.rate <= 0.05 * (1 + 1e-12)
+        night = Decider(0.1, 0.0, alarm, 0.01, REFERENCE, "fruit", stands=True)
+        each = night._level_at_once  # no evidence, but a reference that may be a sample
+        assert 2 * horizon * each + SHARE * 0.05 <= 0.05 * (1 + 1e-12)
 
 
 def test_what_cannot_be_tolerated():

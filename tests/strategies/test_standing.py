@@ -21,6 +21,7 @@ from flwr_kld.report import CheckSeries
 from flwr_kld.report.report import Report
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
+    Alarm,
     Distributed,
     KLDrift,
     ReferenceFromClients,
@@ -215,6 +216,13 @@ def test_a_table_has_a_verdict_and_says_what_all_nights_cost(trusted, tmp_path):
     assert report.cost.price == "1 for 12 nights, of which this is number 3"
     assert Report.from_json(report.to_json()) == report
     assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
+
+
+def test_nights_that_show_nothing_never_add_up_to_an_alarm(trusted):
+    monitor = trusted.monitor(threshold=1.0, alarm=Alarm(rate=0.5, horizon=1))
+    reports = [monitor.check(trusted.grid) for _ in range(NIGHTS)]
+    assert "drift" not in [report.outcome for report in reports]
+    assert [report.verdict.evidence for report in reports] == [0] * NIGHTS
 
 
 def test_a_series_says_since_when_a_column_has_changed(trusted, tmp_path):
