@@ -141,8 +141,8 @@ def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
     """Return one of them: exact for one draw, by a Fourier transform in float64 for several."""
     if m < 2 or not noise.reach:
         return _noise_quantile(noise, error) if m else 0
-    # A sum goes further than `far` with a chance below what float64 rounds: Chernoff's bound, at the
-    # tilt that is best for Gaussian noise. That chance, and no more, wraps around in the transform.
+    # Beyond `far` a sum is with less chance than float64 rounds (Chernoff's bound, at the tilt that
+    # is best for Gaussian noise), so that nothing wraps around that could be seen.
     tilt = (2 * _ROUNDED / (m * noise.variance)) ** 0.5
     exponent = m * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
     far = max(min(noise.reach * m, math.ceil(exponent / tilt)), noise.reach)
