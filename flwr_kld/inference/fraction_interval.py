@@ -143,9 +143,9 @@ def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
         return _noise_quantile(noise, error) if m else 0
     # Beyond `far` a sum is with less chance than float64 rounds (Chernoff's bound, at the tilt that
     # is best for Gaussian noise), so that nothing wraps around that could be seen.
-    tilt = (2 * _ROUNDED / (m * noise.variance)) ** 0.5
-    exponent = m * float(logsumexp(tilt * noise.support, b=noise.probabilities)) + _ROUNDED
-    far = max(min(noise.reach * m, math.ceil(exponent / tilt)), noise.reach)
+    tilt = math.sqrt(2 * _ROUNDED / (m * noise.variance))
+    exponent = m * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+    far = max(min(noise.reach * m, int(exponent / tilt) + 1), noise.reach)
     fast = 1 << (2 * far + 1).bit_length()  # a prime length takes many times as long
     law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)
     law = law[np.arange(noise.reach * m + far, noise.reach * m - far - 1, -1) % fast]
