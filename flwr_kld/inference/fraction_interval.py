@@ -8,17 +8,21 @@ half of what an interval may err. All cells together err with at most the sum of
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, ndtri
+from scipy.special import betainccinv, betaincinv, logsumexp, ndtri
 
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 
 Floats = NDArray[np.float64]
+
+_ROUNDED = 53 * math.log(2)
+"""Minus the logarithm of what float64 rounds."""
 
 
 def fraction_intervals(
@@ -137,8 +141,13 @@ def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
     """Return one of them: exact for one draw, by a Fourier transform in float64 for several."""
     if m < 2 or not noise.reach:
         return _noise_quantile(noise, error) if m else 0
-    length = 2 * noise.reach * m + 1
-    fast = 1 << length.bit_length()  # a prime length takes many times as long
-    law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)[:length]
-    beyond = np.cumsum(law[::-1])  # P(sum >= q), from the largest q down
-    return noise.reach * m - int(np.searchsorted(beyond, error, side="right"))
+    # Beyond `far` a sum is with less chance than float64 rounds (Chernoff's bound, at the tilt that
+    # is best for Gaussian noise), so that nothing wraps around that could be seen.
+    tilt = math.sqrt(2 * _ROUNDED / (m * noise.variance))
+    exponent = m * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+    far = max(min(noise.reach * m, int(exponent / tilt) + 1), noise.reach)
+    fast = 1 << (2 * far + 1).bit_length()  # a prime length takes many times as long
+    law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)
+    law = law[np.arange(noise.reach * m + far, noise.reach * m - far - 1, -1) % fast]
+    beyond = np.cumsum(law)  # P(sum >= q), from the largest q down
+    return far - int(np.searchsorted(beyond, error, side="right"))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -80,7 +80,7 @@ class SessionBook(Private):
             kept = self._kept(db, terms)  # again: another process may have been first
             seeds = [*self.parts(kept, "seeds", _SEED), bits.words(_SEED // 8).tobytes()]
             sealed = [
-                self._sealed(session, what, joined)
+                self._sealed(_about(what, session, night.number), joined)
                 for what, joined in (
                     ("seeds", seeds), ("names", answers.keys()), ("answers", answers.values())
                 )
@@ -97,17 +97,20 @@ class SessionBook(Private):
         if not box:
             return []
         try:
-            opened = self._key.decrypt(
-                box[:_NONCE], box[_NONCE:], f"{what} {kept.session}".encode()
-            )
+            about = _about(what, kept.session, kept.night)
+            opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], about)
         except InvalidTag:
-            raise _unusable(self._file, f"{what} were sealed under another key") from None
-        joined = zlib.decompress(opened)
+            why = f"{what} were sealed under another key, or for another night"
+            raise _unusable(self._file, why) from None
+        joined = np.frombuffer(opened[1:], f"<u{opened[0]}").astype("<u4").tobytes()
         return [joined[i : i + size] for i in range(0, len(joined), size)]
 
-    def _sealed(self, session: str, what: str, parts: Iterable[bytes]) -> bytes:
-        nonce, content = os.urandom(_NONCE), zlib.compress(b"".join(parts), 1)
-        return nonce + self._key.encrypt(nonce, content, f"{what} {session}".encode())
+    def _sealed(self, about: bytes, parts: Iterable[bytes]) -> bytes:
+        """Seal parts, each of which is a number of words of four bytes."""
+        words = np.frombuffer(b"".join(parts), "<u4")
+        width = np.min_scalar_type(words.max(initial=0)).itemsize  # most counts are small
+        nonce, content = os.urandom(_NONCE), bytes([width]) + words.astype(f"<u{width}").tobytes()
+        return nonce + self._key.encrypt(nonce, content, about)
 
     def _kept(self, db: sqlite3.Connection, terms: Terms) -> _Kept:
         """Read what is kept of the nights before this one, which is a later one."""
@@ -180,6 +183,11 @@ class NightAnswers(Private):
     def claim(self, bits: BitSource) -> NightNoise:
         """Write down that the night is used, and with what; return its noise."""
         return self._book.claim(self._terms, self._came, bits)
+
+
+def _about(what: str, session: str, night: int) -> bytes:
+    """Return what a box is bound to: none is taken for that of another night."""
+    return f"{what} {session} {night}".encode()
 
 
 def _night(terms: Terms) -> Night:

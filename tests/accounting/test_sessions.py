@@ -37,6 +37,13 @@ def test_the_charge_lasts_until_the_window_after_the_last_night(ledger):
     assert spent(ledger, NOW + 25 * DAY + window * DAY + 2) == 0
 
 
+def test_a_clock_that_runs_backwards_charges_nothing_twice_and_forgets_nothing(ledger):
+    for number in (9, 0, 3):
+        night(ledger, number)
+    for number in (0, 9, 9 + ledger.budget().window_days - 1):
+        assert spent(ledger, NOW + number * DAY) == 0.5
+
+
 def test_two_sessions_are_two_charges(ledger):
     night(ledger, 0)
     night(ledger, 0, session="other")

@@ -183,6 +183,20 @@ def test_a_damaged_file_is_not_begun_anew(path):
 # ------------------------------------------------------------------------- several at once
 
 
+def test_a_file_that_is_only_read_counts_no_night(path):
+    made = path.read_bytes()
+    path.write_bytes(made[:18] + b"\x03" + made[19:])  # SQLite: of a version that only reads
+    with pytest.raises(sqlite3.Error):
+        count(path, asked(4), {3: 30})
+    path.write_bytes(made)
+    assert count(path, asked(5), {1: 11})[1] == [10]
+
+
+def test_a_clock_that_runs_backwards_forgets_nothing(path):
+    assert count(path, asked(4), {1: 11, 3: 30}, now=300.0 * DAY)[1] == [10, 30]
+    assert count(path, asked(5), {1: 11, 2: 20, 3: 31}, now=0.0)[1] == [10, 30]
+
+
 def test_of_threads_one_counts_a_night(path):
     def won(_) -> bool:
         try:

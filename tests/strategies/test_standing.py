@@ -307,6 +307,45 @@ def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
         other.check(federation.grid)
 
 
+def test_a_budget_that_is_lowered_stops_a_session_until_it_is_raised(trusted, tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+    monitor, charged = trusted.monitor(ledger=ledger), []
+    for epsilon in (1.0, 0.5, 1.0):
+        ledger.set_budget(Budget(epsilon, DELTA, window_days=400))
+        if epsilon < 1.0:
+            with pytest.raises(BudgetExhausted):
+                monitor.check(trusted.grid)
+        else:
+            charged.append(monitor.check(trusted.grid).cost.night)
+        assert ledger.spent().epsilon == 1.0
+    assert charged == [1, 2]
+
+
+def test_aggregators_whose_books_differ_by_a_night_agree_once_its_clients_answer(tmp_path):
+    federation = Federation("split", tmp_path)
+    monitor, grid = federation.monitor(), federation.grid
+    monitor.check(grid)
+    silent, lose = {1000}, grid._lose
+
+    def second_is_down(message: Message) -> bool:
+        down = message.metadata.message_type == "query.drift_aggregate"
+        return lose(message) or (down and message.metadata.dst_node_id == split_federation.SECOND)
+
+    grid._lose = second_is_down
+    with pytest.raises(CheckFailed):
+        monitor.check(grid)
+    grid._lose, federation.silent = lose, silent
+    with pytest.raises(CheckFailed, match="did not add up the same clients"):
+        monitor.check(grid)  # the first one has another last answer of the silent client
+    federation.silent = set()
+    assert off(monitor.check(grid), federation.truth()) < 7
+    federation.silent = silent
+    report = monitor.check(grid)
+    assert report.cohort.silent == 1
+    assert off(report, federation.truth()) < 7
+
+
 # ------------------------------------------------------------------------------ what is refused
 
 

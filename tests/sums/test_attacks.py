@@ -17,7 +17,7 @@ from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency, Allotment, Unit
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
-from flwr_kld.messages.terms import AggregatorNoise, Terms
+from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
 from flwr_kld.query.selection import Selection
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text, split_bits
@@ -207,9 +207,14 @@ LIES = {
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
+    "night": [Night("5e", 1, 9, 2)],
     "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
-RESHAPED = {"score_wire": scored(CELLS), "cells": {"allotment": None}}
+RESHAPED = {
+    "score_wire": scored(CELLS),
+    "cells": {"allotment": None},
+    "night": {"guarantee": Guarantee(1.0, 1e-6)},
+}
 """Another value of each of the terms; of the noise its law and whose keys: 2 is a stranger."""
 
 

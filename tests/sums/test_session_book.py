@@ -1,5 +1,8 @@
 """What whoever adds up keeps of a session: no night twice, none after a memory that went back."""
 
+import os
+import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -147,6 +150,48 @@ def test_another_key_reads_nothing(book, tmp_path):
         other.open(terms(2), SIZE).silent()
 
 
+def test_a_book_without_its_key_goes_on_once_that_is_there(book, tmp_path):
+    """It was moved to another machine, where another key is made."""
+    sit(book, 1, (ANN, bytes(SIZE)))
+    moved = tmp_path / "moved.db"
+    shutil.copy(tmp_path / "standing.db", moved)
+    with pytest.raises(QueryRefused, match="the operator's log says why"):
+        sit(SessionBook(moved, bytes(32)), 2, (ANN, bytes(SIZE)))
+    assert sit(SessionBook(moved, KEY), 2) == {ANN: bytes(SIZE)}
+
+
+@pytest.mark.parametrize("column", ["seeds", "names", "answers"])
+def test_a_part_of_a_book_is_not_put_back(book, tmp_path, column):
+    sit(book, 1, (ANN, bytes(SIZE)))
+    with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
+        (old,) = db.execute(f"SELECT {column} FROM sessions").fetchone()
+        sit(book, 2, (ANN, bytes([1] * SIZE)))
+        db.execute(f"UPDATE sessions SET {column} = ?", (old,))
+        db.commit()
+    with pytest.raises(QueryRefused, match="the operator's log says why"):
+        sit(book, 3)
+
+
+def test_a_night_whose_book_finds_no_room_is_not_released(book, tmp_path):
+    """The disk is full: what was kept stays, and the next night goes on from it."""
+    sit(book, 1, (ANN, bytes(SIZE)))
+
+    def full() -> bytes:
+        size = (tmp_path / "standing.db").stat().st_size
+        night = book.open(terms(2), SIZE)
+        for i in range(2000):
+            night.came(i.to_bytes(NAME), os.urandom(SIZE))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        try:
+            night.claim(SystemBits())
+        except QueryRefused as error:
+            return str(error).encode()
+        return b"released"
+
+    assert b"the operator's log says why" in in_a_fork(full)
+    assert sit(book, 2) == {ANN: bytes(SIZE)}
+
+
 def test_nothing_exact_lies_in_the_file(book, tmp_path):
     answer = b"exact counts"
     sit(book, 1, (ANN, answer))
@@ -168,7 +213,7 @@ def test_the_last_night_leaves_no_answers(book, tmp_path):
 def _kept(what: str, box: bytes):
     from flwr_kld.sums.session_book import _Kept
 
-    return _Kept(terms(1).session)._replace(**{what: box})
+    return _Kept(terms(1).session, 5)._replace(**{what: box})
 
 
 def test_it_shows_nothing(book):
