@@ -202,13 +202,14 @@ def drawn(scheme: str, seed: int, cells: int, columns: int = 1) -> Floats:
         z = sample(released(columns=columns).table, NIGHTS * cells, bits).reshape(NIGHTS, cells)
         return np.floor(by_night() @ z + 0.5)
     if scheme == "rotation":
-        return sample(Trusted(1.0).event(1).table, NIGHTS * cells, bits).reshape(NIGHTS, cells)
+        table = Trusted(1.0).event(1).table
+        return sample(table, NIGHTS * cells, bits).reshape(NIGHTS, cells).astype(float)
     if scheme == "tree":
         node = _gaussian(float(deviations(scheme)[0]))
         z = sample(node, prefixes().shape[1] * cells, bits).reshape(-1, cells)
         return np.asarray(prefixes() @ z, dtype=float)
     table = _gaussian(float(deviations(scheme)[0]) * math.sqrt(columns))
-    return sample(table, NIGHTS * cells, bits).reshape(NIGHTS, cells)
+    return sample(table, NIGHTS * cells, bits).reshape(NIGHTS, cells).astype(float)
 
 
 _gaussian = lru_cache(maxsize=1000)(discrete_gaussian)
@@ -365,7 +366,7 @@ def flown(task: Configuration) -> Arrays:
 
 
 def _in_cells(counts: NDArray[np.int64], plan: QueryPlan) -> Floats:
-    return np.bincount(plan.cell_of, counts, plan.cells)
+    return np.asarray(np.bincount(plan.cell_of, counts, plan.cells), dtype=float)
 
 
 def work(shared: None, task: Configuration) -> Arrays:

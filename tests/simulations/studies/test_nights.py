@@ -80,6 +80,12 @@ def test_drifts_are_found_after_they_begin_and_quiet_years_are_quiet():
     assert rows[1]["product_false_at_most"] == pytest.approx(1 - math.sqrt(0.05))
 
 
+@pytest.mark.parametrize("scheme", nights.SCHEMES[1:4])
+def test_peers_find_large_drifts_too(scheme):
+    found = nights.lived({**TASK, "scheme": scheme, "tilt": 0.6, "years": 1})
+    assert (found["product"] >= nights.DRIFT_FROM).all()
+
+
 def test_years_that_find_nothing_count_as_late_ones():
     assert nights.delay(np.array([110, -1, -1])) == math.inf
     assert nights.delay(np.array([110, 120, -1])) == 20
