@@ -1,5 +1,7 @@
 """How a check's CPU and memory grow: with clients, cells, columns and records, in this process.
 
+And a night's of a standing session, beside the same check's: all of it, and what the server does.
+
 ClientApp and ServerApp code as on a deployment, over Flower's messages; a node hosts a thousand
 clients. Records are made before the clock starts; every size has a process of its own.
 """
@@ -11,9 +13,11 @@ import resource
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from measuring import Row, Timed, cpu, measured
 
@@ -21,7 +25,8 @@ from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import host_drift_queries
 from flwr_kld.domain.base import Domain
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import HostedClients, KLDrift, Trusted
+from flwr_kld.strategies import HostedClients, KLDrift, Standing, Trusted
+from flwr_kld.trust import Trust
 
 _HOSTED = 1000
 """Clients of a node."""
@@ -32,6 +37,8 @@ USUAL = {"clients": 400, "records": 50, "cells": 1000, "columns": 1}
 AXES = {
     "clients": (50, 1_000, 10_000, 100_000),
     "deciding clients": (50, 1_000, 10_000),
+    "clients of a night": (1_000, 10_000),
+    "clients of a night, server": (1_000, 10_000),
     "cells": (100, 1_000, 8_000, 65_536),
     "columns": (2, 20, 100, 380),
     "deciding columns": (50, 380),
@@ -55,6 +62,13 @@ def in_a_process(axis: str, size: int, repeats: int) -> Row:
 
 def point(axis: str, size: int, repeats: int) -> Row:
     """Measure one size in this process."""
+    if axis.startswith("clients of a night"):
+        with TemporaryDirectory() as folder:
+            night, check = a_night(size, Path(folder), serving=axis.endswith("server"))
+            check(), night()  # the first ones fill caches
+            return measured(
+                "scaling", axis, night, repeats=repeats, size=size, peer="check", theirs=check
+            )
     grown = axis.removeprefix("deciding ")
     cells = {"cells": 20} if grown == "columns" else {}
     threshold = None if grown == axis else 0.05
@@ -68,6 +82,46 @@ def a_check(
     clients: int, records: int, cells: int, columns: int, *, threshold: float | None
 ) -> Timed:
     """Build a federation, and return what runs a check over it, which decides if it can."""
+    grid, reference = a_federation(clients, records, cells, columns)
+    trust = Trusted(epsilon=1.0, delta=1e-6)
+    monitor = KLDrift(reference, trust, population=HostedClients(), threshold=threshold)
+    return cpu(lambda: monitor.check(grid))
+
+
+def a_night(clients: int, folder: Path, *, serving: bool) -> tuple[Timed, Timed]:
+    """Return what runs a night, and a check, over the usual federation; `serving`, without nodes.
+
+    In process, the memories of all clients are this machine's: 1,000 clients a file.
+    """
+    grid, reference = a_federation(**{**USUAL, "clients": clients})
+    for node, context in grid._contexts.items():
+        context.node_config["drift-memory"] = str(folder / str(node))
+    trust, deliver, nodes = Trusted(epsilon=1.0, delta=1e-6), grid._deliver, [0.0]
+    standing = Standing(trust, book=folder / "standing.db")
+
+    def delivered(message: Message) -> Message:
+        replies: list[Message] = []
+        nodes[0] += cpu(lambda: replies.append(deliver(message)))()
+        return replies[0]
+
+    def timed(trust: Trust) -> Timed:
+        monitor = KLDrift(reference, trust, population=HostedClients())
+        run = cpu(lambda: monitor.check(grid))
+
+        def less_nodes() -> float:
+            nodes[0] = 0.0
+            return run() - (nodes[0] if serving else 0.0)
+
+        return less_nodes
+
+    vars(grid)["_deliver"] = delivered
+    return timed(standing), timed(trust)
+
+
+def a_federation(
+    clients: int, records: int, cells: int, columns: int
+) -> tuple[InProcessGrid, Reference]:
+    """Build nodes of clients, and a reference for them."""
     random = np.random.default_rng(0)
     domain: Domain = Binned.uniform(0, 1, cells)
     if columns > 1:
@@ -83,12 +137,8 @@ def a_check(
     def hosted(context: Context) -> range:
         return range(int(context.node_config["partition-id"]), clients, hosts)
 
-    host_drift_queries(app, held, hosted, lambda _: domain)
-    grid = InProcessGrid(app, hosts)
-    monitor = KLDrift(
-        Reference.from_samples(domain, held(grid._contexts[1000], 0), floor=0.1),
-        Trusted(epsilon=1.0, delta=1e-6),
-        population=HostedClients(),
-        threshold=threshold,
+    host_drift_queries(
+        app, held, hosted, lambda _: domain, record_ids=lambda *_: np.arange(records)
     )
-    return cpu(lambda: monitor.check(grid))
+    grid = InProcessGrid(app, hosts)
+    return grid, Reference.from_samples(domain, held(grid._contexts[1000], 0), floor=0.1)
