@@ -287,9 +287,9 @@ class Decider:
         """Decide, and allow for what the reference hides."""
         error, held = 1 - self.alarm.level, measured.first.holds_to_limits
         if log_evidence is None:  # nothing is staked on it, either
-            standing = self._detector.standing
+            evidence = self._detector.evidence
         else:
-            standing = self._detector.update(log_evidence)
+            evidence = self._detector.update(log_evidence)
         upper = upper_limit(
             measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
         )
@@ -298,7 +298,7 @@ class Decider:
             replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
             alone,
             replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
-            standing,
+            evidence,
             outside,
             threshold=self.threshold,
             resolution=self.alarm.resolution,

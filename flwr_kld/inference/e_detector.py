@@ -66,6 +66,11 @@ class EDetector:
         most = math.log(_CEILING / self.rate)
         self._evidence = math.exp(min(started + real("evidence", log_evidence), most))
         self._checks += 1
+        return self.evidence
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where it stands."""
         return Evidence(self._evidence, 1 / self.rate, self._checks)
 
     @property

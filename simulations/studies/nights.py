@@ -143,10 +143,10 @@ def tree_norm(moves: int = 2) -> float:
 def deviations(scheme: str, epsilon: float = 1.0, moves: int = 2) -> Floats:
     """Return the s.d. of a count of all rows on each night, replace-one: two cells move."""
     if scheme == "standing":
-        return hidden(epsilon, moves) * np.sqrt((by_night() ** 2).sum(axis=1))
+        return np.asarray(hidden(epsilon, moves) * np.sqrt((by_night() ** 2).sum(axis=1)))
     nights, unit = np.ones(NIGHTS), math.sqrt(2) * per_norm(epsilon)
     if scheme == "tree":
-        return unit * tree_norm(moves) * np.sqrt(prefixes().sum(axis=1))
+        return np.asarray(unit * tree_norm(moves) * np.sqrt(prefixes().sum(axis=1)))
     if scheme == "independent":
         return unit * math.sqrt(NIGHTS) * nights
     if scheme == "monthly":
