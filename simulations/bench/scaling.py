@@ -37,8 +37,8 @@ USUAL = {"clients": 400, "records": 50, "cells": 1000, "columns": 1}
 AXES = {
     "clients": (50, 1_000, 10_000, 100_000),
     "deciding clients": (50, 1_000, 10_000),
-    "clients of a night": (1_000, 10_000),
-    "clients of a night, server": (1_000, 10_000),
+    "clients of a night": (50, 1_000, 10_000),
+    "clients of a night, server": (50, 1_000, 10_000),
     "cells": (100, 1_000, 8_000, 65_536),
     "columns": (2, 20, 100, 380),
     "deciding columns": (50, 380),
