@@ -482,7 +482,13 @@ def plot(rows: Iterable[Row], out: Path) -> None:
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    left.legend(frameon=False, fontsize=8)
+    divergences = sorted({row["D"] for row in known})
+    right.set_xticks(divergences, [f"{nats:.2g}" for nats in divergences])
+    right.minorticks_off()
+    delays = (5, 10, 20, 50, 100)
+    right.set_yticks(delays, map(str, delays))
+    handles = left.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=len(names), frameon=False)
     figure.savefig(out / "nights.png", dpi=130)
 
 
