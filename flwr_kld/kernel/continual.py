@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import comb, isqrt
 
@@ -156,3 +156,9 @@ class Continual:
             for z, weight in zip(drawn, self._weights[nights - 1 :: -1], strict=True)
         )
         return np.asarray((2 * total + scale) // (2 * scale), dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def stream_of(nights: int, moves: int) -> Continual:
+    """Return a stream that is known: what is computed of it is kept with it."""
+    return Continual(nights, moves)

@@ -23,7 +23,7 @@ from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
-from flwr_kld.kernel.continual import MOST_NIGHTS, Continual
+from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.count import Scores, sums_move
 from flwr_kld.kernel.promise import Allotment, Clip, Guarantee, Moves, Unit
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -145,7 +145,7 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
     @property
     def continual(self) -> Continual:
         """The mechanism of the session."""
-        return Continual(self.nights, self.moves)
+        return stream_of(self.nights, self.moves)
 
 
 @dataclass(frozen=True)

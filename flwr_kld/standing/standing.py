@@ -14,7 +14,7 @@ from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import instance, keep
-from flwr_kld.kernel.continual import Continual
+from flwr_kld.kernel.continual import Continual, stream_of
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
@@ -90,7 +90,7 @@ class Standing(Trust):
     @property
     def stream(self) -> Continual:
         """The mechanism."""
-        return Continual(self.nights, self.moves)
+        return stream_of(self.nights, self.moves)
 
     @property
     def guarantee(self) -> Guarantee:
