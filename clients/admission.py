@@ -81,10 +81,7 @@ def guard_of(context: Context) -> Guard | None:
 
 
 def account(context: Context, member: int) -> str:
-    """Name whose budget is spent: a member of this node.
-
-    Not by Flower's node id, which changes when a node reconnects.
-    """
+    """Name whose budget is spent: a member of this node, whatever id Flower gives the node."""
     partition = context.node_config.get("partition-id")
     return str(member) if partition is None else f"{partition}:{member}"
 

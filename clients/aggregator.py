@@ -281,10 +281,7 @@ class _Opened:
         self.rejected: dict[str, str] = {}
 
     def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[list[str], Held[list[bytes]]]]:
-        """Yield every client's name and what its box holds.
-
-        A sender is a key of `boxes`: nobody counts twice.
-        """
+        """Yield every client's name, which keys `boxes`, and what its box holds."""
         often = Counter(boxes.values())
         for sender, box in boxes.items():
             if often[box] > 1:

@@ -114,10 +114,7 @@ def host_predictor_queries(
 
 
 def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
-    """Draw one record's label; where there is none, or none that can be read, any label.
-
-    That a client has no records, or odd ones, is private too: a refusal would tell.
-    """
+    """Draw one record's label, or any label where none can be read: a refusal would tell."""
     try:
         symbols = own.symbols(context, member)
     except (DomainError, QueryRefused) as error:

@@ -23,10 +23,7 @@ logger = logging.getLogger("flwr_kld")
 
 
 def record_secret(context: Context, member: int) -> bytes:
-    """Return what the ids of one member's records are salted with, 32 bytes.
-
-    It comes from the key of the node's guard, or from the file that ``drift-salt`` names.
-    """
+    """Return the salt of one member's record ids, from its guard's key or from ``drift-salt``."""
     kept = _kept(context)
     if kept is None:
         raise QueryRefused(

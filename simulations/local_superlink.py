@@ -146,10 +146,7 @@ def stop_family(process: subprocess.Popen[bytes]) -> None:
 
 
 def _runs(process: Any) -> bool:
-    """Whether a process does, other than as an entry in the table that nobody has collected.
-
-    In a container, the first process may collect no orphans.
-    """
+    """Whether a process runs; a container may never collect those that have ended."""
     psutil = require("psutil", extra="simulation")
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)

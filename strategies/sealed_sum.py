@@ -39,11 +39,7 @@ class SealedSum:
         self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
-        """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes.
-
-        Raises `CheckFailed` if fewer than `least` clients sealed their counts, or the aggregator
-        does not answer, or refuses.
-        """
+        """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes."""
         terms = exchange.terms
         if len(terms.aggregators) != 1:
             raise CheckFailed("counts can be sealed for a TrustedAggregator only")

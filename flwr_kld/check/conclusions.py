@@ -92,10 +92,7 @@ class Conclusions:
     def conclude(
         self, measured: Measured, budget: str
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
-        """Return what a check says of each column, and what is to be remembered.
-
-        Numbers that contradict each other decide nothing, in any column.
-        """
+        """Return what a check says of each column, unless numbers contradict, and what it keeps."""
         why = measured.contradiction()
         measured_of = measured.columns
         effects = {name: self._design_effect(name, one) for name, one in measured_of.items()}

@@ -15,11 +15,7 @@ _NAMED = 5
 
 
 def rows_of_columns(reference: Reference, threshold: float | None = None) -> dict[str, int]:
-    """Return about how many records each column's threshold needs, the most first.
-
-    Of a column without a threshold of its own for the one that is given; with the alarm's
-    resolution and θ as they are by default. Empty for a law that is known exactly.
-    """
+    """Return about how many records the threshold of each column that has one needs, most first."""
     from flwr_kld.check.decider import Alarm  # imported here: it takes a while
 
     alarm, domain = Alarm(), reference.domain

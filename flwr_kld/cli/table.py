@@ -160,10 +160,7 @@ def _unlisted(table: Table, symbols: Symbols, made: Reference | None) -> Iterato
 def _likely_missing(
     table: Table, records: Any, symbols: Symbols
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield the columns in which texts that elsewhere stand for no value are read as another one.
-
-    Of a fixed list: no other text of a record is shown.
-    """
+    """Yield columns in which texts of a fixed list, which often stand for no value, are values."""
     columns = columns_of(records)
     for own, part, (name, domain) in zip(
         symbols.T, table.parts, table.columns.items(), strict=True

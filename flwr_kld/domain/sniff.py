@@ -146,10 +146,7 @@ def _dates(columns: Sequence[Sequence[str]]) -> str:
 def _sentinels(
     columns: Mapping[str, Mapping[str, int]], dialect: Dialect
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield columns of numbers and how the one is spelt in them that stands for nothing.
-
-    That is the only negative one, or is further from all others than these are from each other.
-    """
+    """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
     for name, times in columns.items():
         spelt = {text: dialect.number(text) for text in times}
         if sum(times.values()) < _FEW or not _mostly(list(spelt.values())):

@@ -33,10 +33,7 @@ class Guard:
 
     @classmethod
     def from_file(cls, path: str | Path, *, clock: Callable[[], float] | None = None) -> Guard:
-        """Read a guard file.
-
-        Raises `GuardFileError`, which says what has to be corrected.
-        """
+        """Read a guard file; the error says what has to be corrected."""
         return cls(read_limits(path), clock=clock)
 
     def stricter(self, policy: ClientPolicy) -> ClientPolicy:
@@ -45,17 +42,11 @@ class Guard:
         return own.stricter(ClientPolicy(min_asked=max(self.limits.min_asked, 2)))
 
     def record_secret(self) -> bytes:
-        """Return the secret that keys this node's hashes of record ids: it lasts as the key does.
-
-        Raises `GuardFileError` or `OSError` if the node's key file cannot be used.
-        """
+        """Return the secret that keys this node's hashes of record ids, for as long as the key."""
         return hmac.digest(node_secret(self.limits.key), b"flwr-kld record ids 1", "sha256")
 
     def judge(self, terms: Terms) -> None:
-        """Refuse terms beyond the limits; spends nothing.
-
-        Raises `QueryRefused`, which names the limit and both numbers.
-        """
+        """Refuse terms beyond the limits, naming the limit and both numbers; spends nothing."""
         limits, promised = self.limits, terms.guarantee
         hidden, protects = promised.hidden, limits.protects
         if terms.trust not in limits.trust:

@@ -82,8 +82,7 @@ def rows_needed(
 ) -> int | None:
     """Return about how many records tell a threshold to within half the resolution.
 
-    More than the reference has only if its own do not. As if more had the same law, and left no
-    symbol unseen. None for a law that is known exactly.
+    None for a law that is known exactly; of more records, no symbol would be unseen.
     """
     if reference.records is None:
         return None

@@ -32,10 +32,7 @@ class LastingChange:
 def lasting_change(
     sums: NDArray[np.float64], stream: Continual, noise: float
 ) -> LastingChange | None:
-    """Return the change that explains a sum of counts on each night best; None if none is clear.
-
-    `noise` is its standard deviation in the last sum.
-    """
+    """Return the change that explains sums of counts on each night best; None if none is clear."""
     nights = len(sums)
     if nights < 2:
         return None

@@ -33,11 +33,7 @@ class LowerBound:
 def lower_confidence_bound(
     witness: Witness, sums: ClientSums, *, level: float = 0.95
 ) -> LowerBound:
-    """Limit D_θ of the population from below.
-
-    The population is the one that clients are independent draws from, each counting at most
-    `most_records`.
-    """
+    """Limit D_θ from below, of the population that clients are independent draws from."""
     level = check_level(level)
     score = divergence_sum(witness, sums, 1 - level)
     step, f, records = witness.step, witness.f, sums.records

@@ -68,10 +68,7 @@ def outside_limits(
 def outside_by_counts(
     counts: NoisyCounts, tolerated: float, *, level: float
 ) -> tuple[OutsideLimits | None, float]:
-    """Limit q of these very clients' records by all of their counts, from both sides.
-
-    Return limits, and a p-value of "no more records than tolerated lie outside".
-    """
+    """Limit q of these clients' own records by all counts; with a p-value of what is tolerated."""
     outside = counts.plan.outside
     if not outside.any():
         return None, 1.0

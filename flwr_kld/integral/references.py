@@ -132,10 +132,7 @@ def reference_from_counts(counts: NoisyCounts) -> Reference:
 def fractions_of_cells(
     prior: Reference, cell_of: NDArray[np.int32], values: NDArray[np.int64], noise: NoiseTable
 ) -> Floats:
-    """Estimate one column's distribution from its cells, within which proportions are the prior's.
-
-    Where the prior has nothing, symbols of a cell are alike.
-    """
+    """Estimate a column's distribution from its cells, in each of which the prior holds."""
     # Shapes: cell_of [domain.size], values [cells].
     shares, cells = denoised_fractions(values, noise), len(values)
     unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0

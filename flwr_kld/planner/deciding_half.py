@@ -57,10 +57,7 @@ class DecidingHalf:
         return float(np.mean(found))
 
     def _least_found(self, spread: float, steps: int) -> float:
-        """Least sum that is found if clients' sums spread so and their squares have this noise.
-
-        inf if none is: few clients carry no small level, however far they have moved.
-        """
+        """Least sum that is found if clients' sums and their squares spread so; inf if none is."""
         level = 1 - self.level
 
         def excess(total: float) -> float:

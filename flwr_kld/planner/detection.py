@@ -169,10 +169,7 @@ class Estimating:
         return hidden.at_most(min(max(seen, self._seen_from(seen)), away))
 
     def above(self, law: Law) -> float:
-        """Return by how many of its standard deviations the estimate is above the threshold.
-
-        About, under a law over symbols.
-        """
+        """Return by about how many standard deviations the estimate is above the threshold."""
         roots = self._roots(law)
         return float((roots.mean() - math.sqrt(self.threshold)) / _deviation(roots))
 
@@ -204,10 +201,7 @@ def _deviation(roots: Law) -> float:
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:
-    """Least D_θ of the population, in nats, that is found with the setting's power.
-
-    None if even the largest is not.
-    """
+    """Least D_θ of the population, in nats, that is found with the setting's power, or None."""
 
     def excess(log_divergence: float, witnesses: int | None = None) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)

@@ -308,21 +308,14 @@ def _aggregation(setting: Setting) -> str:
 
 
 def checks_per_person(setting: Setting) -> int:
-    """Return how many checks of a year touch the person who is asked most often.
-
-    Nobody's turn comes twice more often than another's: cohorts take turns among the population,
-    records among their buckets.
-    """
+    """Return how many checks of a year touch the person who is asked most often: all take turns."""
     if setting.buckets > 1:
         return math.ceil(setting.checks / setting.buckets)
     return math.ceil(setting.checks * setting.clients / (setting.population or setting.clients))
 
 
 def epsilon_per_year(setting: Setting) -> float:
-    """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person.
-
-    The tighter of the sum and the composition of the privacy losses of the noise that is drawn.
-    """
+    """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person."""
     times = math.ceil(checks_per_person(setting) / setting.trust.nights)
     total = times * setting.epsilon
     if times == 1:

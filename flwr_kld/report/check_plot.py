@@ -160,10 +160,7 @@ def rows_of(checks: Sequence[Point[Report]]) -> list[str]:
 
 
 def heat_of(column: ColumnReport) -> float:
-    """Return the estimated divergence in multiples of the threshold, or in nats without one.
-
-    Not a number where there is no estimate.
-    """
+    """Return the estimate in multiples of the threshold, or in nats without one; NaN for none."""
     told = column.reading.told
     if told is None:
         return math.nan

@@ -109,11 +109,7 @@ def mark_missing(axes: Any, series: Sequence[Missing], failed: str, theme: Theme
 
 
 def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) -> None:
-    """Draw epsilon of each check or round, and what the window had spent of the budget then.
-
-    Budgets change: each check is held against the one that was in force. Where that is not known,
-    what was left is drawn.
-    """
+    """Draw epsilon of each check, and what the window had spent of the budget in force then."""
     if spent:
         axes.bar(
             list(spent), [cost.charged for cost in spent.values()],

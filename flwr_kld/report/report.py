@@ -145,10 +145,7 @@ class _Decided:
 
     @property
     def estimate(self) -> Estimated | None:
-        """The population's estimate where there is one, else the cohort's; None if none is.
-
-        Of a table: of the column that moved most.
-        """
+        """The population's estimate, else the cohort's; of a table, its most moved column's."""
         return self.reading.told
 
 

@@ -51,10 +51,7 @@ def draw_rounds(
 def _draw_weights(
     axes: Any, rounds: Sequence[Point[PredictorReport]], theme: Theme, longest: int
 ) -> None:
-    """Stack the weights in the candidates' own order, the least of too many as one.
-
-    Names of more than `longest` characters are cut: a legend wider than the plot would hide it.
-    """
+    """Stack the weights in the candidates' own order, the least of too many as one."""
     names = candidates_of(rounds)
     if not names:
         return

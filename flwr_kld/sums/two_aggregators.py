@@ -168,10 +168,7 @@ class Addition(Private):
         return DIGEST + (KEY if self._adds_seeds else split_size(self._terms))
 
     def take(self, portions: Mapping[str, bytes], night: NightAnswers | None = None) -> None:
-        """Check signatures, open boxes, and add up; a client with two boxes is in it with none.
-
-        In a session, a client that is silent is in it with its last box.
-        """
+        """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
         known = sorted(self._known(portions), key=lambda signed: signed.context.sender)
         often = Counter(signed.context.sender for signed in known)
         opened = []

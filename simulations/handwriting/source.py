@@ -18,10 +18,7 @@ from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 
 def load_digits(clients: Partitioner | int = 10) -> Handwriting:
-    """Load the digits and cut them into clients.
-
-    The images are 8x8 with values 0 to 16. They come without writers.
-    """
+    """Load the digits, 8x8 with values 0 to 16, and cut them into clients."""
     bunch = require("sklearn.datasets", extra="simulation").load_digits()
     even = clients if isinstance(clients, int) else 1
     sizes = [len(part) for part in np.array_split(bunch.target, even)]

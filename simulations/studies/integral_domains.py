@@ -50,10 +50,7 @@ class StudyDomain:
         )
 
     def mode_coverage(self, density: Floats) -> float:
-        """P's mass where Q is densest, up to 95 % of Q's mass: the paper's second metric.
-
-        The paper prints ``P(dQ < t)`` and means dQ > t.
-        """
+        """P's mass where Q is densest, up to 95 % of Q's mass: the paper's second metric."""
         order = np.argsort(-density / self.base.mass * self.base_density, kind="stable")
         inside = np.searchsorted(np.cumsum(density[order]), _COVERED) + 1
         return float(self.truth[order[:inside]].sum())

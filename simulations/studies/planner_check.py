@@ -160,11 +160,7 @@ def error_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
 
 
 def measured_smallest(case: Case, predicted: float, runs: int) -> float:
-    """Divergence at which the simulated power is the setting's.
-
-    A line through the quantile that so many checks exceed, over ln of the divergence beyond the
-    threshold.
-    """
+    """Divergence with the setting's power, interpolated over ln of what exceeds the threshold."""
     tolerated = case.setting.threshold or 0.0
     beyond = (predicted - tolerated) * np.array(_FACTORS)
     exceeded = [

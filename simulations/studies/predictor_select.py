@@ -142,10 +142,7 @@ def order(hypotheses: int, epsilon: float, alpha: float) -> float:
 
 
 def proved(hypotheses: int, epsilon: float, alpha: float) -> float:
-    """Return how many reports make the likeliest hypothesis the truth with probability .9.
-
-    One-versus-rest in all rounds: ``Σ_i BC_ij**n <= .1``, BC of one report.
-    """
+    """Count the reports with which one-versus-rest is right with .9: ``Σ_i BC_ij**n <= .1``."""
     table = perturbed(hypotheses, alpha)
     design = BayesMixture(hypotheses_of(table), epsilon, design="ovr").design()
     nearest = np.max(design.affinities - np.eye(hypotheses))
@@ -172,10 +169,7 @@ def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
 
 
 def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Slopes of ln reports over ln K, ln 1/α and ln 1/ε, fitted together, for each truth.
-
-    The order of Gopi et al. has 1, 2, and 2 for epsilon up to 1.
-    """
+    """Slopes of ln reports over ln K, ln 1/α and ln 1/ε, for each truth; Gopi et al.: 1, 2, 2."""
     found = {}
     for truth in AWAY:
         own = [row for row in rows if row["truth"] == truth]

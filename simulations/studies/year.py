@@ -107,10 +107,7 @@ def price_of(
     days: Iterable[int],
     file: Path,
 ) -> Price:
-    """Reserve and settle a check a day, of whoever was asked longest ago, half and half.
-
-    A day that the budget does not cover raises BudgetExhausted.
-    """
+    """Reserve and settle a check a day, of whoever was asked longest ago, half and half."""
     ledger = Ledger(f"sqlite:///{file}")
     ledger.set_budget(budget, now=0)
     present = [Participant(node) for node in range(people)]

@@ -132,11 +132,7 @@ def _around(width: Floats) -> Floats:
 def _quantiles(
     edges: Floats, clients: Floats, deviation: Floats, reference: Floats
 ) -> tuple[QuantileFigure, ...]:
-    """Invert both distribution functions, and the ends of the band around the clients' one.
-
-    The band's ends rise, and no edge has one of them on the wrong side: so quantiles lie within
-    their intervals, and both ends rise with them. An interval takes in the bins that it touches.
-    """
+    """Invert both distribution functions, and the rising ends of the band around the clients'."""
     # Half of the way between the two that rise: noise makes the sums of small counts fall.
     up, down = np.maximum.accumulate(clients), np.minimum.accumulate(clients[::-1])[::-1]
     rising = (up + down) / 2

@@ -34,11 +34,7 @@ _FEWEST_CELLS = 16
 
 
 def measure(written: Written, task: Configuration) -> Arrays:
-    """Return every series' estimates, in nats.
-
-    ``rule/trust`` names an array of shape [epsilons, lambdas, pairs]; without noise it is
-    [lambdas, pairs], and our defaults have no λ.
-    """
+    """Return estimates in nats, under ``rule/trust``, of shape [epsilons, lambdas, pairs]."""
     digits, draws = task["digits"], task["draws"]
     pairs = [(i, j) for i in digits for j in digits if i != j]
     rng = np.random.default_rng(seed_of(task, "cohort and queries"))
