@@ -5,11 +5,10 @@ They run on a study's own data or on numbers that are public, with the product's
 ==================  ==============================================  ===========================
 here                what it is                                      what the product has
 ==================  ==============================================  ===========================
-`scalar`            one noised number (PRIEST-KLD, Algorithms 1-2)  noised counts, `Trusted`
 `estimators`        its draws from Π, ``Σ w [λ (r - 1) - ln r]``     `Partition`, `posterior_counts`
 `learners`          Algorithms 1 and 2 of the online paper          `BayesMixture`
 ==================  ==============================================  ===========================
 
-The theorems' bounds stand with what they bound.
+The theorems' bounds stand with what they bound; PRIEST-KLD's one number is a rule of its study.
 Algorithm 3 and the trusted aggregator of PRIEST-KLD are `Distributed` and `TrustedAggregator`.
 """

@@ -56,7 +56,7 @@ def _one_number(
     rng: np.random.Generator,
     bits: BitSource,
 ) -> dict[str, Floats]:
-    """Estimate by the paper's rule under three trust models, and by the Scalar release."""
+    """Estimate by the paper's rule under three trust models, and by the scalar rule."""
     lambdas = np.array(task["lambdas"])
     asked = [_asked(rng.multinomial(task["draws"], written.laws[i])) for i, _ in pairs]
     records = cohort.sum(axis=1)

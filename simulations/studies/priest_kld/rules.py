@@ -1,9 +1,10 @@
-"""One noised number from exact counts: the paper's rule, and that of the Scalar release.
+"""One noised number from exact counts: the paper's rule, and a smoothed one, the scalar rule.
 
 Both are ``F(h) = Σ w [λ (r - 1) - ln r]`` over T draws of Π, with w the multiplicities over T. The
-paper clips, ``r = max(h / N, τ) / Π``; the Scalar release smooths, ``r = (h + a) / (N + A) / Π``.
-F is linear in λ, so all λ are one outer product. Noise has the implemented law, discrete Laplace on
-the implemented grid, calibrated to F's exact sensitivity: λ and the queries change it.
+paper clips, ``r = max(h / N, τ) / Π``; the scalar rule smooths, ``r = (h + a) / (N + A) / Π``.
+F is linear in λ, so all λ are one outer product. Noise has the law of the product's tables, on a
+grid, and hides F's exact sensitivity, which hangs on λ and the queries. Proof note:
+``docs/proofs/papers.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 TAU = 1e-6
 """The paper's small constant: it clips probabilities there."""
 AMOUNT = 0.01
-"""Smoothing of the Scalar release by default, in units of N Π."""
+"""Smoothing of the scalar rule, in units of N Π."""
 _GRID_STEPS = 32
 _ROUNDING_SLACK = 2.0**-20
 """By which the implemented noise tables lower their rate."""
@@ -75,7 +76,7 @@ def paper_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rule
 
 
 def scalar_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rule:
-    """F of ``Trusted(release=Scalar(lam=λ))``; parameters are those of `paper_rule`."""
+    """Smooth instead of clipping; D_θ at λ = 0. Parameters are those of `paper_rule`."""
     a, norm = AMOUNT * records * pi, (1 + AMOUNT) * records
     ratio = (counts + a) / (norm * pi)
     return Rule(
@@ -85,7 +86,7 @@ def scalar_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rul
 
 
 def noised(value: Floats, sensitivity: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
-    """Release numbers, each for ε by itself, on the grid of `ScalarRelease`; any shape.
+    """Release numbers, each for ε by itself, on a grid; any shape.
 
     Discrete Laplace noise is a difference of two geometric variables, which NumPy draws for all
     scales at once; a table for each would take most of the study's time.

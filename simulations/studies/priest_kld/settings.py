@@ -24,7 +24,7 @@ _VERSION = 1
 PAPER = ("none", "trusted", "aggregator", "distributed")
 """Who adds the noise, under the paper's rule."""
 CENTRAL = ("none", "central")
-"""Under the Scalar release: what `Trusted` and `TrustedAggregator` do is one function."""
+"""Under the scalar rule: what `Trusted` and `TrustedAggregator` do is one function."""
 COUNTS = ("none", "central", "distributed")
 """Under our defaults."""
 SERIES = {"paper": PAPER, "scalar": CENTRAL, "default": COUNTS}
