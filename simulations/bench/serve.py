@@ -41,7 +41,6 @@ from flwr_kld.strategies import KLDrift, Trusted
 
 _CLIENTS, _ROWS, _BINS = 100, 200, 20
 _REPEATS = 5
-_NIGHT = 86_400
 
 
 def real_report(columns: int) -> Report:
