@@ -1,4 +1,4 @@
-"""The paper's hardest class as a benchmark, and hypothesis selection by online-to-batch.
+"""The paper's hardest class as a benchmark.
 
 Run ``python simulations/studies/predictor_hard_instance.py [--quick] [--workers 2] [--out DIR]``;
 the same command goes on where it was stopped.
@@ -7,17 +7,14 @@ little that T reports can hardly tell which of a pair is true. Measured risks, a
 true law, stand beside two lower bounds for anything that is epsilon-private: the paper's T a / 132,
 and the same argument with its constants kept (`lower_bound`), about twenty times higher.
 
-The second part selects one of K laws at total variation alpha from each other (section 6): the
-average of a predictor's predictions is an estimate, and so is its last prediction.
-
-Writes ``predictor_hard_instance.csv`` and ``predictor_selection.csv``.
+Writes ``predictor_hard_instance.csv`` and ``.json``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 from scipy.linalg import hadamard
@@ -57,10 +54,7 @@ LEARNERS = (
     "algorithm 1",
 )
 DELTA = 1e-6
-DISTANCES, SELECTED, HORIZONS = (0.4, 0.2, 0.1), 31, (1_000, 10_000, 100_000)
-SELECTORS = ("default", "hadamard", "algorithm 2")
-RISK, SELECTION = "risk", "selection"
-_STEPS, _VERSION = 200, 1
+_VERSION = 1
 
 
 def gap_of(pairs: int) -> float:
@@ -127,11 +121,6 @@ def learner_of(
 
 
 def measure(shared: None, task: Configuration) -> Arrays:
-    """Run one learner: on the hard class, or to select one law."""
-    return (risk_of if task["part"] == RISK else selection_of)(task)
-
-
-def risk_of(task: Configuration) -> Arrays:
     """Run a learner on the hard class."""
     k, repeat = task["pairs"], task["repeat"]
     table, rng = hard_class(k), np.random.default_rng([k, repeat])
@@ -141,30 +130,6 @@ def risk_of(task: Configuration) -> Arrays:
     return {
         "risk": np.array(trajectory.risk(HORIZON)),
         "mean_tv": np.array(trajectory.mean_tv(HORIZON)),
-    }
-
-
-def selection_of(task: Configuration) -> Arrays:
-    """Estimate the true law by the average of the predictions, and by the last one."""
-    distance, horizon = task["distance"], task["horizon"]
-    rng = np.random.default_rng([task["repeat"], horizon, int(1000 * distance)])
-    table = perturbed(SELECTED, distance)
-    true = int(rng.integers(SELECTED))
-    learner = learner_of(task["method"], table, true, horizon, rng)
-    total, at = np.zeros(table.shape[1]), np.linspace(0, horizon, _STEPS + 1).astype(int)
-    for now, then in pairwise(at):
-        total += (then - now) * learner.predict()
-        learner.learn(int(then - now))
-    last = learner.predict()
-
-    def far(estimate: Floats) -> float:
-        return float(np.maximum(table[true] - estimate, 0).sum())
-
-    nearest = int(np.argmin(np.abs(table - last).sum(axis=1)))
-    return {
-        "average": np.array(far(total / horizon)),
-        "last": np.array(far(last)),
-        "correct": np.array(nearest == true),
     }
 
 
@@ -198,37 +163,26 @@ def averaged(found: Sequence[tuple[Configuration, Arrays]], *names: str) -> list
 
 
 def tasks_of(*, quick: bool) -> list[Configuration]:
-    """Return a task for each run of both parts."""
+    """Return a task for each run."""
     repeats, pairs = (2, PAIRS[:1]) if quick else (16, PAIRS)
-    same = {"study": "predictor hard instance", "version": _VERSION}
-    hard: list[Configuration] = [
-        {**same, "part": RISK, "pairs": k, "method": method, "repeat": repeat}
+    return [
+        {"study": "predictor hard instance", "version": _VERSION, "part": "risk", "pairs": k,
+         "method": method, "repeat": repeat}
         for k, method in product(pairs, LEARNERS)
         for repeat in range(min(repeats, 3) if method == "algorithm 1" else repeats)
-    ]
-    return hard + [
-        {**same, "part": SELECTION, "method": method, "distance": distance, "repeat": repeat,
-         "horizon": horizon}
-        for distance, method, horizon in product(DISTANCES, SELECTORS, HORIZONS)
-        for repeat in range(repeats)
     ]  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run both parts."""
+    """Run the study."""
     parser = resumable_parser(__doc__, out="predictor_hard_instance")
     parser.add_argument("--quick", action="store_true", help="|F| = 62 and two repeats")
     chosen = parser.parse_args(arguments)
     found = computed(measure, None, tasks_of(quick=chosen.quick), chosen)
-    risks = averaged([one for one in found if one[0]["part"] == RISK], "pairs", "method")
-    chosen_laws = averaged(
-        [one for one in found if one[0]["part"] == SELECTION], "distance", "method", "horizon"
-    )
+    risks = averaged(found, "pairs", "method")
     show("bounds on KL-risk in nats", bounds())
     show(f"Theorem 3's class, T = {HORIZON:,}, ε = {EPSILON:g}: KL-risk in nats", risks)
-    show(f"selecting one of {SELECTED} laws, ε = {EPSILON:g}: mean TV", chosen_laws)
     save(risks, chosen.out, "predictor_hard_instance", {"bounds": bounds()})
-    save(chosen_laws, chosen.out, "predictor_selection")
 
 
 if __name__ == "__main__":

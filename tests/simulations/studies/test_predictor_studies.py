@@ -17,10 +17,9 @@ STUDIES = {
         "predictor_risk.csv",
     ),
     "hard_instance": (
-        {"LEARNERS": ("ovr",), "PAIRS": (3,), "HORIZON": 50, "SELECTORS": ("ovr",),
-         "SELECTED": 3, "DISTANCES": (0.4,), "HORIZONS": (200,)},
+        {"LEARNERS": ("ovr",), "PAIRS": (3,), "HORIZON": 50},
         ["--quick"],
-        "predictor_selection.csv",
+        "predictor_hard_instance.csv",
     ),
     "tracking": (
         {"AMOUNTS": (0.7,), "EPSILONS": (1.0,), "SHARES": (0.01,), "ROUNDS": 4, "SWITCH": 2,
