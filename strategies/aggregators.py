@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -62,6 +62,26 @@ class Roles:
                 "aggregate_drift_checks"
             )
         return ours[-1]  # a node that came back under a new id was heard last
+
+
+class ByAggregators:
+    """What ways to add up by aggregators share: they find them, and see sums with noise alone."""
+
+    hides_parts = True
+    adds_noise = True
+
+    def __init__(self) -> None:
+        self._roles = Roles()
+
+    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
+        """Leave out aggregators, ours or another's."""
+        return self._roles.clients(present, grid, timeout)
+
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Refuse a check of which an aggregator is not there."""
+        self._roles.require(grid, keys)
 
 
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:

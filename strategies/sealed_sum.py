@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from flwr.serverapp import Grid
-
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.envelopes import Published
-from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
+from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 
 
-class SealedSum:
+class SealedSum(ByAggregators):
     """Counts travel sealed for the aggregator of a `TrustedAggregator`.
 
     Every node is asked once whether it is the one: a node whose public key is the pinned one.
     """
 
     name = "sealed-sum"
-    hides_parts = True
     holds_to_limits = True
-    adds_noise = True
-
-    def __init__(self) -> None:
-        self._roles = Roles()
-
-    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
-        """Leave out aggregators, ours or another's."""
-        return self._roles.clients(present, grid, timeout)
-
-    def prepare(
-        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
-    ) -> None:
-        """Refuse a check whose aggregator is not there."""
-        self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes."""

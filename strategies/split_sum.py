@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from flwr_kld.cohort.cohort import Participant, require_clients
@@ -16,32 +12,17 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
 from flwr_kld.messages.envelopes import PartMessage
 from flwr_kld.messages.terms import Terms
-from flwr_kld.strategies.aggregators import Roles, ask_aggregators, order_of
+from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
 from flwr_kld.sums.two_aggregators import Parcel, split_bits, split_length
 
 
-@dataclass
-class SplitSum:
+class SplitSum(ByAggregators):
     """Counts travel in two parts, each sealed for an aggregator of `TwoAggregators`."""
 
-    _roles: Roles = field(default_factory=Roles, repr=False)
-
     name = "split-sum"
-    hides_parts = True
     holds_to_limits = False
-    adds_noise = True
-
-    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
-        """Leave out aggregators, ours or another's."""
-        return self._roles.clients(present, grid, timeout)
-
-    def prepare(
-        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
-    ) -> None:
-        """Refuse a check of which an aggregator is not there."""
-        self._roles.require(grid, keys)
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""
