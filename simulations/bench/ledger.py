@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -27,16 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Ledger
-from flwr_kld.accounting.books import keep_cost, members
-from flwr_kld.accounting.parts import pack
-from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.kernel import Guarantee
-from flwr_kld.simulations.bench.rebuilt_sums import rebuild
+from flwr_kld.simulations.bench.stored_checks import write_checks
 
 _NOW = 2_000_000_000
 _DAYS = 30
 _REPEATS = 5
-_BATCH = 10_000
 _REPORT = json.dumps({"schema": 0, "padding": "x" * 2000})
 
 
@@ -47,35 +44,10 @@ def cost(epsilon: float) -> Cost:
 
 def fill(ledger: Ledger, cohorts: list[NDArray[np.int64]], release: Cost, fleet: int) -> None:
     """Write settled checks of these clients, evenly over the window, and their sums."""
-    database = ledger._database
-    with database.writing() as connection:
-        members(connection, "default", Clients(f"client {i}" for i in range(fleet)))
-        kept = keep_cost(connection, release)
-        started = np.linspace(_NOW - _DAYS * 86_400 + 3600, _NOW - 60, len(cohorts)).astype(int)
-        for first in range(0, len(cohorts), _BATCH):
-            numbers = range(first, min(first + _BATCH, len(cohorts)))
-            connection.execute(
-                checks.insert(),
-                [
-                    {"number": i + 1, "population": "default", "kind": "check", "key": f"{i}",
-                     "started": int(started[i]), "ended": int(started[i]), "state": "settled",
-                     "report": _REPORT}
-                    for i in numbers
-                ],
-            )  # fmt: skip
-            connection.execute(
-                spends.insert(),
-                [
-                    {
-                        "check": i + 1,
-                        "asked": kept,
-                        "family": "clients",
-                        "members": pack(cohorts[i]),
-                    }
-                    for i in numbers
-                ],
-            )
-        rebuild(connection)
+    started = np.linspace(_NOW - _DAYS * 86_400 + 3600, _NOW - 60, len(cohorts)).astype(int)
+    settled = zip(map(str, range(len(cohorts))), started.tolist(), repeat(_REPORT), cohorts)
+    with ledger._database.writing() as connection:
+        write_checks(connection, release, fleet, settled)
 
 
 def milliseconds(run: Callable[[int], object]) -> list[float]:

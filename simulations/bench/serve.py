@@ -25,17 +25,14 @@ from rich.table import Table as Printed
 from starlette.testclient import TestClient
 
 from flwr_kld import Binned, Reference, Table
-from flwr_kld.accounting import Budget, Clients, Cost, Ledger
-from flwr_kld.accounting.books import keep_cost, members
-from flwr_kld.accounting.parts import pack
-from flwr_kld.accounting.schema import checks, spends
+from flwr_kld.accounting import Budget, Cost, Ledger
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.kernel import Guarantee
 from flwr_kld.operate.door import Door
 from flwr_kld.operate.pages import Pages, site
 from flwr_kld.report.report import Report
-from flwr_kld.simulations.bench.rebuilt_sums import rebuild
+from flwr_kld.simulations.bench.stored_checks import write_checks
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 
@@ -69,31 +66,19 @@ def fill(ledger: Ledger, report: Report, number: int) -> None:
     first = datetime.now(UTC) - timedelta(days=number)
     ledger.set_budget(Budget(1.0, 1e-6, 30), now=first.timestamp())
     values = report.to_dict()
+    nights = [first + timedelta(days=i) for i in range(number)]
+    settled = (
+        (
+            f"{night:%F}",
+            int(night.timestamp()),
+            json.dumps({**values, "key": f"{night:%F}", "started": night.isoformat()}),
+            np.arange(_CLIENTS),
+        )
+        for night in nights
+    )
     with ledger._database.writing() as connection:
-        asked = pack(
-            members(connection, "default", Clients(f"client {i}" for i in range(_CLIENTS)))
-        )
-        kept = keep_cost(connection, Cost.claimed("discrete-laplace", Guarantee(0.01)))
-        nights = [first + timedelta(days=i) for i in range(number)]
-        connection.execute(
-            checks.insert(),
-            [
-                {"number": i + 1, "population": "default", "kind": "check", "key": f"{night:%F}",
-                 "started": int(night.timestamp()), "ended": int(night.timestamp()) + 60,
-                 "state": "settled",
-                 "report": json.dumps({**values, "key": f"{night:%F}",
-                                       "started": night.isoformat()})}
-                for i, night in enumerate(nights)
-            ],
-        )  # fmt: skip
-        connection.execute(
-            spends.insert(),
-            [
-                {"check": i + 1, "asked": kept, "family": "clients", "members": asked}
-                for i in range(number)
-            ],
-        )
-        rebuild(connection)
+        cost = Cost.claimed("discrete-laplace", Guarantee(0.01))
+        write_checks(connection, cost, _CLIENTS, settled)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from forks import forked, joined
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Remembered
-from flwr_kld.simulations.bench.rebuilt_sums import rebuild
+from flwr_kld.simulations.bench.stored_checks import rebuild
 
 EPSILON = 0.001
 

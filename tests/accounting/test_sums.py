@@ -27,7 +27,7 @@ from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.sums import WIDTH, pack_tally, unpack_tally
 from flwr_kld.accounting.window import Window
-from flwr_kld.simulations.bench.rebuilt_sums import rebuild
+from flwr_kld.simulations.bench.stored_checks import rebuild
 
 COSTS = [pure(0.01), pure(0.02)]
 PARTS = [Clients(["a"]), Clients(["b", "c"]), RecordBuckets("k", 3, [0, 2]), Everyone()]
