@@ -359,7 +359,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         """Whom each exchange of a check asks."""
         selection = replace(self.cohort.select(), period=self._asked)
         if self._session is not None:
-            return [Part(chosen, selection, "record")]
+            return [Part(chosen, selection, "record", self._session.trust.moves // 2 - 1)]
         if self.tolerated is None:
             return [Part(chosen, selection)]
         least, promised = self._publisher.least, self.trust.guarantee

@@ -161,7 +161,8 @@ class Measured:
         cohort = f"these {clients} clients"
         if by_record:
             cohort = f"the records of {cohort}"
-        return _population(clients, by_record, self.first.most_records), cohort
+        whom = _population(clients, by_record, self.first.most_records)
+        return whom + _as_counted(self.parts[0].changes), cohort
 
     @property
     def decides_by_counts(self) -> bool:
@@ -231,6 +232,15 @@ class Measured:
     @property
     def _exchanges(self) -> tuple[Exchanged | None, ...]:
         return (self.first, self.second) if self.witnesses else (self.first,)
+
+
+def _as_counted(changes: int | None) -> str:
+    """Say what a standing session does not see of records that change."""
+    if changes is None:
+        return ""
+    if changes == 0:
+        return ", each record as it was when it came"
+    return f", counting {changes} {'change' if changes == 1 else 'changes'} of a record at most"
 
 
 def _columns(exchange: Exchanged) -> dict[str, Exchanged]:

@@ -137,6 +137,7 @@ class Proposal:
             trust = (
                 f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={_DELTA}),\n"
                 f"        nights={self.nights},\n"
+                "        moves=4,  # a row comes, may change once, and goes\n"
                 f"        book=str({config}[{quoted(BOOK)}]),\n    )"
             )
         code = fill(

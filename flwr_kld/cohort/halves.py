@@ -31,6 +31,8 @@ class Part:
     selection: Selection  # Which of their records
     # What is taken for a draw from the population: a client, or each record of these clients
     by: Literal["client", "record"] = "client"
+    # How many changes of a record count, in a standing session; None outside of one
+    changes: int | None = None
 
 
 def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:

@@ -12,6 +12,8 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +21,10 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from flwr_kld.calibration.central import continual_release
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.errors import QueryRefused
-from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.law import BitSource, NoiseTable
 from flwr_kld.kernel.vector import Held, NightNoise, Private
 from flwr_kld.messages.terms import Night, Terms
 
@@ -78,18 +81,23 @@ class SessionBook(Private):
         answers = {} if night.number == night.nights else answers
         with self._writing() as db:
             kept = self._kept(db, terms)  # again: another process may have been first
-            seeds = [*self.parts(kept, "seeds", _SEED), bits.words(_SEED // 8).tobytes()]
+            law, *before = self.parts(kept, "seeds", _SEED) or [_law_of(terms)]
+            if law != _law_of(terms):
+                raise _unusable(self._file, "seeds make other noise here")
+            fresh = bits.words(_SEED // 8).tobytes()
             sealed = [
                 self._sealed(_about(what, session, night.number), joined)
                 for what, joined in (
-                    ("seeds", seeds), ("names", answers.keys()), ("answers", answers.values())
+                    ("seeds", [law, *before, fresh]),
+                    ("names", answers.keys()),
+                    ("answers", answers.values()),
                 )
-            ]  # fmt: skip
+            ]
             db.execute(
                 "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)",
                 _Kept(session, night.number, *sealed),
             )
-        return NightNoise(night.continual, seeds, private=bits.private)
+        return NightNoise(night.continual, [*before, fresh], private=bits.private)
 
     def parts(self, kept: _Kept, what: str, size: int) -> list[bytes]:
         """Open what was kept of a session, in parts of one size."""
@@ -188,6 +196,20 @@ class NightAnswers(Private):
 def _about(what: str, session: str, night: int) -> bytes:
     """Return what a box is bound to: none is taken for that of another night."""
     return f"{what} {session} {night}".encode()
+
+
+def _law_of(terms: Terms) -> bytes:
+    """Return a digest of the table that seeds become noise by: 32 bytes, in front of the seeds."""
+    night, allotment = _night(terms), terms.allotment
+    if allotment is None:
+        raise QueryRefused("a session counts records")
+    return _digest(continual_release(terms.guarantee, night.continual, allotment).table)
+
+
+@lru_cache(maxsize=8)
+def _digest(table: NoiseTable) -> bytes:
+    weights = b"".join(weight.to_bytes(17, "little") for weight in table.weights)
+    return sha256(weights).digest()
 
 
 def _night(terms: Terms) -> Night:

@@ -194,6 +194,32 @@ def test_values_that_change_are_frozen_unless_moves_are_for_them(trusted):
     assert off(changing.check(trusted.grid), np.array(once)) < 7
 
 
+def test_a_verdict_says_what_it_does_not_see_of_records_that_change(trusted):
+    """All values are broken in place: a session with 2 moves counts none of that, and says so."""
+    trust = trusted.standing(nights=3)
+    monitor = KLDrift(Reference.from_probabilities(FRUIT, [1 / 3, 1 / 3, 1 / 3, 0]), trust,
+                      threshold=0.3)  # fmt: skip
+    monitor.check(trusted.grid)
+    for node, own in trusted.records.items():
+        trusted.records[node] = dict.fromkeys(own, "apple")
+    report = monitor.check(trusted.grid)
+    assert report.outcome != "drift"
+    assert "each record as it was when it came" in str(report.verdict)
+    changing = KLDrift(monitor.reference, trusted.standing(nights=3, moves=4, name="c"),
+                       threshold=0.3)  # fmt: skip
+    assert "1 change of a record at most" in str(changing.check(trusted.grid).verdict)
+
+
+def test_a_heavy_client_counts_in_full_on_every_night(federation):
+    """A sample of its records, another each night, would move more than lives do."""
+    federation.records[1000] = {f"heavy {i}": "apple" for i in range(40 * EACH)}
+    monitor = federation.monitor()
+    for _ in range(3):
+        report = monitor.check(federation.grid)
+        assert off(report, federation.truth()) < 7
+        assert report.reading.records == federation.truth().sum()
+
+
 def test_a_late_client_joins_and_one_whose_records_are_gone_stays(federation):
     monitor = federation.monitor()
     late = federation.records.pop(1000)

@@ -23,6 +23,7 @@ from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.query.partition import Partition
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies import Trusted
+from flwr_kld.sums import session_book
 from flwr_kld.sums.session_book import NAME, NightAnswers, SessionBook
 
 REFERENCE = Reference(Labels(["a", "b", "c"]), [0.5, 0.3, 0.2, 0.0, 0.0])
@@ -214,6 +215,14 @@ def _kept(what: str, box: bytes):
     from flwr_kld.sums.session_book import _Kept
 
     return _Kept(terms(1).session, 5)._replace(**{what: box})
+
+
+def test_another_table_makes_no_noise_of_the_same_seeds(book, monkeypatch):
+    """As another version would calibrate it: nights so far would have had other noise."""
+    sit(book, 1)
+    monkeypatch.setattr(session_book, "_digest", lambda table: bytes(32))
+    with pytest.raises(QueryRefused, match="the operator's log says why"):
+        sit(book, 2)
 
 
 def test_it_shows_nothing(book):
