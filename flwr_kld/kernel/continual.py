@@ -28,6 +28,8 @@ UNIT = 2**8
 365 nights by less than a thousandth."""
 MOST_NIGHTS = 2000
 """Of a session."""
+_MOST_CHANGING = 500
+"""Of one whose records change: what bounds their lives takes a time like their cube."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Continual:
     Parameters
     ----------
     nights : int
-        Releases in all, 1 to 2,000.
+        Releases in all, 1 to 2,000; to 500 with more than 2 moves.
     moves : int
         How often a record may come or go, 2 or another even number: it comes once and goes once,
         and between them changes its symbols at most ``moves / 2 - 1`` times, each of which is to
@@ -62,6 +64,11 @@ class Continual:
             raise ValueError(
                 f"moves must be even, got {self.moves}: a record that is counted comes and goes, "
                 "and a change of its symbols is to go and to come"
+            )
+        if self.moves > 2 and self.nights > _MOST_CHANGING:
+            raise ValueError(
+                f"with moves above 2 a session has at most {_MOST_CHANGING} nights, got "
+                f"{self.nights}: begin another after these"
             )
 
     @cached_property
