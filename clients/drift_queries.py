@@ -187,18 +187,13 @@ def host_drift_queries(
         loaded: dict[int, tuple[Records, Send]] = {}
         answered: dict[int, int] = {}
 
-        def count(*some: int) -> None:
-            with answering(refused, *some):
-                tokens = dict.fromkeys(some, b"")
-                if terms.night is not None:
-                    mine = {member: loaded[member][0] for member in some}
-                    tokens = tokens_tonight(context, terms, mine, answered, refused)
-                rows = Records.counted([loaded[member][0] for member in tokens], terms, cell_of)
+        def count(tokens: Mapping[int, bytes]) -> None:
+            with answering(refused, *tokens):
+                some = [loaded.pop(member) for member in tokens]
+                rows = Records.counted([own for own, _ in some], terms, cell_of)
                 for row, (member, token) in enumerate(tokens.items()):
                     with answering(refused, member):
-                        numbers[member] = Held(loaded[member][1](rows, row, token))
-            for member in some:
-                del loaded[member]
+                        numbers[member] = Held(some[row][1](rows, row, token))
 
         for member in members:
             with answering(refused, member):
@@ -210,12 +205,20 @@ def host_drift_queries(
                 else:
                     answered[member] = last_night(context, terms, member)
                 loaded[member] = own.load(context, member, terms), send
+                if terms.night is not None:
+                    continue
                 if len(loaded[member][0]) > _RECORDS:
-                    count(member)
+                    count({member: b""})
                 elif len(loaded) == _MEMBERS:
-                    count(*loaded)
-        if loaded:
-            count(*loaded)
+                    count(dict.fromkeys(loaded, b""))
+        tokens = dict.fromkeys(loaded, b"")
+        if terms.night is not None and loaded:
+            mine, tokens = {member: records for member, (records, _) in loaded.items()}, {}
+            with answering(refused, *mine):
+                tokens = tokens_tonight(context, terms, mine, answered, refused)
+        last = [*tokens.items()]
+        for first in range(0, len(last), _MEMBERS):
+            count(dict(last[first : first + _MEMBERS]))
         reasons = [refused[member] for member in members if member in refused]
         return _reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -84,7 +84,7 @@ class OwnRecords:
     def _ids(
         self, context: Context, member: int, terms: Terms, symbols: Held[Symbols]
     ) -> Held[NDArray[np.uint64]]:
-        """Load an id for each record, and salt it; a session's memory salts them itself."""
+        """Load an id for each record; salt it, unless it stays on the node, in a session."""
         standing = terms.night is not None
         # Positions shift as records come and go.
         if self.ids is None and (standing or terms.guarantee.adjacency is Adjacency.ADD_REMOVE):
@@ -133,13 +133,20 @@ class Records(Private):
             pick = np.random.default_rng(secrets.randbits(128))
             self._symbols = self._symbols[pick.choice(len(self), most, replace=False)]
 
-    def tonight(self, memory: Memory, terms: Terms, account: str, answered: int) -> bytes:
-        """Remember a night of a session, and keep what it counts; return the member's token."""
-        token, counted = memory.night(
-            terms, account, Held(self._ids), Held(self._symbols), answered
+    @staticmethod
+    def tonight(memory: Memory, members: Mapping[int, Records]) -> dict[int, bytes]:
+        """Remember a night of a session, and keep what it counts; return members' tokens."""
+        if not members:
+            return {}
+        tokens, counted = memory.count(
+            [*members],
+            Held([own._ids for own in members.values()]),
+            Held([own._symbols for own in members.values()]),
         )
-        self._symbols = counted.into(np.asarray)
-        return token
+        rows = counted.into(partial(map, Held))
+        for own, held in zip(members.values(), rows, strict=True):
+            own._symbols = held.into(np.asarray)
+        return dict(zip(members, tokens, strict=True))
 
     def label(self, labels: int) -> Held[int]:
         """Draw one record's symbol below `labels`; any of them if there is no such record."""

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from flwr.app import Context
 
-from flwr_kld.clients.admission import account, admit, answering
+from flwr_kld.clients.admission import admit, answering
 from flwr_kld.clients.check_memory import standing_file, unusable
 from flwr_kld.clients.own_records import Records
-from flwr_kld.errors import QueryRefused
 from flwr_kld.messages.terms import Terms
 from flwr_kld.standing.memory import remembering
 
@@ -36,18 +35,19 @@ def tokens_tonight(
     refused : dict[int, str]
         Gets the others, with the reason.
     """
-    tokens, file = dict[int, bytes](), standing_file(context)
+    file, node = standing_file(context), str(context.node_config.get("partition-id", ""))
+    counting = dict[int, Records]()
     try:
-        with remembering(file, time.time()) as memory:
+        with remembering(file, terms, node, time.time()) as memory:
             for member, own in records.items():
-                try:
-                    name = account(context, member)
-                    tokens[member] = own.tonight(memory, terms, name, answered[member])
-                except QueryRefused as error:
-                    refused[member] = str(error)
+                if (why := memory.refusal(member, answered[member])) is None:
+                    counting[member] = own
+                else:
+                    refused[member] = why
+            tokens = Records.tonight(memory, counting)
     except (sqlite3.Error, OSError) as error:
         raise unusable(file, error) from None
-    for member in list(tokens):
+    for member in counting:
         with answering(refused, member):
             admit(context, terms, member)
     return {member: token for member, token in tokens.items() if member not in refused}

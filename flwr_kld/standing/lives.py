@@ -1,4 +1,4 @@
-"""What one client counts on each night of a standing session.
+"""What the clients of a node count on each night of a standing session.
 
 Noise is sized for *lives*: a record, known by its id, comes at most once, changes its symbols so
 many times at most, and goes at most once. Whatever a client's records do, what it counts are such
@@ -9,7 +9,7 @@ lives, and how many records that are depends on their presence alone (proof note
 from __future__ import annotations
 
 import math
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from flwr_kld.domain.base import Symbols
 from flwr_kld.kernel.vector import Held, Private
 
-Stored = tuple[bytes, bytes, bytes, bytes]
-"""Little-endian: ids and symbols of the records that are counted, how often each changed, and ids
-of those that are gone."""
+Stored = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+"""Little-endian: how many records each client counts, their ids, their symbols, and how often each
+changed; how many records of each client are gone, and their ids."""
+Ids = NDArray[np.uint64]
+_Rows = tuple[NDArray[Any], ...]
 
 
 class Lives(Private):
-    """One client's records in one session, as they are counted. Private: shows no value.
+    """All records of a node in one session, as they are counted. Private: shows no value.
 
     Parameters
     ----------
@@ -32,81 +34,136 @@ class Lives(Private):
         Symbols of a record.
     """
 
-    __slots__ = ("_changes", "_gone", "_ids", "_symbols")
+    __slots__ = ("_alive", "_gone")
 
-    _ids: NDArray[np.uint64]  # Of the records that are counted, ascending
-    _symbols: NDArray[Any]  # As they are counted, whole numbers, shape [records, columns]
-    _changes: NDArray[Any]  # How often each changed
-    _gone: NDArray[np.uint64]  # Of the records that were counted once, ascending
+    # Rows ascend by client, then by id. Clients are numbered.
+    _alive: _Rows  # Client, id, symbols [columns] and number of changes of each record that counts
+    _gone: _Rows  # Client and id of those that were counted once
 
     def __init__(self, columns: int) -> None:
-        self._ids = self._gone = np.empty(0, np.uint64)
-        self._symbols, self._changes = np.empty((0, columns), np.int32), np.empty(0, np.int32)
+        none = np.empty(0, np.intp), np.empty(0, np.uint64)
+        self._alive = *none, np.empty((0, columns), np.int32), np.empty(0, np.int32)
+        self._gone = none
 
-    def after(self, ids: Held[NDArray[np.uint64]], symbols: Held[Symbols], moves: int) -> Lives:
-        """Return the lives after another night.
+    def after(
+        self,
+        clients: Sequence[int],
+        ids: Held[list[Ids]],
+        symbols: Held[list[Symbols]],
+        moves: int,
+    ) -> Lives:
+        """Return the lives after another night of some clients; others' stay as they are.
 
         Parameters
         ----------
-        ids : Held[NDArray[np.uint64]]
-            Ids of tonight's records, shape [records]. Rows of one id are one record: the first.
-        symbols : Held[Symbols]
-            Shape [records, columns], or [records] where there is one column.
+        clients : Sequence[int]
+            Whose records are given.
+        ids : Held[list[NDArray[np.uint64]]]
+            Of each one's records, shape [records]. Rows of one id are one record: the first.
+        symbols : Held[list[Symbols]]
+            Of each one's records, shape [records, columns], or [records] if there is one column.
         moves : int
             Even, >= 2: a record is counted with ``moves // 2`` rows of symbols at most, one after
             the other.
         """
-        columns = self._symbols.shape[1]
+        columns = self._alive[2].shape[1]
+        here = np.repeat(np.array(clients, np.intp), ids.into(lambda each: [*map(len, each)]))
+        rows = symbols.into(lambda each: np.concatenate([x.reshape(-1, columns) for x in each]))
+        (old, kept), (gone, others) = (_split(rows, clients) for rows in (self._alive, self._gone))
+        # A record's rows follow one another in `order`: that it is gone, was counted, is here.
+        of = np.concatenate([gone[0], old[0], here])
+        named = np.concatenate([gone[1], old[1], *ids.into(list)])
+        order = np.lexsort((named, of))
+        of, named = of[order], named[order]
+        first = np.append(True, (of[1:] != of[:-1]) | (named[1:] != named[:-1]))[: len(order)]
+        record = np.empty(len(order), np.intp)
+        record[order] = np.cumsum(first) - 1
+        of, named = of[first], named[first]
+        went, was, now = (
+            _places(part, len(of))
+            for part in np.split(record, np.cumsum([len(gone[0]), len(old[0])]))
+        )
+        alive = (now >= 0) & (went < 0)
+        over = (went >= 0) | ((was >= 0) & (now < 0))
+
+        now, was = rows[now[alive]], was[alive]
+        known, changes = was >= 0, np.zeros(len(was), np.int32)
+        before, changed = old[2][was[known]], old[3][was[known]]
+        differ = (now[known] != before).any(axis=1)
+        frozen = differ & (changed >= moves // 2 - 1)
+        now[np.flatnonzero(known)[frozen]] = before[frozen]
+        changes[known] = changed + (differ & ~frozen)
+
         after = Lives(columns)
-        first = ids.into(lambda own: np.argsort(own, kind="stable"))
-        after._ids = ids.into(itemgetter(first))
-        new = ~_among(after._ids, self._gone)
-        new[1:] &= after._ids[1:] != after._ids[:-1]
-        after._ids, first = after._ids[new], first[new]
-        after._symbols = symbols.into(lambda own: own.reshape(len(own), columns)[first])
-        after._changes = np.zeros(len(first), np.int32)
-        stay = _among(self._ids, after._ids)
-        after._gone = np.sort(np.concatenate([self._gone, self._ids[~stay]]))
-        known = np.flatnonzero(_among(after._ids, self._ids))
-        before, changes = self._symbols[stay], self._changes[stay]  # in the order of `known`
-        differ = (after._symbols[known] != before).any(axis=1)
-        frozen = differ & (changes >= moves // 2 - 1)
-        after._symbols[known[frozen]] = before[frozen]
-        after._changes[known] = changes + (differ & ~frozen)
+        after._alive = _joined(kept, (of[alive], named[alive], now, changes))
+        after._gone = _joined(others, (of[over], named[over]))
         return after
 
-    def counted(self) -> Held[Symbols]:
-        """Symbols of the records that are counted, shape [records, columns]."""
-        return Held(self._symbols)
+    def without(self, clients: Sequence[int]) -> Lives:
+        """Return the lives of all others."""
+        lives = Lives(0)
+        lives._alive, lives._gone = (_split(rows, clients)[1] for rows in (self._alive, self._gone))
+        return lives
 
-    def stored(self) -> Held[Stored]:
-        """Return the lives as a file keeps them; uncompressed, as ids do not compress."""
+    def counted(self, clients: Sequence[int]) -> Held[list[Symbols]]:
+        """Symbols of the records that some clients count, shape [records, columns] each."""
+        of, _, symbols, _ = self._alive
+        starts, ends = np.searchsorted(of, clients), np.searchsorted(of, clients, side="right")
+        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+        return Held([symbols[start:end] for start, end in bounds])
+
+    def stored(self, clients: int) -> Held[Stored]:
+        """Return the lives of so many clients as a file keeps them."""
+        of, ids, symbols, changes = self._alive
+        gone_of, gone = self._gone
         return Held(
             (
-                self._ids.astype("<u8").tobytes(),
-                _packed(self._symbols),
-                _packed(self._changes),
-                self._gone.astype("<u8").tobytes(),
+                _packed(np.bincount(of, minlength=clients)),
+                ids.astype("<u8").tobytes(),
+                _packed(symbols),
+                _packed(changes),
+                _packed(np.bincount(gone_of, minlength=clients)),
+                gone.astype("<u8").tobytes(),
             )
         )
 
     @classmethod
-    def of_stored(cls, stored: Held[Stored], columns: int) -> Lives:
+    def of_stored(cls, stored: Held[Stored], clients: int, columns: int) -> Lives:
         """Read what `stored` gave."""
-        lives, (ids, symbols, changes, gone) = cls(columns), stored.into(lambda own: map(Held, own))
-        lives._ids, lives._gone = ids.into(_ids), gone.into(_ids)
-        records = len(lives._ids)
-        lives._symbols = symbols.into(lambda own: _unpacked(own, (records, columns)))
-        lives._changes = changes.into(lambda own: _unpacked(own, (records,)))
+        lives = cls(columns)
+        records, ids, symbols, changes, records_gone, gone = stored.into(tuple)
+        of, gone_of = (
+            np.repeat(np.arange(clients), _unpacked(packed, (clients,)))
+            for packed in (records, records_gone)
+        )
+        lives._alive = (
+            of,
+            np.frombuffer(ids, "<u8").astype(np.uint64),
+            _unpacked(symbols, (len(of), columns)),
+            _unpacked(changes, (len(of),)),
+        )
+        lives._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
         return lives
 
 
-def _among(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of some ids are among others; both ascend."""
-    if not len(others):
-        return np.zeros(len(some), dtype=bool)
-    place = np.minimum(np.searchsorted(others, some), len(others) - 1)
-    return np.asarray(others[place] == some)
+def _split(rows: _Rows, clients: Sequence[int]) -> tuple[_Rows, _Rows]:
+    """Return the rows of some clients, and those of all others."""
+    theirs = np.isin(rows[0], clients)
+    return tuple(part[theirs] for part in rows), tuple(part[~theirs] for part in rows)
+
+
+def _joined(some: _Rows, others: _Rows) -> _Rows:
+    """Join rows of different clients."""
+    both = [np.concatenate(pair) for pair in zip(some, others, strict=True)]
+    order = np.argsort(both[0], kind="stable")
+    return tuple(part[order] for part in both)
+
+
+def _places(records: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return where each of so many records is first among some; -1 if nowhere."""
+    places = np.full(most, -1)
+    places[records[::-1]] = np.arange(len(records))[::-1]
+    return places
 
 
 def _packed(values: NDArray[Any]) -> bytes:
@@ -119,7 +176,3 @@ def _unpacked(packed: bytes, shape: tuple[int, ...]) -> NDArray[Any]:
     """Read what `_packed` wrote."""
     size = len(packed) // max(math.prod(shape), 1) or 1
     return np.frombuffer(packed, f"<u{size}").reshape(shape)
-
-
-def _ids(packed: bytes) -> NDArray[np.uint64]:
-    return np.frombuffer(packed, "<u8").astype(np.uint64)

@@ -6,15 +6,14 @@ records as they were before that night, or after it; either way the night is ove
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from flwr_kld.codec.durable import Schema, writing
 from flwr_kld.domain.base import Symbols
@@ -22,112 +21,121 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import salted
-from flwr_kld.standing.lives import Lives
+from flwr_kld.standing.lives import Ids, Lives
 
-_TOKEN, _SECRET = 16, 32
-"""Bytes of what names a client to whoever adds up, and of what its records' ids are salted with."""
+_TOKEN = 16
+"""Bytes of what names a client to whoever adds up."""
 _FORGOTTEN = 400 * 24 * 60 * 60
 """Seconds after its last night in which a session is forgotten."""
 SCHEMA = Schema(
     1,
     [
         """CREATE TABLE sessions (
-    session TEXT NOT NULL, account TEXT NOT NULL, fingerprint TEXT NOT NULL, night INTEGER NOT NULL,
-    time INTEGER NOT NULL, token BLOB NOT NULL, secret BLOB NOT NULL,
-    ids BLOB, symbols BLOB, changes BLOB, gone BLOB, PRIMARY KEY (session, account))""",
+    session TEXT NOT NULL, node TEXT NOT NULL, fingerprint TEXT NOT NULL, time INTEGER NOT NULL,
+    clients TEXT NOT NULL,
+    records BLOB, ids BLOB, symbols BLOB, changes BLOB, records_gone BLOB, gone BLOB,
+    PRIMARY KEY (session, node))""",
     ],
 )
-_READ = "SELECT ids, symbols, changes, gone FROM sessions WHERE session = ? AND account = ?"
+_PRIVATE = "records, ids, symbols, changes, records_gone, gone"
 _WRITE = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Memory:
-    """The file, while a node's clients count a night: none of it is written until all of it is.
+    """What a node keeps of a session, while its clients count a night: written all at once.
 
     Parameters
     ----------
     db : sqlite3.Connection
         Held for writing.
+    terms : Terms
+        What is asked, on a night of a session.
+    node : str
+        Which of the machine's nodes is asked.
     now : float
         Seconds since 1970.
+
+    Raises
+    ------
+    QueryRefused
+        If the session asks something else than before.
     """
 
-    def __init__(self, db: sqlite3.Connection, now: float) -> None:
-        self._db, self._now = db, int(moment("the clock", now))
+    def __init__(self, db: sqlite3.Connection, terms: Terms, node: str, now: float) -> None:
+        if terms.night is None:
+            raise QueryRefused("these terms are of no night")
+        self._db, self._terms, self._night = db, terms, terms.night
+        self._key, self._now = (terms.night.session, node), int(moment("the clock", now))
+        unknown = ", ".join(f"{name} = NULL" for name in _PRIVATE.split(", "))
         db.execute(
-            "UPDATE sessions SET ids = NULL, symbols = NULL, changes = NULL, gone = NULL "
-            "WHERE time < ? AND ids IS NOT NULL",
+            f"UPDATE sessions SET {unknown} WHERE time < ? AND ids IS NOT NULL",
             (self._now - _FORGOTTEN,),
         )
+        row = self._read("fingerprint, clients, ids IS NULL").into(tuple) or (
+            terms.session, "[]", False,
+        )  # fmt: skip
+        fingerprint, clients, self._forgotten = row
+        if fingerprint != terms.session:
+            raise QueryRefused("a session asks the same on all its nights: begin another one")
+        # Last night and token of each client, in the order of their numbers.
+        self._clients = {client: (night, token) for client, night, token in json.loads(clients)}
 
-    def night(
-        self,
-        terms: Terms,
-        account: str,
-        ids: Held[NDArray[np.uint64]],
-        symbols: Held[Symbols],
-        answered: int = 0,
-    ) -> tuple[bytes, Held[Symbols]]:
-        """Remember a night, and return a client's token and what it counts.
+    def refusal(self, client: int, answered: int) -> str | None:
+        """Say why a client may not count this night, if it may not.
 
         Parameters
         ----------
-        terms : Terms
-            What is asked, on a night of a session.
-        account : str
-            Which of the node's clients is asked.
-        ids, symbols : Held
-            Of its records tonight, shapes [records] and [records, columns].
         answered : int
             Last night that the client is known to have answered from elsewhere; 0 for none.
-
-        Raises
-        ------
-        QueryRefused
-            If the night is over, the session is another one, or what it counted is not known.
         """
-        if (night := terms.night) is None:
-            raise QueryRefused("these terms are of no night")
-        key, fingerprint = (night.session, account), terms.session
-        known = self._db.execute(
-            "SELECT fingerprint, night, token, secret, ids IS NULL FROM sessions "
-            "WHERE session = ? AND account = ?",
-            key,
-        ).fetchone()
-        if known is None:
-            known = (fingerprint, 0, *map(secrets.token_bytes, (_TOKEN, _SECRET)), False)
-        same, last, token, secret, forgotten = known
-        if same != fingerprint:
-            raise QueryRefused("a session asks the same on all its nights: begin another one")
-        if night.number <= last:
-            raise QueryRefused(
-                f"this client has counted night {last} of the session, and nights only go on"
-            )
-        if last < answered or forgotten:
-            raise QueryRefused(
+        last, _ = self._clients.get(client, (0, ""))
+        if self._night.number <= last:
+            return f"this client has counted night {last} of the session, and nights only go on"
+        if last < answered or self._forgotten:
+            return (
                 "this client has lost its memory of the session, and is left out of it: records "
                 "that it counted before would come again"
             )
-        lives = self._lives(key, terms.columns).after(
-            Held(ids.into(partial(salted, secret=secret))), symbols, night.moves
-        )
-        # Nothing is counted after the last night.
-        kept = lives if night.number < night.nights else Lives(terms.columns)
-        about = (*key, fingerprint, night.number, self._now, token, secret)
-        Held(kept.stored().into(about.__add__)).into(partial(self._db.execute, _WRITE))
-        return token, lives.counted()
+        return None
 
-    def _lives(self, key: tuple[str, str], columns: int) -> Lives:
-        """Read what a client counted on its last night; nothing before its first."""
-        stored = Held(self._db.execute(_READ, key).fetchone())
-        if stored.into(lambda row: row is None):
-            return Lives(columns)
-        return Lives.of_stored(stored, columns)
+    def count(
+        self, clients: Sequence[int], ids: Held[list[Ids]], symbols: Held[list[Symbols]]
+    ) -> tuple[list[bytes], Held[list[Symbols]]]:
+        """Remember the night, and return clients' tokens and what each counts.
+
+        Parameters
+        ----------
+        clients : Sequence[int]
+            None of whom is refused.
+        ids, symbols : Held
+            Of each one's records tonight, shapes [records] and [records, columns].
+        """
+        columns, before = self._terms.columns, len(self._clients)
+        lives = Lives(columns)
+        if before:
+            lives = Lives.of_stored(self._read(_PRIVATE), before, columns)
+        for client in clients:
+            _, token = self._clients.get(client, (0, secrets.token_hex(_TOKEN)))
+            self._clients[client] = self._night.number, token
+        number = {client: number for number, client in enumerate(self._clients)}
+        counting = [number[client] for client in clients]
+        lives = lives.after(counting, ids, symbols, self._night.moves)
+        over = self._night.number == self._night.nights  # nothing is counted after the last night
+        stored = (lives.without(counting) if over else lives).stored(len(number))
+        about = json.dumps([[client, *known] for client, known in self._clients.items()])
+        row = (*self._key, self._terms.session, self._now, about)
+        Held(stored.into(row.__add__)).into(partial(self._db.execute, _WRITE))
+        tokens = [bytes.fromhex(self._clients[client][1]) for client in clients]
+        return tokens, lives.counted(counting)
+
+    def _read(self, what: str) -> Held[Any]:
+        """Read what is kept of the session; an empty row if nothing is."""
+        read = f"SELECT {what} FROM sessions WHERE session = ? AND node = ?"
+        return Held(self._db.execute(read, self._key).fetchone() or ())
 
 
 @contextmanager
-def remembering(path: Path, now: float) -> Iterator[Memory]:
-    """Hold a node's memory, and commit it to the disk, or leave no trace."""
+def remembering(path: Path, terms: Terms, node: str, now: float) -> Iterator[Memory]:
+    """Hold a node's memory of a session, and commit it to the disk, or leave no trace."""
     with writing(path, SCHEMA) as db:
-        yield Memory(db, now)
+        yield Memory(db, terms, node, now)

@@ -217,7 +217,6 @@ STEPS = [
     "flwr_kld.messages.sealing.SealContext.to_bytes",
     "flwr_kld.sums.two_aggregators.signed_text",
     *(f"flwr_kld.standing.lives.Lives.{name}" for name in ("after", "stored", "of_stored")),
-    "flwr_kld.standing.memory.salted",
     "flwr_kld.sums.two_aggregators.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""

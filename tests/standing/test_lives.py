@@ -17,15 +17,21 @@ A, B, C, D = (0, 0), (0, 1), (1, 0), (1, 1)
 def night(lives: Lives, records: list[tuple[int, tuple[int, ...]]], moves: int = 2) -> Lives:
     """Another night of (id, symbols), from a file; each id is its record's first symbol, too."""
     ids = np.array([own for own, _ in records], np.uint64)
-    columns = lives.counted().into(np.shape)[1]
+    columns = of_client(lives).shape[1]
     symbols = np.array([(own, *row) for own, row in records], np.int16)
-    lives = Lives.of_stored(lives.stored(), columns)
-    return lives.after(Held(ids), Held(symbols.reshape(len(records), columns)), moves)
+    lives = Lives.of_stored(lives.stored(1), 1, columns)
+    symbols = symbols.reshape(len(records), columns)
+    return lives.after([0], Held([ids]), Held([symbols]), moves)
+
+
+def of_client(lives: Lives) -> np.ndarray:
+    """What the only client counts."""
+    return lives.counted([0]).into(list)[0]
 
 
 def shown(lives: Lives) -> dict[int, tuple[int, ...]]:
     """What is counted, by id."""
-    rows = lives.counted().into(np.ndarray.tolist)
+    rows = of_client(lives).tolist()
     found = {own: tuple(row) for own, *row in rows}
     assert len(found) == len(rows)
     return found
@@ -146,11 +152,10 @@ def test_no_record_moves_another(nights, moves, changed, random):
 
 @pytest.mark.parametrize("largest", [0, 255, 256, 65_535, 65_536, 2**31 - 1])
 def test_symbols_of_any_size_are_kept(largest):
-    lives = Lives(1).after(
-        Held(np.arange(3, dtype=np.uint64)), Held(np.array([0, largest, 1], np.int32)), 2
-    )
-    again = Lives.of_stored(lives.stored(), 1)
-    assert again.counted().into(np.ndarray.tolist) == [[0], [largest], [1]]
+    ids, symbols = np.arange(3, dtype=np.uint64), np.array([0, largest, 1], np.int32)
+    lives = Lives(1).after([0], Held([ids]), Held([symbols]), 2)
+    again = Lives.of_stored(lives.stored(1), 1, 1)
+    assert of_client(again).tolist() == [[0], [largest], [1]]
 
 
 def test_lives_are_private():

@@ -1,5 +1,6 @@
 """A client's memory of its sessions: one life a record, whatever a server asks or a kill does."""
 
+import json
 import os
 import shutil
 import signal
@@ -29,12 +30,14 @@ def asked(number, session="s", **changes):
     return question(f"{session}-{number}", delta=1e-6, night=night, **changes)
 
 
-def count(path, terms, records, account="0", answered=0, now=0.0):
+def count(path, terms, records, client=0, answered=0, now=0.0, node=""):
     """Ask for a night; return the token and what is counted, in order."""
-    ids, symbols = Held(np.array([*records], np.uint64)), Held(np.array([*records.values()], int))
-    with remembering(path, now) as memory:
-        token, counted = memory.night(terms, account, ids, symbols, answered)
-    return token, sorted(counted.into(np.ravel).tolist())
+    ids, symbols = np.array([*records], np.uint64), np.array([*records.values()], int)
+    with remembering(path, terms, node, now) as memory:
+        if (why := memory.refusal(client, answered)) is not None:
+            raise QueryRefused(why)
+        (token,), counted = memory.count([client], Held([ids]), Held([symbols]))
+    return token, sorted(counted.into(lambda own: own[0].ravel().tolist()))
 
 
 @pytest.fixture
@@ -98,10 +101,14 @@ def test_who_adds_up_may_differ_in_what_it_says_of_the_night(path):
     assert count(path, told, {1: 10})[1] == [10]
 
 
-def test_sessions_and_accounts_know_nothing_of_each_other(path):
+def test_sessions_nodes_and_clients_know_nothing_of_each_other(path):
     token = count(path, asked(4), {1: 11})[0]
     assert count(path, asked(5), {1: 11})[0] == token
-    for other in ({"terms": asked(1, session="t")}, {"terms": asked(1), "account": "1"}):
+    for other in (
+        {"terms": asked(1, session="t")},
+        {"terms": asked(1), "client": 1},
+        {"terms": asked(1), "node": "1"},
+    ):
         own, counted = count(path, records={1: 11, 2: 21}, **other)
         assert own != token
         assert len(own) == len(token) == 16
@@ -122,9 +129,8 @@ def test_a_memory_that_was_put_back_is_found_out_by_the_receipts(path):
 def test_a_finished_session_leaves_nothing_of_its_records(path):
     count(path, asked(NIGHTS), {1: 10, 2: 20})
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT ids || symbols || changes || gone FROM sessions").fetchall() == [
-            ("",)
-        ]
+        rows = db.execute("SELECT ids || symbols || changes || gone FROM sessions").fetchall()
+        assert rows == [("",)]
     with pytest.raises(QueryRefused, match=f"has counted night {NIGHTS}"):
         count(path, asked(NIGHTS), {1: 10})
 
@@ -139,19 +145,43 @@ def test_a_forgotten_session_is_not_taken_for_a_new_one(path):
 
 
 def test_what_one_client_is_refused_the_others_of_a_node_are_not(path):
-    with remembering(path, 0.0) as memory:
-        ids, symbols = Held(np.array([7], np.uint64)), Held(np.array([70]))
-        with pytest.raises(QueryRefused):
-            memory.night(asked(3), "0", ids, symbols)
-        memory.night(asked(3), "1", ids, symbols)
+    assert count(path, asked(3), {7: 70}, client=1)[1] == [70]
     with pytest.raises(QueryRefused):
-        count(path, asked(3), {7: 70}, account="1")
+        count(path, asked(3), {7: 70})
+    with pytest.raises(QueryRefused):
+        count(path, asked(3), {7: 70}, client=1)
+
+
+def test_clients_are_counted_together_as_each_is_by_itself(tmp_path):
+    nights = [
+        {0: {1: 10, 2: 20}, 5: {2: 21, 1: 11}, 3: {}},
+        {5: {1: 12, 3: 30}, 7: {1: 70}},
+        {7: {1: 71}, 0: {2: 20, 4: 40}, 3: {9: 90}, 5: {2: 22, 3: 31}},
+    ]
+    tokens = {}
+    for number, clients in enumerate(nights, 1):
+        ids = [np.array([*own], np.uint64) for own in clients.values()]
+        symbols = [np.array([*own.values()], int) for own in clients.values()]
+        with remembering(tmp_path / "together.db", asked(number, moves=4), "", 0.0) as memory:
+            own, counted = memory.count([*clients], Held(ids), Held(symbols))
+        for client, token, rows in zip(clients, own, counted.into(list), strict=True):
+            alone = tmp_path / f"{client}.db"
+            expected = count(alone, asked(number, moves=4), clients[client], client)[1]
+            assert sorted(rows.ravel().tolist()) == expected
+            assert tokens.setdefault(client, token) == token
+    assert len(set(tokens.values())) == 4
+
+
+def test_on_the_last_night_who_has_not_been_asked_yet_keeps_its_lives(path):
+    count(path, asked(3), {7: 70}, client=1)
+    count(path, asked(NIGHTS), {1: 10, 2: 20})
+    assert count(path, asked(NIGHTS), {7: 71, 8: 80}, client=1)[1] == [70, 80]
 
 
 def test_a_night_that_fails_to_be_written_is_not_counted(path):
     def fail():
-        with remembering(path, 0.0) as memory:
-            memory.night(asked(4), "0", Held(np.array([1], np.uint64)), Held(np.array([1])))
+        with remembering(path, asked(4), "", 0.0) as memory:
+            memory.count([0], Held([np.array([1], np.uint64)]), Held([np.array([1])]))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -159,19 +189,8 @@ def test_a_night_that_fails_to_be_written_is_not_counted(path):
     assert count(path, asked(4), {1: 1, 2: 2})[1] == [10, 20]
 
 
-def test_the_file_is_for_its_owner_and_names_no_id(tmp_path):
-    known = 0x1122334455667788
-    count(tmp_path / "m.db", asked(1), {known: 1})
-    assert stat.S_IMODE((tmp_path / "m.db").stat().st_mode) == 0o600
-    for file in tmp_path.iterdir():
-        assert known.to_bytes(8, "little") not in file.read_bytes()
-
-
-def test_what_an_id_is_kept_as_is_another_in_every_session_and_client(tmp_path):
-    for session, account in (("s", "0"), ("s", "1"), ("t", "0")):
-        count(tmp_path / "m.db", asked(1, session=session), {7: 1}, account=account)
-    with closing(sqlite3.connect(tmp_path / "m.db")) as db:
-        assert len(set(db.execute("SELECT ids FROM sessions"))) == 3
+def test_the_file_is_for_its_owner(path):
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_damaged_file_is_not_begun_anew(path):
@@ -293,7 +312,7 @@ def test_a_process_that_is_killed_at_any_time_goes_on_with_the_next_night(tmp_pa
         os.kill(child, signal.SIGKILL)
         joined(child)
         with closing(sqlite3.connect(path)) as db:
-            last = db.execute("SELECT night FROM sessions").fetchone()[0]
+            ((_, last, _),) = json.loads(db.execute("SELECT clients FROM sessions").fetchone()[0])
         with pytest.raises(QueryRefused, match=f"has counted night {last}"):
             night_of(path, last, of)
         assert night_of(path, NIGHTS, of) == counted_of((*range(1, last + 1), NIGHTS), of)
