@@ -341,18 +341,22 @@ def _score(ratio: Floats, theta: float) -> Floats:
 
 def _highest(value: Floats, moved: Floats) -> tuple[Floats, Floats]:
     """Sum of each cell's maximum, between ratios by a parabola, and of what is moved there."""
-    # Shapes: value [prices, cells, ratios], moved [cells, ratios].
-    at = np.argmax(value, axis=2)[..., None]
-    best = np.take_along_axis(value, at, axis=2)[..., 0]
-    middle = np.clip(np.argmax(value[..., :-1], axis=2), 1, value.shape[2] - 3)[..., None]
-    left, top, right = (np.take_along_axis(value, middle + k, axis=2)[..., 0] for k in (-1, 0, 1))
+    # Shapes: value [prices, cells, ratios], moved [cells, ratios]. The last ratio is out of order.
+    shape, last = value.shape[:2], value.shape[2] - 1
+    value = value.reshape(-1, last + 1)
+    rows = np.arange(len(value))
+    at = np.argmax(value[:, :last], axis=1)
+    middle = np.clip(at, 1, last - 2)
+    left, top, right = (value[rows, middle + k] for k in (-1, 0, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         slope, bend = (right - left) / 2, left - 2 * top + right
         vertex = top - slope**2 / (2 * bend)
+    at = np.where(value[:, last] > value[rows, at], last, at)
+    best = value[rows, at]
     inside = np.isfinite(bend) & (bend < 0) & (np.abs(slope) <= -bend)
     best = np.where(inside, np.maximum(best, vertex), best)
-    there = np.take_along_axis(moved[None], at, axis=2)[..., 0]
-    return np.asarray(best.sum(axis=1)), np.asarray(there.sum(axis=1))
+    there = moved[rows % shape[1], at]
+    return best.reshape(shape).sum(axis=1), there.reshape(shape).sum(axis=1)
 
 
 def _precise(
