@@ -76,7 +76,8 @@ def model_fingerprint(model: Mapping[str, ModelArray]) -> str:
 class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
     """Noise of which each client adds a share, which both sides compute alike."""
 
-    n_min: _Positive  # Honest survivors that the guarantee relies on
+    # Honest survivors that the guarantee relies on; of more, what they add up to takes minutes
+    n_min: Annotated[_Positive, Field(le=2**20)]
     mechanism: Mechanism  # Law that the shares add up to
     bound: _Number = 0  # Of a client's counts; 0 where it is not whole clients that are hidden
     norm: Literal[1, 2] = 1  # Of that bound
