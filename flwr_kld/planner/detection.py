@@ -29,6 +29,8 @@ from flwr_kld.search import root
 
 _WITNESSES = 8
 """First halves that are drawn."""
+_EACH_WITNESS = 2
+"""Cohorts that are drawn instead of one first half: they are read at once."""
 USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
 """Shapes of drifts that a quiet check would have seen."""
 _ESTIMATES, _ERROR = 6, 0.05
@@ -57,7 +59,7 @@ def power_of(
     """Probability that the lower bound exceeds the threshold; deterministic."""
     witnesses = witnesses or _WITNESSES
     if setting.about == "these clients":
-        return whole_of(setting, plan).power(law, cohorts=witnesses)
+        return whole_of(setting, plan).power(law, cohorts=_EACH_WITNESS * witnesses)
     generator, bits = np.random.default_rng(0), SeededBits(0)
     p, effect, deciding = _in_cells(law, plan), setting.design_effect, deciding_of(setting)
     power = []
