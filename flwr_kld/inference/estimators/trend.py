@@ -1,4 +1,4 @@
-"""How the mean of ``r = P / Π`` changes with Π: ``E[r] = e^a``, a quadratic in ln Π.
+"""How the mean of ``r = P / Π`` changes with Π: ``E[r] = e^a``, a cubic in ln Π.
 
 Drifts that flatten or steepen a distribution, or empty its tail, move rare symbols otherwise than
 frequent ones; what is left of r once that is taken out can then follow one law in all cells. Fitted
@@ -13,7 +13,7 @@ import numpy as np
 
 from flwr_kld.inference.estimators.score import Floats
 
-_DEVIATIONS = np.array([1e3, 0.5, 0.25])
+_DEVIATIONS = np.array([1e3, 0.5, 0.25, 0.06])
 """Of the coefficients about 0, a priori, per deviation of ln Π; the level is free."""
 _STEPS = 12
 _MOST = 6.0
@@ -47,9 +47,9 @@ class Trend:
     """The fitted trend."""
 
     log_mean: Floats  # a of each count, shape [J]
-    design: Floats  # Slope of a in the coefficients, shape [J, 3]
-    covariance: Floats  # Of the coefficients, shape [3, 3]
-    # What slope and curvature cost, in nats (Occam's factor): a trend is a choice among many
+    design: Floats  # Slope of a in the coefficients, shape [J, 4]
+    covariance: Floats  # Of the coefficients, shape [4, 4]
+    # What its slope and bends cost, in nats (Occam's factor): a trend is a choice among many
     evidence: float
 
 
@@ -59,9 +59,9 @@ def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
     share = expected / expected.sum()
     x = counted.log_symbol - share @ counted.log_symbol
     x = x / max(float(np.sqrt(share @ x**2)), 1.0)
-    design = np.stack([np.ones_like(x), x, x**2], axis=1)
+    design = np.stack([np.ones_like(x), x, x**2, x**3], axis=1)
     precision = np.diag(_DEVIATIONS**-2.0)
-    at, spread = np.zeros(3), 0.0
+    at, spread = np.zeros(4), 0.0
     told = precision
     for _ in range(_STEPS):
         mean = expected * np.exp(np.clip(design @ at, -_MOST, _MOST))

@@ -56,6 +56,18 @@ def test_drifts_of_any_shape(plan_for, release, zipf, drift, records, within):
     assert 0.2 < np.sqrt(np.mean(np.square(scaled))) < 2.5
 
 
+def test_a_tilt_from_frequent_to_rare_symbols_is_within_its_error(plan_for, release, zipf):
+    p = zipf(600, 1.0)
+    q = p * np.exp(1.4 * np.linspace(-1, 1, len(p)))
+    q, plan = q / q.sum(), plan_for(p)
+    truth, within = skewed_divergence(p, q, 0.01), 0
+    for seed in range(10):
+        h = np.random.default_rng(seed).multinomial(10_000, q)
+        got = posterior_ratios(release(plan, h, 1.0, seed))
+        within += abs(got.value - truth) <= 2 * got.error.total
+    assert within >= 8
+
+
 @pytest.mark.parametrize("cells", [600, 65_536])
 def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
     p = zipf(65_536)
