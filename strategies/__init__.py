@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
-    from flwr_kld.strategies.reference_from_clients import ReferenceFromClients
     from flwr_kld.strategies.secure_sum import SecureSum
+    from flwr_kld.strategies.statistics import Statistics
     from flwr_kld.strategies.with_drift_checks import WithDriftChecks
     from flwr_kld.trust.distributed import Distributed
     from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
@@ -31,12 +31,12 @@ __all__ = [
     "Period",
     "PlainSum",
     "PrivatePredictor",
-    "ReferenceFromClients",
     "RotatingCohort",
     "RotatingRecords",
     "SecureSum",
     "SinceLastCheck",
     "Standing",
+    "Statistics",
     "Trusted",
     "TrustedAggregator",
     "TwoAggregators",
@@ -56,12 +56,12 @@ __getattr__, __dir__ = on_request(
         "Period": "query.selection",
         "PlainSum": "strategies.aggregation",
         "PrivatePredictor": "strategies.private_predictor",
-        "ReferenceFromClients": "strategies.reference_from_clients",
         "RotatingCohort": "cohort.cohort",
         "RotatingRecords": "cohort.cohort",
         "SecureSum": "strategies.secure_sum",
         "SinceLastCheck": "query.period",
         "Standing": "standing.standing",
+        "Statistics": "strategies.statistics",
         "Trusted": "trust.trusted",
         "TrustedAggregator": "trust.trusted",
         "TwoAggregators": "trust.trusted",

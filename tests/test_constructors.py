@@ -77,9 +77,9 @@ from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
 from flwr_kld.report.explanation import Movement, explain, pattern_svg
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.series import Point
+from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
@@ -216,7 +216,7 @@ EXAMPLES = {
     },
     Participant: {"node": 1},
     strategies.PrivatePredictor: {"predictor": MIXTURE},
-    strategies.ReferenceFromClients: {"domain": DOMAIN, "trust": TRUST},
+    strategies.Statistics: {"domain": DOMAIN, "trust": TRUST, "most_records": 9},
     strategies.RotatingCohort: {"size": 2},
     strategies.RotatingRecords: {"buckets": 2},
     strategies.SecureSum: {},
@@ -249,7 +249,7 @@ ANSWERS = {
     accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,
     Movement, Receipt, IntegralEvent, Recommendation,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
-    PredictorReport, ReferenceReport, DriftReport, report.Verdict,
+    PredictorReport, StatisticsReport, DriftReport, report.Verdict,
     SumResult,
 }  # fmt: skip
 """What the library computes and returns: nobody gives these numbers."""

@@ -21,8 +21,8 @@ from flwr_kld.strategies import (
     KLDrift,
     PlainSum,
     PrivatePredictor,
-    ReferenceFromClients,
     SecureSum,
+    Statistics,
     Trusted,
     UniformCohort,
     WithDriftChecks,
@@ -64,7 +64,7 @@ WRONG = {
     "an epsilon for a trust model": ("Trusted", lambda: monitored(trust=1.0)),
     "a domain for a reference": ("Reference", lambda: monitored(reference=DOMAIN)),
     "an aggregation for a trust model": ("Trusted", lambda: monitored(trust=SecureSum())),
-    "a reference for a domain": ("Domain", lambda: ReferenceFromClients(REFERENCE, TRUST)),
+    "a reference for a domain": ("Domain", lambda: Statistics(REFERENCE, TRUST)),
     "a monitor for a strategy": ("KLDrift", lambda: WithDriftChecks(MONITOR, FedAvg())),
     "a number for a function": (
         "on_report", lambda: WithDriftChecks(FedAvg(), MONITOR, on_report=1),

@@ -112,14 +112,14 @@ def test_the_reference_recipe_builds_one_and_checks_against_it(tmp_path):
     exec(compile(text, "reference_server.py", "exec"), names)
     grid = InProcessGrid(recipe("client_app.py")["app"], nodes=400)
     for config in (
-        {"drift-reference": "2026-09", "drift-check": ""},
-        {"drift-reference": "", "drift-check": "2026-11-21"},
+        {"drift-statistics": "2026-09", "drift-check": ""},
+        {"drift-statistics": "", "drift-check": "2026-11-21"},
     ):
         context = Context(
             run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=config
         )
         names["app"](grid, context)
-        if config["drift-reference"]:
+        if config["drift-statistics"]:
             kept_reference(Ledger(url), "2026-09").save(tmp_path / "reference.npz")
     assert Ledger(url).check("2026-11-21").report["verdict"]["outcome"] != "drift"
 

@@ -17,7 +17,7 @@ from flwr_kld.errors import NoBudget
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""
-REFERENCE_IN_RUN_CONFIG = "drift-reference"
+STATISTICS_IN_RUN_CONFIG = "drift-statistics"
 """The same for a reference that the app's clients make; an app that makes none has no such name."""
 _STARTED = re.compile(r"started run (\d+)")
 _STOP_TIMEOUT = 30.0

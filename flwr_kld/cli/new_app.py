@@ -43,7 +43,7 @@ _WIDTH = 100
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 
-_MADE = 'drift-reference = ""  # set by flwr-kld reference build\n'
+_MADE = 'drift-statistics = ""  # set by flwr-kld reference build\n'
 
 _LATER = 'references = "any"  # pin the real one, once clients have made it'
 
@@ -118,7 +118,7 @@ class Proposal:
     def names(self) -> str:
         """Names that the monitor's code imports."""
         cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
-        made = {"ReferenceFromClients"} if self.made_up else set()
+        made = {"Statistics"} if self.made_up else set()
         periods = set() if self.period is None else {"Period", "SinceLastCheck"}
         standing = {"Standing"} if self.stands else set()
         return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods | standing))

@@ -34,7 +34,7 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
-from flwr_kld.cli.flower_run import REFERENCE_IN_RUN_CONFIG
+from flwr_kld.cli.flower_run import STATISTICS_IN_RUN_CONFIG
 from flwr_kld.cli.public_files import (
     read_counts,
     read_domain,
@@ -49,8 +49,8 @@ from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table, require_one_symbol
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
-from flwr_kld.report.entries import reference_report, report_of, why_no_report
-from flwr_kld.report.reference_report import ReferenceReport
+from flwr_kld.report.entries import report_of, statistics_of, why_no_report
+from flwr_kld.report.statistics_report import StatisticsReport
 
 if TYPE_CHECKING:
     from flwr_kld.integral.recommend import Recommendation
@@ -140,7 +140,7 @@ class Making:
     # Whether the app ran now; otherwise the ledger had the reference, or an error came first
     ran: bool
     reference: Reference | None = None  # What clients made
-    report: ReferenceReport | None = None  # Report of how it was made
+    report: StatisticsReport | None = None  # What it was made of
     failure: ExitCode | None = None  # `ExitCode.REFUSED` or `ExitCode.ERROR`, if there is none
     message: str | None = None  # Why there is none
 
@@ -162,7 +162,7 @@ class Making:
         if not self.ran and self.failure is None:
             head.append(" (already in the ledger: nobody was asked)", style="dim")
         yield head
-        yield Text(str(self.report) if self.message is None else self.message)
+        yield Text(self.report.brief if self.report else self.message or "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form; of the reference itself, its fingerprint."""
@@ -181,7 +181,7 @@ class ReferenceMaker(AppRuns):
 
     def make(self, key: str) -> Making:
         """Have the reference of this key made, unless it was. Errors are answers, too."""
-        ending = self.once(key, REFERENCE_IN_RUN_CONFIG)
+        ending = self.once(key, STATISTICS_IN_RUN_CONFIG)
         entry, ran = ending.entry, ending.ran
         if entry is None or entry.state != "settled":
             return Making(key, ran, failure=ending.code, message=ending.why)
@@ -190,16 +190,16 @@ class ReferenceMaker(AppRuns):
         except (ValueError, LedgerError) as error:
             return Making(key, ran, failure=ExitCode.ERROR, message=str(error))
 
-    def _kept(self, entry: Entry) -> tuple[Reference, ReferenceReport]:
+    def _kept(self, entry: Entry) -> tuple[Reference, StatisticsReport]:
         """Return what the ledger keeps of a key that settled."""
-        report = reference_report(entry)
+        report = statistics_of(entry)
         if report is None:
             raise ValueError(
                 f"what the ledger has under {entry.key!r} is not a reference, or is one of another "
                 "version of flwr-kld: give another --key"
             )
         reference = kept_reference(Ledger(self.ledger), entry.key, population=self.population)
-        if reference.fingerprint != report.reading.reference:
+        if reference.fingerprint != report.reference:
             raise ValueError(
                 f"the reference that the ledger keeps as {entry.key!r} is damaged: restore the "
                 "ledger from a backup, or give another --key"

@@ -3,7 +3,8 @@
 A count differs from its expectation by sampling and by noise. The noise's law is known exactly,
 and given the count of the cohort, Clopper and Pearson (1934) bound the fraction; both errors have
 half of what an interval may err. All cells together err with at most the sum of theirs
-(Bonferroni).
+(Bonferroni). A design effect of 0 says that nothing was sampled: the fraction is that of the very
+records that were counted, and noise is the only error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, logsumexp, ndtri
 
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ def fraction_intervals(
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends, two times shape [cells]."""
     fewest, most, error = records_between(counts, 1 - level)
-    each = error / counts.plan.cells / 4  # noise and sampling, above and below
+    each = _each_side(error / counts.plan.cells, design_effect)
     reach = np.asarray(_noise_quantile(counts.noise, each))
     return _clopper_pearson(counts.values, reach, fewest, most, each, design_effect)
 
@@ -44,17 +44,32 @@ def group_intervals(
     cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
     flip = (fewest == most) & (sizes > cells / 2)
     sizes = np.where(flip, cells - sizes, sizes)
-    reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), error / 4)
+    each = _each_side(error, design_effect)
+    reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
     held = (groups ^ flip[:, None]) @ counts.values.astype(np.float64)  # exact: below 2**53
-    low, high = _clopper_pearson(held, reach, fewest, most, error / 4, design_effect)
+    low, high = _clopper_pearson(held, reach, fewest, most, each, design_effect)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
+
+
+def count_interval(
+    counts: NoisyCounts, group: NDArray[np.bool_], *, level: float
+) -> tuple[float, float, float, float]:
+    """Return how many records are in a group of cells, its deviation and its limits, by noise."""
+    values, noise = counts.values.astype(np.float64), counts.noise
+    held, size = float(values[group].sum()), int(group.sum())
+    if counts.total_is_known and size > len(values) / 2:  # then the others tell it better
+        held, size = counts.records - float(values[~group].sum()), len(values) - size
+    reach = _quantile_of_sum(noise, size, (1 - level) / 2)
+    most = counts.records if counts.total_is_known else math.inf
+    value, low, high = (min(max(one, 0.0), most) for one in (held, held - reach, held + reach))
+    return value, math.sqrt(size * noise.variance), low, high
 
 
 def fraction_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) -> Floats:
     """Variance of ``y / N`` for cells with these fractions, of sampling and noise; [cells]."""
     total, cells = counts.records, counts.plan.cells
     noise = np.full(cells, counts.noise.variance)
-    if counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+    if not counts.total_is_known:  # N is the sum of the noisy counts
         noise *= 1 - 2 * share + cells * share**2
     variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
     return variance
@@ -86,18 +101,23 @@ def weighted_variance(
 
 def _centred(counts: NoisyCounts, weights: Floats, mean: Floats) -> Floats:
     """Weights of the noise: either N is the sum of the noisy counts, or known and the noise's."""
-    added = counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
-    return np.asarray(weights - (mean if added else weights.mean(axis=1))[:, None])
+    centre = weights.mean(axis=1) if counts.total_is_known else mean
+    return np.asarray(weights - centre[:, None])
 
 
 def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
     """Return the fewest and the most records there are, and the error that this leaves."""
-    if counts.event.guarantee.adjacency is not Adjacency.ADD_REMOVE:
+    if counts.total_is_known:
         return counts.records, counts.records, error
     # The number of records is the sum of the noisy cells: half of the error is its.
     deviation = (counts.plan.cells * counts.noise.variance) ** 0.5
     away = float(-ndtri(error / 4)) * deviation
     return max(counts.records - away, 1.0), counts.records + away, error / 2
+
+
+def _each_side(error: float, design_effect: float) -> float:
+    """Return what noise, and sampling if there is any, may err on one side."""
+    return error / 4 if design_effect else error / 2
 
 
 def _clopper_pearson(
@@ -109,6 +129,9 @@ def _clopper_pearson(
     design_effect: float,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
+    if not design_effect:
+        low, high = np.maximum(values - reach, 0) / most, np.maximum(values + reach, 0) / fewest
+        return np.minimum(low, 1), np.minimum(high, 1)
     h_low = np.maximum(values - reach, 0) / design_effect
     h_high = np.maximum(values + reach, 0) / design_effect
     fewest, most = fewest / design_effect, most / design_effect

@@ -69,7 +69,7 @@ def segments(
     """Read each segment of a column, the one that moved most for certain first."""
     theta, level = check_theta(theta), check_level(level)
     effect = real("design_effect", design_effect, least=1)
-    parts = list(_parts(noisy, by))
+    parts = list(counts_by(noisy, by))
     each = 1 - (1 - level) / max(columns * len(parts), 1)
     found = []
     for name, counts in parts:
@@ -148,7 +148,7 @@ def _quantile(sampling: Floats, effect: float, noise: NoiseTable, level: float) 
     return len(sampling) + scale * (float(gammaincinv(shape, level)) - shape)
 
 
-def _parts(noisy: NoisyCounts, by: str) -> Iterator[tuple[str, NoisyCounts]]:
+def counts_by(noisy: NoisyCounts, by: str) -> Iterator[tuple[str, NoisyCounts]]:
     """Yield the counts of each segment that the reference has, in cells of its own."""
     domain, plan = noisy.plan.reference.domain, noisy.plan
     if not isinstance(domain, Categories) or len(domain.domains) != 2 or by not in domain.domains:
@@ -179,4 +179,5 @@ def _of(noisy: NoisyCounts, reference: Reference, cells: NDArray[np.int32]) -> N
         values, weight = np.append(values, 0), np.append(weight, 0.0)
     ones, heads = np.ones(len(weight)), np.full(len(weight), HEAD)
     plan = QueryPlan(reference, cell_of, weight, ones, heads, allotment=noisy.plan.allotment)
-    return replace(noisy, values=values, records=max(float(values.sum()), 1.0), plan=plan)
+    records = max(float(values.sum()), 1.0)
+    return replace(noisy, values=values, records=records, plan=plan, part=True)

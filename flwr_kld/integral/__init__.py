@@ -20,7 +20,7 @@ from flwr_kld.integral.fit import mbde, mollify
 from flwr_kld.integral.learners import Network, Tree
 from flwr_kld.integral.mollifier import Mollifier, project
 from flwr_kld.integral.recommend import recommend
-from flwr_kld.integral.references import reference_from_counts, reference_from_draws
+from flwr_kld.integral.references import reference_from_draws
 from flwr_kld.integral.sampler import Sampler
 
 __all__ = [
@@ -34,6 +34,5 @@ __all__ = [
     "mollify",
     "project",
     "recommend",
-    "reference_from_counts",
     "reference_from_draws",
 ]

@@ -9,17 +9,20 @@ histogram of a federation protects one record (or client) and makes the better w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.allowance import CLEAR
 from flwr_kld.integral.base import Floats
 from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 
 _SPACING = 0.2
@@ -100,33 +103,49 @@ def reference_from_draws(base: Reference, draws: ArrayLike, *, weight: float = 0
     return Reference(base.domain, (1 - weight) * base.probabilities + weight * shares)
 
 
-def reference_from_counts(counts: NoisyCounts) -> Reference:
-    """Make a reference of a federation's noised histogram.
+@dataclass(frozen=True)
+class ColumnCells:
+    """What was released of a column's symbols. Public."""
 
-    Ask for it with a plan that gives every symbol its cell, such as
-    ``Partition(domain.size).draw(Reference.from_counts(domain, np.ones(domain.size)), generator)``;
-    symbols that share a cell keep the proportions of the plan's own reference.
+    prior: Reference  # Law of the symbols that share a cell
+    cell_of: NDArray[np.int32]  # Shape [symbols]: the cell that counts each
+    values: NDArray[np.int64]  # Shape [cells], in records
+    mechanism: str  # What made the noise
+    deviation: float  # Its standard deviation, in records
+    records: float  # How many were counted
+    # Variance of the counts over that of as many independent records
+    design_effect: float
 
-    Parameters
-    ----------
-    counts : NoisyCounts
-        Public counts of one query. Of a table, each column is read by itself.
+    @property
+    def fractions(self) -> Floats:
+        """The law that the records were drawn from, shape [symbols]."""
+        noise = _noise(self.mechanism, self.deviation)
+        return fractions_of_cells(self.prior, self.cell_of, self.values, noise)
 
-    Returns
-    -------
-    Reference
-        Over the plan's domain; every listed symbol is possible unless the plan's reference rules it
-        out in a shared cell. 'Other' and 'missing' ones are where they stand out of the noise: else
-        they have no mass, so that checks see records of theirs as outside the reference.
+
+def reference_of_cells(domain: Domain, columns: Iterable[ColumnCells]) -> Reference:
+    """Make a reference of released counts, which knows its records and its noise.
+
+    Every listed symbol is possible unless the prior rules it out in a shared cell. 'Other' and
+    'missing' ones are where they stand out of the noise: else they have no mass, so that checks see
+    records of theirs as outside the reference.
     """
-    columns = [
-        fractions_of_cells(own.plan.reference, own.plan.cell_of, own.values, own.noise)
-        for own in counts.columns.values()
-    ]
-    deviation = max(math.sqrt(own.noise.variance) for own in counts.columns.values())
+    held = list(columns)
     return Reference(
-        counts.plan.reference.domain, np.concatenate(columns), counts.records, deviation
+        domain,
+        np.concatenate([one.fractions for one in held]),
+        min(one.records / one.design_effect for one in held),
+        max(one.deviation / one.design_effect for one in held),
     )
+
+
+def _noise(mechanism: str, deviation: float) -> NoiseTable:
+    """Return the law of noise of a known deviation; of sums of shares, a Gaussian one."""
+    variance = deviation**2
+    if mechanism == "discrete-laplace":  # of variance 2 q / (1 - q)²
+        q = (1 + variance - math.sqrt(1 + 2 * variance)) / variance
+        return discrete_laplace(-1 / math.log(q))
+    return discrete_gaussian(deviation)
 
 
 def fractions_of_cells(

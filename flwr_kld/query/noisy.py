@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.kernel.count import NUMBERS, Scores, moved_by
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
-from flwr_kld.kernel.promise import Allotment
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.query.plan import QueryPlan
@@ -41,6 +41,7 @@ class NoisyCounts:
     # Records that are alike within their clients, noisy, one number a column (`alike_records`);
     # empty if they were not asked
     alike: tuple[float, ...] = ()
+    part: bool = False  # Whether these are only some records of those that were counted
 
     def __post_init__(self) -> None:
         if self.values.shape != (self.plan.cells,):
@@ -55,6 +56,12 @@ class NoisyCounts:
             name: replace(self, values=self.values[part], plan=plan, alike=own)
             for (name, plan), part, own in parts
         }
+
+    @property
+    def total_is_known(self) -> bool:
+        """Whether `records` is exact: else it is the sum of the noisy counts."""
+        hidden = self.event.guarantee.adjacency is Adjacency.ADD_REMOVE
+        return not (hidden or self.part)
 
     @property
     def noise(self) -> NoiseTable:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.codec.model import json_text
+from flwr_kld.domain.base import Domain
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
@@ -166,6 +167,13 @@ class QueryPlan:
     def score_wire(self) -> bytes:
         """The scores as clients receive them, or that they answer with the counts."""
         return scores_to_wire(self.scores)
+
+
+def each_symbol(domain: Domain) -> QueryPlan:
+    """Return a plan that counts each symbol of a domain by itself, and compares with nothing."""
+    flat = Reference.from_counts(domain, np.ones(domain.size))
+    one, cells = np.ones(domain.size), np.arange(domain.size, dtype=np.int32)
+    return QueryPlan(flat, cells, flat.probabilities, one, np.full(domain.size, HEAD))
 
 
 def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:

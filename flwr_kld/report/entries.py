@@ -10,14 +10,14 @@ from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.query.selection import Period
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, R
+from flwr_kld.report.statistics_report import StatisticsReport
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-NUMBERED = (Kind.CHECK, Kind.REFERENCE, Kind.DRAWS)
+NUMBERED = (Kind.CHECK, Kind.STATISTICS, Kind.DRAWS)
 """What takes a number among checks; a predictor numbers its own rounds."""
 
 
@@ -127,12 +127,12 @@ def round_report(entry: Entry) -> PredictorReport | None:
         return None
 
 
-def reference_report(entry: Entry) -> ReferenceReport | None:
-    """Return how a reference was made, if that is what a key is of, and it was made."""
-    if entry.kind is not Kind.REFERENCE:
+def statistics_of(entry: Entry) -> StatisticsReport | None:
+    """Return what clients' data look like, if that is what a key is of, and they were asked."""
+    if entry.kind is not Kind.STATISTICS:
         return None
     try:
-        return ReferenceReport.from_dict(entry.report or {})
+        return StatisticsReport.from_dict(entry.report or {})
     except ValueError:
         return None
 
@@ -158,16 +158,17 @@ def why_no_report(entry: Entry) -> str:
     if entry.failure is not None:
         words = entry.failure.words.rstrip(".")
         return f"{_HOW[entry.failure.kind]}: {words}; next: {_NEXT[entry.failure.kind]}"
-    if entry.kind in (Kind.REFERENCE, Kind.DRAWS):
-        return f"it is not a drift check: {reference_report(entry) or entry.kind}"
+    if entry.kind in (Kind.STATISTICS, Kind.DRAWS):
+        found = statistics_of(entry)
+        return f"it is not a drift check: {found.brief if found else entry.kind}"
     return "its report was written by another version of flwr-kld"
 
 
 def beside(entry: Entry) -> str | None:
     """Describe an entry that takes a number but is not a check; None for any other."""
-    if entry.kind not in (Kind.REFERENCE, Kind.DRAWS):
+    if entry.kind not in (Kind.STATISTICS, Kind.DRAWS):
         return None
-    if (made := reference_report(entry)) is not None:
-        return f"made of clients' counts: {made}"
+    if (found := statistics_of(entry)) is not None:
+        return f"statistics {entry.key!r}: {found.brief}"
     became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
     return f"{entry.kind} {entry.key!r}{became}"

@@ -23,7 +23,6 @@ from flwr_kld.inference.fraction_interval import (
 )
 from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import instance, real, whole
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan, cells_by_symbol
 from flwr_kld.reference import Reference
@@ -102,7 +101,7 @@ def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
     )
     share, cells = np.clip(share, 0.0, 1.0), np.array([len(cells) for cells, _ in bars])
     noise = cells.astype(np.float64)
-    if noisy.event.guarantee.adjacency is Adjacency.ADD_REMOVE:  # N is the sum of the noisy counts
+    if not noisy.total_is_known:  # N is the sum of the noisy counts
         noise += plan.cells * share**2 - 2 * cells * share
     variance = design_effect * share * (1 - share) / total
     variance += noisy.noise.variance / total**2 * np.maximum(noise, 0)
@@ -288,9 +287,7 @@ def outside_fraction(counts: NoisyCounts, *, design_effect: float = 1.0) -> Outs
     def estimate(which: list[int]) -> tuple[float, float]:
         share = float(np.clip(counts.values[which].sum() / total, 0.0, 1.0))
         noise = counts.noise.variance * len(which)
-        if (
-            counts.event.guarantee.adjacency is Adjacency.ADD_REMOVE
-        ):  # N is the sum of the noisy counts
+        if not counts.total_is_known:  # N is the sum of the noisy counts
             noise += counts.noise.variance * (plan.cells * share**2 - 2 * len(which) * share)
         sampling = design_effect * share * (1 - share) / total
         return share, math.sqrt(sampling + max(noise, 0.0) / total**2)

@@ -29,10 +29,10 @@ def test_what_was_refused_runs_later_under_a_new_number(ledger):
     ledger.refuse("monday", SHORT, now=NOW + 60)
     tuesday, monday = ledger.history()
     assert (tuesday.key, monday.key, monday.failure) == ("tuesday", "monday", SHORT)
-    again = ledger.reserve("monday", ask(0.25, "a"), kind=Kind.REFERENCE, now=NOW + 120)
+    again = ledger.reserve("monday", ask(0.25, "a"), kind=Kind.STATISTICS, now=NOW + 120)
     assert again.number > monday.number > max(refused)
     entry = ledger.check("monday")
-    assert (entry.state, entry.kind, entry.failure) == ("reserved", Kind.REFERENCE, None)
+    assert (entry.state, entry.kind, entry.failure) == ("reserved", Kind.STATISTICS, None)
     ledger.settle(again, REPORT, now=NOW + 180)
     assert not ledger.check("monday").refused
     assert ledger.spent(now=NOW + 180).epsilon == 0.25

@@ -18,7 +18,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
-from flwr_kld.strategies import Distributed, KLDrift, ReferenceFromClients, SecureSum, Trusted
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Statistics, Trusted
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000
@@ -172,7 +172,8 @@ def test_a_note_is_worth_more_than_a_few_records(own, noted):
 
 def test_a_reference_of_clients_is_not_one_clients():
     grid = grid_of(world())
-    reference, report = ReferenceFromClients(FRUIT, Trusted(3.0)).build(grid)
+    report = Statistics(FRUIT, Trusted(3.0)).ask(grid)
+    reference = report.as_reference(FRUIT)
     assert report.one_client.over == {NAME: 30_000}
     assert NAME in str(report)
     assert reference.probabilities[3] > 0.25  # .33; the liar says .1, everybody else .4

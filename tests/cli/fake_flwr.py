@@ -81,7 +81,7 @@ def _do(plan: dict[str, Any], key: str) -> None:
         ledger.refuse(key, why)
         return
     charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), Everyone())]
-    kind = Kind.REFERENCE if does == "make" else Kind.CHECK
+    kind = Kind.STATISTICS if does == "make" else Kind.CHECK
     reservation = ledger.reserve(key, charges, kind=kind)
     report = plan["report"]
     if does == "settle":
@@ -89,9 +89,8 @@ def _do(plan: dict[str, Any], key: str) -> None:
         ledger.settle(reservation, {**report, "key": key, "cost": cost})
     elif does == "make":
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
-        reading = {**report["reading"], "reference": made.fingerprint}
         states = [kept_as(made, key, "default")]
-        ledger.settle(reservation, {**report, "reading": reading}, states=states)
+        ledger.settle(reservation, {**report, "reference": made.fingerprint}, states=states)
     elif does == "fail":
         why = Failure(FailureKind.UNANSWERED, "3 clients answered and 5 are needed")
         ledger.fail(reservation, why)

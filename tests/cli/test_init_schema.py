@@ -92,11 +92,11 @@ def test_an_app_in_which_clients_make_the_reference(cli, schema, tmp_path):
     assert "reference build" in done.stdout
     app = tmp_path / "app"
     server = (app / "app" / "server_app.py").read_text()
-    assert "ReferenceFromClients(" in server
+    assert "Statistics(" in server
     assert "reference=" not in (app / "app" / "client_app.py").read_text()
     assert server.count("epsilon=0.5") == 2  # a person's window has 1: half each
     config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    assert (config["drift-reference"], config["drift-check"]) == ("", "")
+    assert (config["drift-statistics"], config["drift-check"]) == ("", "")
     assert Path(config["drift-sample"]).is_file()
     limits = read_limits(app / "deploy" / "guard.toml")
     assert limits.references is None  # the real one is not known yet
@@ -148,7 +148,7 @@ def test_clients_make_the_reference_and_are_then_compared_with_it(cli, schema, t
             timeout=HANGS, check=True,
         )  # fmt: skip
         flwr = Path(sys.executable).with_name("flwr")
-        run([flwr, "run", ".", "--stream", "--run-config", 'drift-reference="first"'])
+        run([flwr, "run", ".", "--stream", "--run-config", 'drift-statistics="first"'])
         ledger = Ledger(f"sqlite:///{tmp_path / 'app' / 'drift.db'}")
         made = kept_reference(ledger, "first", population="simulated")
         made.save(tmp_path / "app" / "app" / "reference.json")

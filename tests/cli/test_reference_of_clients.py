@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from report.samples import decided
+from report.samples import STATISTICS, decided
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
@@ -13,29 +14,11 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.envelope import CohortSeen, Outlay, Protection
-from flwr_kld.report.reference_report import Made, ReferenceReport
-from flwr_kld.report.report import OneClient
-from flwr_kld.trust.sight import CLIENTS_ADD_NOISE
+from flwr_kld.report.statistics_report import StatisticsReport
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
-REPORT = ReferenceReport(
-    started="2026-09-30T03:00:00+00:00",
-    reading=Made(MADE.fingerprint, MADE.domain.fingerprint, records=2900.0),
-    guarantee=Guarantee(1.0, 1e-9),
-    protection=Protection(
-        "distributed",
-        "secure-sum",
-        "discrete-laplace",
-        private=True,
-        noise=2.8,
-        sight=CLIENTS_ADD_NOISE,
-    ),
-    cohort=CohortSeen(30, 29, {"no reply": 1}),
-    cost=Outlay(0.9, seconds=1.5, asking=0.25, waiting=1.0, computing=0.25),
-    one_client=OneClient(125, share=0.04),
-)
+REPORT = replace(STATISTICS, reference=MADE.fingerprint)
 
 
 @pytest.fixture
@@ -57,7 +40,7 @@ def build(cli, out, flower_app):
 
 
 def settle(
-    url: str, key: str, report: dict, *states: Remembered, kind: Kind = Kind.REFERENCE
+    url: str, key: str, report: dict, *states: Remembered, kind: Kind = Kind.STATISTICS
 ) -> None:
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
@@ -72,10 +55,10 @@ def test_what_clients_made_is_written_as_it_was_made(build, flwr, out, flower_ap
     assert Reference.load(out).fingerprint == MADE.fingerprint
     answer = json.loads(done.stdout)
     assert (answer["outcome"], answer["file"], answer["ran"]) == ("made", str(out), True)
-    assert ReferenceReport.from_dict(answer["report"]) == REPORT
+    assert StatisticsReport.from_dict(answer["report"]) == REPORT
     assert MADE.fingerprint in done.stderr
     assert flwr.calls == [
-        ["run", str(flower_app), "prod", "--stream", "--run-config", f'drift-reference="{KEY}"']
+        ["run", str(flower_app), "prod", "--stream", "--run-config", f'drift-statistics="{KEY}"']
     ]
 
 
@@ -90,7 +73,7 @@ def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
     assert Ledger(flwr.ledger).spent() == spent
     lines = again.stdout.splitlines()
     assert lines[0] == f"MADE  reference {KEY} (already in the ledger: nobody was asked)"
-    assert "2900 records of 29 of 30 clients (1 × no reply); ε = 0.9 per record" in lines[1]
+    assert "2,900 records of 29 of 30 clients (1 × no reply); ε = 0.9 per record" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +83,8 @@ def test_the_same_key_spends_nothing_and_writes_the_same_file(build, flwr, out):
         ("refuse", 3, "no room until [Sunday]"),
         ("fail oddly", 4, "the ServerApp broke: ZeroDivisionError"),
         ("quit", 4, "Connection to the SuperLink is unavailable."),
-        ("misconfigured", 4, "declares drift-reference = ''"),
-        ("nothing", 4, "under 'drift-reference'"),
+        ("misconfigured", 4, "declares drift-statistics = ''"),
+        ("nothing", 4, "under 'drift-statistics'"),
     ],
 )
 def test_without_a_reference_no_file_and_the_reason(build, flwr, out, does, code, why):
@@ -128,7 +111,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
     check = cli("check", flower_app, "--key", "june")
     assert check.exit_code == 4
-    why = f"it is not a drift check: {REPORT}"
+    why = f"it is not a drift check: {REPORT.brief}"
     assert why in check.stdout
     listed = cli("history", COLUMNS="300")
     assert [
@@ -136,7 +119,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     ] == [
         (1, None)  # July's
     ]
-    assert f"made of clients' counts: {REPORT}" in listed.stderr
+    assert f"statistics 'june': {REPORT.brief}" in listed.stderr
     settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
     assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
     assert "it is not a drift check: draws" in cli("check", flower_app, "--key", "d1").stdout

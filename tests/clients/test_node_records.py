@@ -18,7 +18,7 @@ from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.admission import admit
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import KLDrift, ReferenceFromClients, Trusted
+from flwr_kld.strategies import KLDrift, Statistics, Trusted
 
 TABLE = Table({"age": Binned([18, 65]), "job": Labels(["nurse", "clerk"]), "at": Times("hour")})
 ROWS = {
@@ -171,7 +171,8 @@ def test_an_app_needs_one_line(tmp_path):
         domain=TABLE,
     )
     grid = InProcessGrid(app, 20)
-    reference, report = ReferenceFromClients(TABLE, Trusted(2.0, 1e-6)).build(grid)
+    report = Statistics(TABLE, Trusted(2.0, 1e-6)).ask(grid)
+    reference = report.as_reference(TABLE)
     assert reference.domain == TABLE
     assert reference.columns["job"].probabilities[:2] == pytest.approx([0.8, 0.2], abs=0.05)
     assert reference.columns["at"].unlisted["missing"] > 0.9

@@ -22,7 +22,7 @@ from flwr_kld.planner.setting import published
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.query.partition import Partition
-from flwr_kld.strategies import KLDrift, PrivatePredictor, ReferenceFromClients, Trusted
+from flwr_kld.strategies import KLDrift, PrivatePredictor, Statistics, Trusted
 
 FEATURES = {"hand": Labels(["left", "right"]), "coin": Labels(["heads", "tails"])}
 TABLE = Table(FEATURES)
@@ -99,7 +99,8 @@ def test_clients_make_a_reference_of_every_column():
     """With the noise that hides a row in all of them, which no count of a hundred leaves."""
     app = ClientApp()
     answer_drift_queries(app, lambda _: ROWS, TABLE)
-    made, report = ReferenceFromClients(TABLE, Trusted(2.0)).build(grid_of(app))
+    report = Statistics(TABLE, Trusted(2.0)).ask(grid_of(app))
+    made = report.as_reference(TABLE)
     assert report.protection.noise == pytest.approx(2 * 2 / 2.0 * 2**0.5, rel=0.1)
     assert made.columns["hand"].probabilities == pytest.approx([0.7, 0.3, 0, 0], abs=0.02)
     assert made.columns["coin"].probabilities == pytest.approx([0.5, 0.5, 0, 0], abs=0.02)

@@ -17,7 +17,7 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.errors import DomainError
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import KLDrift, ReferenceFromClients, Trusted
+from flwr_kld.strategies import KLDrift, Statistics, Trusted
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,8 @@ def test_clients_are_checked_against_it_and_make_a_reference_of_it(remainders, t
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(epsilon=5.0, delta=1e-6, window_days=30))
     trust = Trusted(epsilon=1.0)
-    made, _ = ReferenceFromClients(domain, trust, ledger=ledger).build(grid, key="first")
+    report = Statistics(domain, trust, ledger=ledger).ask(grid, key="first")
+    made = report.as_reference(domain)
     assert kept_reference(ledger, "first").fingerprint == made.fingerprint
     report = KLDrift(made, trust, threshold=0.1, ledger=ledger).check(grid)
     assert report.outcome is not None

@@ -98,11 +98,11 @@ def test_a_lower_limit_is_below_the_truth_as_often_as_it_says():
 
 def fast(noisy):
     """Lower limits of each segment at 95 %, one by one."""
-    from flwr_kld.inference.segments import _parts
+    from flwr_kld.inference.segments import counts_by
 
     return [
         SimpleNamespace(lower=lower_limit(own, theta=0.01, level=0.95))
-        for _, own in _parts(noisy, "site")
+        for _, own in counts_by(noisy, "site")
     ]
 
 

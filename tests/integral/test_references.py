@@ -14,11 +14,10 @@ from flwr_kld.integral import (
     Sampler,
     mollify,
     recommend,
-    reference_from_counts,
     reference_from_draws,
 )
 from flwr_kld.integral.recommend import _expected_draws
-from flwr_kld.integral.references import denoised_fractions
+from flwr_kld.integral.references import ColumnCells, denoised_fractions, reference_of_cells
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import ClearSum
@@ -97,12 +96,28 @@ def release(records, plan, epsilon=5.0):
     )
 
 
+def made_of(counts, effect=1.0):
+    cells = ColumnCells(
+        counts.plan.reference,
+        counts.plan.cell_of,
+        counts.values,
+        counts.event.mechanism,
+        counts.noise.variance**0.5,
+        counts.records,
+        effect,
+    )
+    return reference_of_cells(counts.plan.reference.domain, [cells])
+
+
 def test_a_reference_of_a_federations_counts_is_near_the_truth_and_possible_everywhere():
     domain, truth = Numbered(12), zipf(12)
     plan = plan_of(Reference.from_counts(domain, np.ones(12)))
     records = np.random.default_rng(0).choice(12, 20_000, p=truth)
-    reference = reference_from_counts(release(records, plan))
+    reference = made_of(release(records, plan))
     assert reference.domain == domain
+    assert reference.records == pytest.approx(20_000)
+    alike = made_of(release(records, plan), effect=4.0)
+    assert (alike.records, alike.noise) == pytest.approx((5000, reference.noise / 4))
     assert kl(truth, reference.probabilities) < 0.002
     assert (reference.probabilities > 0).all()
 
@@ -112,7 +127,7 @@ def test_symbols_in_a_shared_cell_keep_the_plans_proportions():
     prior = Reference.from_counts(domain, np.r_[np.full(8, 50.0), np.arange(1, 55), np.zeros(2)])
     plan = plan_of(prior)
     records = np.random.default_rng(0).choice(64, 20_000, p=zipf(64))
-    reference = reference_from_counts(release(records, plan))
+    reference = made_of(release(records, plan))
     for cell in range(plan.cells):
         inside = plan.cell_of == cell
         weights = prior.probabilities[inside]

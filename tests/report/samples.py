@@ -6,13 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from flwr_kld.inference.figures.fractions import Fraction
+from flwr_kld.inference.figures.numbers import Figure, Quantile
+from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
-from flwr_kld.report.report import ColumnReport, Compared, OneClient, Reading, Report
+from flwr_kld.report.report import CellCounts, ColumnReport, Compared, OneClient, Reading, Report
 from flwr_kld.report.series import Point
-from flwr_kld.trust.sight import SERVER_SEES_PARTS
+from flwr_kld.report.statistics_report import DescribedColumn, StatisticsReport
+from flwr_kld.trust.sight import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
 
 E = TypeVar("E", bound=Envelope)
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
@@ -36,6 +40,60 @@ REPORT = Report(
         1.0, seconds=0.5, asking=0.125, waiting=0.25, computing=0.125,
         bytes_down=500.0, bytes_up=100.0,
     ),
+)  # fmt: skip
+
+
+STATISTICS = StatisticsReport(
+    started="2026-09-30T03:00:00+00:00",
+    whom="these 29 clients",
+    records=2900.0,
+    columns={
+        "way <of travel>": DescribedColumn(
+            0,
+            ColumnStatistics(
+                Figure(2880.0, 5.6, 2869.0, 2891.0),
+                (
+                    Fraction("other", 0.0, 0.001, 0.0, 0.002),
+                    Fraction("missing", 0.007, 0.001, 0.005, 0.009),
+                ),
+                (
+                    Fraction("<b>us", 0.6, 0.001, 0.595, 0.605),
+                    Fraction("car", 0.393, 0.001, 0.388, 0.398),
+                ),
+                None,
+            ),
+            CellCounts((1740, 1140, 0, 20), 2.8, 1.0, "record"),
+        ),
+        "minutes": DescribedColumn(
+            1,
+            ColumnStatistics(
+                Figure(2900.0, 2.8, 2894.0, 2900.0),
+                (Fraction("missing", 0.0, 0.001, 0.0, 0.002),),
+                tuple(
+                    Fraction(name, 0.25, 0.001, 0.245, 0.255)
+                    for name in ("< 10", "[10, 20)", "[20, 60)", ">= 60")
+                ),
+                NumberStatistics(
+                    Figure(28.75, 0.1, 18.0, 31.0),
+                    Figure(20.4, 0.1, 15.0, 25.0),
+                    tuple(Quantile(n / 10, 4.0 * n, 10.0, 60.0, None) for n in range(1, 10)),
+                ),
+            ),
+            CellCounts((725, 725, 725, 725, 0), 2.8, 1.0, "record"),
+            unit="min",
+            description="How long it took",
+        ),
+    },
+    domain="d" * 64,
+    reference="e" * 64,
+    guarantee=Guarantee(1.0, 1e-9),
+    protection=Protection(
+        "distributed", "secure-sum", "discrete-laplace", private=True, noise=2.8,
+        sight=CLIENTS_ADD_NOISE,
+    ),
+    cohort=CohortSeen(30, 29, {"no reply": 1}),
+    cost=Outlay(0.9, seconds=1.5, asking=0.25, waiting=1.0, computing=0.25),
+    one_client=OneClient(125, share=0.04),
 )  # fmt: skip
 
 

@@ -3,16 +3,16 @@
 import json
 
 import pytest
-from report.samples import REPORT, decided, learnt
+from report.samples import REPORT, STATISTICS, decided, learnt
 
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.reference_report import ReferenceReport
 from flwr_kld.report.report import Report
+from flwr_kld.report.statistics_report import StatisticsReport
 
 
-@pytest.mark.parametrize("report", [REPORT, decided(Outcome.DRIFT, 0.2), learnt(1)])
+@pytest.mark.parametrize("report", [REPORT, STATISTICS, decided(Outcome.DRIFT, 0.2), learnt(1)])
 def test_a_report_keeps_every_value(report):
     values = json.loads(report.to_json())
     assert values["schema"] == 1
@@ -32,7 +32,7 @@ def test_one_kind_is_not_taken_for_another():
     for reader, report in (
         (PredictorReport, REPORT),
         (Report, learnt(1)),
-        (ReferenceReport, REPORT),
+        (StatisticsReport, REPORT),
     ):
         with pytest.raises(ValueError, match="not the report of a"):
             reader.from_dict(report.to_dict())

@@ -24,10 +24,10 @@ from flwr_kld.strategies import (
     Alarm,
     Distributed,
     KLDrift,
-    ReferenceFromClients,
     RotatingCohort,
     SecureSum,
     Standing,
+    Statistics,
     Trusted,
     TrustedAggregator,
     TwoAggregators,
@@ -514,4 +514,4 @@ def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, monkeypatch):
 
 def test_a_reference_of_clients_is_asked_for_once():
     with pytest.raises(ValueError, match="without Standing"):
-        ReferenceFromClients(FRUIT, Standing(Trusted(1.0, DELTA)))
+        Statistics(FRUIT, Standing(Trusted(1.0, DELTA)))

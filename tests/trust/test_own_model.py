@@ -26,8 +26,8 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PlainSum,
-    ReferenceFromClients,
     SecureSum,
+    Statistics,
 )
 from flwr_kld.strategies.sealed_sum import SealedSum
 
@@ -103,7 +103,7 @@ def test_a_claim_that_its_own_table_does_not_keep_is_refused():
     ],
 )
 @pytest.mark.parametrize(
-    "monitor", [partial(KLDrift, REFERENCE), partial(ReferenceFromClients, REFERENCE.domain)]
+    "monitor", [partial(KLDrift, REFERENCE), partial(Statistics, REFERENCE.domain)]
 )
 def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor, monkeypatch):
     monkeypatch.setattr(Boasting, "boast", boast)
@@ -190,3 +190,9 @@ def test_the_planner_forecasts_it_and_weighs_its_messages():
     assert row.epsilon_per_year < 365
     with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
         Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")
+
+
+def test_whole_counts_tell_nothing_of_a_population():
+    with pytest.raises(ValueError, match="'bounded' releases whole counts only"):
+        Statistics(REFERENCE.domain, TRUST, about="the population")
+    assert Statistics(REFERENCE.domain, TRUST).ask(grid()).whom == "these 20 clients"

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.inference.fraction_interval import Floats
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
@@ -14,7 +13,7 @@ from flwr_kld.query.plan import QueryPlan
 def noisy_fractions(noisy: NoisyCounts) -> Floats:
     """Return unbiased fractions of the cells, which sum to 1 and may be negative, shape [cells]."""
     share: Floats = noisy.values / noisy.records
-    if _total_is_known(noisy):  # and with it the sum of all noise: each cell bears its mean
+    if noisy.total_is_known:  # and with it the sum of all noise: each cell bears its mean
         share -= (share.sum() - 1) / len(share)
     return share
 
@@ -22,12 +21,7 @@ def noisy_fractions(noisy: NoisyCounts) -> Floats:
 def fraction_noise(noisy: NoisyCounts) -> float:
     """Return the variance that the noise gives to each of `noisy_fractions`."""
     variance = noisy.noise.variance / noisy.records**2
-    return variance * (1 - 1 / noisy.plan.cells) if _total_is_known(noisy) else variance
-
-
-def _total_is_known(noisy: NoisyCounts) -> bool:
-    """Whether N is not the sum of the noisy counts."""
-    return noisy.event.guarantee.adjacency is not Adjacency.ADD_REMOVE
+    return variance * (1 - 1 / noisy.plan.cells) if noisy.total_is_known else variance
 
 
 def as_law(shares: Floats, otherwise: Floats) -> Floats:

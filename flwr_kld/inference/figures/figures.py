@@ -15,30 +15,24 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
+from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
-from flwr_kld.inference.figures.ordered import Figure, OrderedFigures, ordered_figures
-from flwr_kld.inference.fraction_interval import Floats, group_intervals, weighted_variance
+from flwr_kld.inference.figures.fractions import Fraction, fractions
+from flwr_kld.inference.figures.numbers import Figure
+from flwr_kld.inference.figures.ordered import OrderedFigures, ordered_figures
+from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.arguments import real
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
-_LEVEL = 0.95
 _EACH_SIDE = 0.025
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class ShareFigure:
+class ShareFigure(Fraction):
     """Fraction of the records that are missing, other, or in an outer bin."""
 
-    name: str  # In the domain's words: ``"missing"``, ``"other"``, ``"< 82"``
-    # The reference's fraction; the clients', in [0, 1], and its standard deviation
-    reference: float
-    value: float
-    deviation: float
-    low: float  # 95 % limits of the clients' fraction, whatever it is
-    high: float
+    reference: float  # The reference's fraction
 
 
 @dataclass(frozen=True)
@@ -101,20 +95,11 @@ def distances(laws: Floats, reference: Floats) -> Floats:
 
 
 def _shares(noisy: NoisyCounts, seen: Floats, design_effect: float) -> Iterator[ShareFigure]:
-    plan, p = noisy.plan, noisy.plan.reference.probabilities
-    names, symbols = _kinds(plan)
-    if not names:
-        return
-    weights = in_cells(plan, symbols)
-    touched, whole = weights > 0, weights > 1 - _ROUNDING
-    low, high = group_intervals(noisy, whole, level=_LEVEL, design_effect=design_effect)
-    if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
-        _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=design_effect)
-    law, value = as_law(seen, plan.mass), np.clip(weights @ seen, low, high)
-    variance = weighted_variance(noisy, weights, law, design_effect=design_effect)
-    numbers = np.array([symbols @ p, value, np.sqrt(np.maximum(variance, 0)), low, high])
-    for name, of_name in zip(names, numbers.T.tolist(), strict=True):
-        yield ShareFigure(name, *of_name)
+    names, symbols = _kinds(noisy.plan)
+    expected = (symbols @ noisy.plan.reference.probabilities).tolist()
+    found = fractions(noisy, seen, names, symbols, design_effect=design_effect)
+    for of_clients, of_reference in zip(found, expected, strict=True):
+        yield ShareFigure(**asdict(of_clients), reference=of_reference)
 
 
 def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:

@@ -19,8 +19,8 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PrivatePredictor,
-    ReferenceFromClients,
     SecureSum,
+    Statistics,
     Trusted,
 )
 from flwr_kld.trust import Trust
@@ -74,10 +74,8 @@ class Steps:
 def make_reference(grid: Grid, ledger: Ledger, key: str) -> None:
     """Make a reference of what clients hold; the ledger keeps it."""
     trust = Distributed(EPSILON, min_clients=2)
-    making = ReferenceFromClients(
-        labels, trust, aggregation=SecureSum(), ledger=ledger, timeout=PATIENCE
-    )
-    making.build(grid, key)
+    statistics = Statistics(labels, trust, aggregation=SecureSum(), ledger=ledger, timeout=PATIENCE)
+    statistics.ask(grid, key)
 
 
 @app.main()
@@ -86,7 +84,7 @@ def main(grid: Grid, context: Context) -> None:
     while len(list(grid.get_node_ids())) < int(config["nodes"]):
         time.sleep(0.2)
     ledger = Ledger(str(config["ledger"]))
-    if key := str(config["drift-reference"]):
+    if key := str(config["drift-statistics"]):
         make_reference(grid, ledger, key)
         return
     steps = Steps(grid, ledger, Path(str(config["reference"])))

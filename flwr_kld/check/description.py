@@ -1,0 +1,79 @@
+"""What one exchange tells of each column by itself: the parts of a statistics report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from flwr_kld.check.measured import Measured
+from flwr_kld.domain.base import Domain
+from flwr_kld.domain.table import Table
+from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
+from flwr_kld.inference.one_thread import one_thread
+from flwr_kld.inference.segments import counts_by
+from flwr_kld.reference import Reference
+from flwr_kld.report.report import CellCounts
+from flwr_kld.report.statistics_report import DescribedColumn, reference_of_counts
+
+
+@one_thread()
+def described(measured: Measured) -> dict[str, DescribedColumn]:
+    """Describe each column of what was released, in the table's order."""
+    of_column, draws = measured.columns, measured.parts[0].by
+    table = measured.published.plan.reference.domain
+    units, descriptions = (
+        (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
+    )
+    found = {}
+    for place, (name, one) in enumerate(of_column.items()):
+        counts = one.published
+        # The records that were counted are not a sample of themselves.
+        effect = design_effect([one.spread], one.most_alike) if draws == "client" else 1.0
+        kept = CellCounts(
+            tuple(counts.values[counts.plan.cell_of].tolist()),
+            math.sqrt(counts.noise.variance),
+            effect,
+            draws,
+        )
+        found[name] = DescribedColumn(
+            place,
+            column_statistics(counts, design_effect=effect if draws == "client" else 0.0),
+            kept,
+            _groups(name, of_column, table),
+            units.get(name, ""),
+            descriptions.get(name, ""),
+        )
+    return found
+
+
+def _groups(
+    name: str, of_column: Mapping[str, Measured], table: Domain
+) -> dict[str, ColumnStatistics]:
+    """Describe each group of the records in a column that is read by one."""
+    if not isinstance(table, Table) or table.by is None or name not in table.by_segment:
+        return {}
+    measured = of_column[name]
+    effect = 0.0
+    if measured.parts[0].by == "client":
+        within = measured.spread_within(of_column[table.by].published)
+        effect = design_effect([within], measured.most_alike)
+    parts = counts_by(measured.published, table.by)
+    return {group: column_statistics(counts, design_effect=effect) for group, counts in parts}
+
+
+def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> Reference:
+    """Make a reference of the same release."""
+    published = measured.published
+    return reference_of_counts(
+        published.plan.reference.domain,
+        {name: column.counts for name, column in columns.items()},
+        published.records,
+        published.event.mechanism,
+    )
+
+
+def about_whom(measured: Measured) -> str:
+    """Say whose data the numbers are about."""
+    whom = measured.estimated[0]
+    return whom if measured.parts[0].selection.takes_all else f"{whom}, a part of their records"

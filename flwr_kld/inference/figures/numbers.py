@@ -1,0 +1,225 @@
+"""Where the values of a column of numbers lie, from the noised counts of its bins.
+
+Records without a value are left out. What is known of the others is their distribution function F
+at the edges: a ratio of sums of counts, with a covariance, from which all else follows. Within a
+bin values are taken to lie evenly, or around the mean that the domain tells of the bin; in the open
+outer ones all of them at that mean, else at the edge. An interval of `Numbers.between` holds
+however the values lie between edges, and that of a quantile ends at edges (Woodruff 1952).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
+from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
+from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.search import edge
+
+SIDES = 1.96
+"""Standard deviations of a 95 % interval."""
+_MOST = 200
+"""Edges at which F is read, of columns that have more."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its error, by sampling and noise."""
+
+    value: float  # Estimate and standard deviation
+    deviation: float
+    low: float  # Approximate 95 % interval
+    high: float
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One quantile of the clients' values, in the column's unit."""
+
+    level: float  # In (0, 1), such as .5 for the median
+    # Estimate, clamped to the outer edges, and 95 % interval (Woodruff 1952), widened to edges
+    value: float
+    low: float
+    high: float
+    # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there
+    beyond: str | None
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The distribution of the values of a column of numbers."""
+
+    # Shapes: edges and below [k], covariance [k, k], values [k + 1].
+
+    edges: Floats
+    values: Floats  # One value for each bin
+    below: Floats  # F at the edges, in [0, 1]
+    covariance: Floats  # Of `below`, by sampling and noise
+
+    @classmethod
+    def from_counts(
+        cls, noisy: NoisyCounts, seen: Floats, *, design_effect: float
+    ) -> Numbers | None:
+        """Read them; None if the column has no order, or no finite bin."""
+        # Shapes: seen [cells].
+        domain = noisy.plan.reference.domain
+        if not isinstance(domain, Binned) or len(domain.edges) < 2:
+            return None
+        at = edges_read(len(domain.edges))
+        edges = np.array(domain.edges)[at]
+        # Symbols below each edge, and those that are values.
+        groups = np.arange(domain.size) <= np.append(at, len(domain.edges))[:, None]
+        *rows, having = in_cells(noisy.plan, groups)
+        sums = np.array(rows)
+        present = max(float(having @ seen), 1 / noisy.records)
+        below = np.clip(sums @ seen / present, 0, 1)
+        # A ratio moves like its numerator less itself times its denominator.
+        influence = (sums - below[:, None] * having) / present
+        law = as_law(seen, noisy.plan.mass)
+        covariance = fraction_covariance(noisy, influence, law, design_effect=design_effect)
+        values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        if domain.means is not None and len(at) == len(domain.edges):
+            values = np.array(domain.means)
+        return cls(edges, values, below, covariance)
+
+    def mean_of(self, values: Floats) -> float:
+        """Average over the records a number that each of them has by its bin."""
+        return float(values[-1] - np.diff(values) @ self.below)
+
+    def error_of(self, values: Floats) -> float:
+        """Return the standard deviation of `mean_of`."""
+        steps = np.diff(values)
+        return math.sqrt(max(float(steps @ self.covariance @ steps), 0))
+
+    @property
+    def mean(self) -> Figure:
+        """The mean, if values lie in their bins as they are taken to."""
+        mean, error = self.mean_of(self.values), self.error_of(self.values)
+        ends = np.clip([mean - SIDES * error, mean + SIDES * error], *self.values[[0, -1]])
+        return Figure(mean, error, *ends.tolist())
+
+    def between(self) -> tuple[Figure, Figure]:
+        """Mean and standard deviation, with intervals that hold however values lie in their bins.
+
+        Those beyond the outer edges count as the one value that their bin has.
+        """
+        least, most = self._ends
+        mean = self.mean
+        low = self.mean_of(least) - SIDES * self.error_of(least)
+        high = self.mean_of(most) + SIDES * self.error_of(most)
+        return (
+            Figure(mean.value, mean.deviation, max(low, least[0]), min(high, most[-1])),
+            self._deviation(mean.value, least, most),
+        )
+
+    def _deviation(self, mean: float, least: Floats, most: Floats) -> Figure:
+        """Bound ``min over c of E (X - c)²``: in each bin by the nearest, and the farthest value.
+
+        Both are convex in c, and a law of values in their bins attains the first. The second is
+        above whatever law there is, at any c.
+        """
+        width, place = most - least, self._place
+        # Of a power of a uniform variable, which has this mean in [0, 1]: 1/12 where it is 1/2.
+        squares = (self.values - mean) ** 2 + width**2 * (place / (2 - place) - place**2)
+        variance = max(self.mean_of(squares), 0.0)
+        value = math.sqrt(variance)
+        law = np.maximum(np.diff(self.below, prepend=0, append=1), 0)
+        law /= law.sum()
+
+        def near(c: float) -> Floats:
+            return np.asarray(np.clip(c, least, most))
+
+        def far(c: float) -> Floats:
+            return np.where(abs(least - c) > abs(most - c), least, most)
+
+        ends = []
+        for of, sign in ((near, -1), (far, 1)):
+            extreme = _squares_around(of, law, float(least[0]), float(most[-1]))
+            squared = self.mean_of(extreme) + sign * SIDES * self.error_of(extreme)
+            ends.append(math.sqrt(max(squared, 0.0)))
+        error = self.error_of(squares) / (2 * value) if value > 0 else ends[1] / SIDES
+        return Figure(value, error, min(ends[0], value), max(ends[1], value))
+
+    @property
+    def _ends(self) -> tuple[Floats, Floats]:
+        """Least and largest value in each bin."""
+        inner, (first, last) = self.edges, self.values[[0, -1]]
+        least = np.concatenate([[first], inner[:-1], [last]])
+        return least, np.concatenate([[first], inner[1:], [last]])
+
+    @property
+    def _place(self) -> Floats:
+        """Where in its bin the mean of its values is, in [0, 1]; 0 in the outer ones."""
+        least, most = self._ends
+        width = most - least
+        return np.divide(self.values - least, width, out=np.zeros(len(width)), where=width > 0)
+
+    def inverse(self, levels: Floats) -> Floats:
+        """Return where F reaches each level, if values lie around the means of their bins."""
+        # As a power of a uniform variable lies in [0, 1]: evenly if its mean is 1/2.
+        f, edges = rising(self.below), self.edges
+        after = np.searchsorted(f, levels).clip(1, len(f) - 1)
+        start, width = edges[after - 1], edges[after] - edges[after - 1]
+        mean = np.maximum(self._place[after], np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            power = 1 / mean - 1
+        return np.maximum.accumulate(start + width * _part(f, after, levels) ** power)
+
+    def quantiles(self, levels: Sequence[float]) -> tuple[Quantile, ...]:
+        """Invert F, and the rising ends of the band around it."""
+        f = rising(self.below)
+        reach = SIDES * np.sqrt(np.maximum(np.diag(self.covariance), 0))
+        above = np.maximum.accumulate(f + reach)
+        under = np.minimum.accumulate((f - reach)[::-1])[::-1]
+        low, middle, high = (_evenly(g, self.edges, np.array(levels)) for g in (above, f, under))
+        low = self.edges[np.searchsorted(self.edges, np.minimum(low, middle), side="right") - 1]
+        high = self.edges[np.searchsorted(self.edges, np.maximum(high, middle))]
+        value = np.clip(self.inverse(np.array(levels)), low, high)
+        ends = zip(levels, value.tolist(), low.tolist(), high.tolist(), strict=True)
+        return tuple(Quantile(q, v, least, most, side(q, f)) for q, v, least, most in ends)
+
+
+def _squares_around(
+    values: Callable[[float], Floats], law: Floats, least: float, most: float
+) -> Floats:
+    """Squares of each bin's distance from the c around which they are the smallest on average."""
+    centre = edge(lambda c: float(law @ (c - values(c))) <= 0, least, most, within=1e-12)
+    return np.asarray((values(centre) - centre) ** 2)
+
+
+def edges_read(edges: int) -> NDArray[np.int64]:
+    """Which of so many edges F is read at: all, or as many that are spread evenly."""
+    return np.linspace(0, edges - 1, min(edges, _MOST)).round().astype(np.int64)
+
+
+def rising(f: Floats) -> Floats:
+    """Return half of the way between the two that rise: noise makes sums of small counts fall."""
+    up, down = np.maximum.accumulate(f), np.minimum.accumulate(f[::-1])[::-1]
+    return np.asarray((up + down) / 2)
+
+
+def _evenly(f: Floats, edges: Floats, levels: Floats) -> Floats:
+    """Return where a function that rises evenly between edges reaches each level first."""
+    after = np.searchsorted(f, levels).clip(1, len(f) - 1)
+    part = _part(f, after, levels)
+    return np.maximum.accumulate((1 - part) * edges[after - 1] + part * edges[after])
+
+
+def _part(f: Floats, after: NDArray[np.int64], levels: Floats) -> Floats:
+    """Return which part of the way to the edge after it each level is reached, in [0, 1]."""
+    start, end = f[after - 1], f[after]
+    part = np.divide(levels - start, end - start, out=np.ones(len(levels)), where=end > start)
+    return part.clip(0, 1)
+
+
+def side(level: float, f: Floats) -> str | None:
+    """Say in which open bin a quantile lies, if in one."""
+    if level < f[0]:
+        return "below"
+    return "above" if level > f[-1] else None

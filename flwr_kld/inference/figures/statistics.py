@@ -1,0 +1,93 @@
+"""What the values of a column are, from its noised counts alone: no reference, no comparison.
+
+Intervals are of the population that clients were drawn from, or, with a design effect of 0, of the
+very records that were counted. Post-processing: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
+from flwr_kld.inference.figures.fractions import Fraction, fractions
+from flwr_kld.inference.figures.numbers import Figure, Numbers, Quantile
+from flwr_kld.inference.fraction_interval import (
+    Floats,
+    count_interval,
+    fraction_intervals,
+    fraction_variance,
+)
+from flwr_kld.query.noisy import NoisyCounts
+
+DECILES = tuple(tenth / 10 for tenth in range(1, 10))
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class NumberStatistics:
+    """Where the numbers of a column lie, in its unit. Everything in it is public.
+
+    Values beyond an outer edge count as their bin's public mean, or as the edge where the domain
+    has none. Intervals hold however values lie between edges.
+    """
+
+    mean: Figure
+    deviation: Figure  # Their standard deviation
+    quantiles: tuple[Quantile, ...]  # The deciles
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What one column holds. Everything in it is public. Intervals are at 95 %."""
+
+    count: Figure  # Records whose value the domain lists, among those asked
+    # Fractions of the records that have none of these, by way: 'other', 'missing'
+    unlisted: tuple[Fraction, ...]
+    # Fraction of the records that each listed symbol has, in the domain's order. All intervals of
+    # a column hold at once, so that the most frequent may be picked.
+    histogram: tuple[Fraction, ...]
+    numbers: NumberStatistics | None  # Of `Binned` columns of two edges or more
+
+    def most_frequent(self, most: int) -> tuple[Fraction, ...]:
+        """Return so many symbols at most, the most frequent first."""
+        return tuple(sorted(self.histogram, key=lambda one: -one.value)[:most])
+
+
+def column_statistics(noisy: NoisyCounts, *, design_effect: float) -> ColumnStatistics:
+    """Estimate them from counts of which every symbol has a cell of its own."""
+    domain = noisy.plan.reference.domain
+    seen, way = noisy_fractions(noisy), domain.unlisted_way()
+    listed = np.flatnonzero(way < 0)
+    unlisted = fractions(
+        noisy,
+        seen,
+        domain.unlisted,
+        way == np.arange(len(domain.unlisted))[:, None],
+        design_effect=design_effect,
+    )
+    numbers = Numbers.from_counts(noisy, seen, design_effect=design_effect)
+    found = None
+    if numbers is not None:
+        found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES))
+    cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
+    cells[noisy.plan.cell_of[listed]] = True
+    count = Figure(*count_interval(noisy, cells, level=_LEVEL))
+    return ColumnStatistics(
+        count, unlisted, tuple(_histogram(noisy, seen, listed, design_effect)), found
+    )
+
+
+def _histogram(
+    noisy: NoisyCounts, seen: Floats, listed: NDArray[np.int64], design_effect: float
+) -> Iterator[Fraction]:
+    domain, cells = noisy.plan.reference.domain, noisy.plan.cell_of[listed]
+    low, high = fraction_intervals(noisy, level=_LEVEL, design_effect=design_effect)
+    law = as_law(seen, noisy.plan.mass)
+    variance = fraction_variance(noisy, law, design_effect=design_effect)
+    numbers = np.array([np.clip(seen, low, high), np.sqrt(np.maximum(variance, 0)), low, high])
+    for symbol, of_cell in zip(listed.tolist(), numbers[:, cells].T.tolist(), strict=True):
+        yield Fraction(domain.name_of(symbol), *of_cell)

@@ -1,0 +1,221 @@
+"""What clients' data look like: each column by itself, and a reference made of the same release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import ClassVar
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from flwr_kld.domain.base import Domain
+from flwr_kld.inference.figures.fractions import Fraction
+from flwr_kld.inference.figures.numbers import Figure
+from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.integral.references import ColumnCells, reference_of_cells
+from flwr_kld.kernel.arguments import instance
+from flwr_kld.query.plan import each_symbol
+from flwr_kld.reference import Reference
+from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.report import CellCounts, OneClient
+
+_FREQUENT = 3
+"""Symbols that a line names."""
+_SHOWN = (0.1, 0.5, 0.9)
+"""Levels of the deciles that a line shows."""
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """What is reported of one column."""
+
+    place: int  # In the table, from 0
+    statistics: ColumnStatistics
+    counts: CellCounts  # What all of this follows from, symbol by symbol
+    # The same of each group of the records, where the table is read by one (`Table(by=…)`)
+    groups: dict[str, ColumnStatistics] = field(default_factory=dict)
+    unit: str = ""  # What the data dictionary says of it: the unit of its numbers
+    description: str = ""  # and what it holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsReport(Envelope):
+    """What clients' data look like. Everything in it is public.
+
+    Parameters
+    ----------
+    whom : str
+        Whom the numbers are about, in words: the records of the very clients that were asked, or
+        the clients that they were drawn from.
+    records : float
+        Number of records that were counted; exact under replace-one adjacency, else estimated.
+    columns : dict[str, DescribedColumn]
+        Each column by name, in the table's order.
+    domain, reference : str
+        Fingerprints of the domain, and of the reference that `as_reference` makes.
+    protection : Protection
+        How counts were protected.
+    one_client : OneClient
+        How much of the result a single client can be.
+    started, guarantee, cohort, cost
+        As in `Envelope`.
+
+    Raises
+    ------
+    ValueError
+        If there is no column.
+    """
+
+    kind: ClassVar[str] = "statistics"
+
+    whom: str
+    records: float
+    columns: dict[str, DescribedColumn]
+    domain: str
+    reference: str
+    protection: Protection
+    one_client: OneClient
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("the report of statistics has at least one column")
+        # files and databases keep no order of names
+        columns = dict(sorted(self.columns.items(), key=lambda one: one[1].place))
+        object.__setattr__(self, "columns", columns)
+
+    def as_reference(self, domain: Domain) -> Reference:
+        """Make a reference of what was released, at no further cost.
+
+        Parameters
+        ----------
+        domain : Domain
+            What was asked about.
+
+        Returns
+        -------
+        Reference
+            It keeps of how many independent records, and with which noise, it was counted, so that
+            verdicts against it allow for both. 'Other' and 'missing' have mass where they stand out
+            of the noise.
+
+        Raises
+        ------
+        ValueError
+            If it is another domain.
+        """
+        instance("domain", domain, Domain, "the Domain that clients were asked about")
+        if domain.fingerprint != self.domain:
+            raise ValueError(
+                f"these statistics are of the domain {self.domain[:12]}, not of "
+                f"{domain.fingerprint[:12]}: give that one"
+            )
+        counts = {name: column.counts for name, column in self.columns.items()}
+        return reference_of_counts(domain, counts, self.records, self.protection.mechanism)
+
+    @property
+    def brief(self) -> str:
+        """What was asked of whom, at which cost, in one line."""
+        promise = self.guarantee
+        return (
+            f"{len(self.columns)} columns of {self.records:,.0f} records of {self.cohort}; "
+            f"ε = {self.cost.epsilon:.3g} per {promise.unit} ({promise.adjacency}, "
+            f"{self.protection.trust}){'' if self.protection.private else ', NOT PRIVATE'}; "
+            f"reference {self.reference[:12]}"
+            f"{'; ' + note if (note := self.one_client.note) else ''}"
+        )
+
+    def __str__(self) -> str:
+        return f"About {self.whom}\n{statistics_text(self.columns)}\n{self.brief}"
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def reference_of_counts(
+    domain: Domain, counts: Mapping[str, CellCounts], records: float, mechanism: str
+) -> Reference:
+    """Make a reference of counts of every symbol of a domain's columns."""
+    own = each_symbol(domain).reference.columns
+    if counts.keys() != own.keys():
+        raise ValueError("the report's columns are not those of the domain: take the ledger's own")
+    return reference_of_cells(
+        domain,
+        (
+            ColumnCells(
+                prior,
+                np.arange(prior.domain.size, dtype=np.int32),
+                np.array(counts[name].values),
+                mechanism,
+                counts[name].noise,
+                records,
+                counts[name].design_effect or 1.0,
+            )
+            for name, prior in own.items()
+        ),
+    )
+
+
+def statistics_table(columns: Mapping[str, DescribedColumn]) -> Table:
+    """Return a table for a terminal: of each column and group, the values and what they are."""
+    table = Table(
+        caption="95 % intervals in brackets; of numbers, however values lie between a bin's edges",
+        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    table.add_column("column", overflow="fold")
+    table.add_column("values", justify="right")
+    table.add_column("others", overflow="fold")
+    table.add_column("what they are", overflow="fold", ratio=1)
+    for name, column in columns.items():
+        rows = {f"{name} ({column.unit})" if column.unit else name: column.statistics}
+        rows |= {f"  {group}": own for group, own in column.groups.items()}
+        for title, own in rows.items():
+            others = ", ".join(f"{one.name} {percent(one.value)}" for one in own.unlisted)
+            cells = (title, f"{own.count.value:,.0f}", others, "; ".join(what(own)))
+            table.add_row(*map(escape, cells))
+    return table
+
+
+def statistics_text(columns: Mapping[str, DescribedColumn], *, width: int = 100) -> str:
+    """Write the same table as text, at most this many characters wide."""
+    from rich.console import Console  # takes longer to load than all of rich that reports need
+
+    text = StringIO()
+    Console(file=text, width=width, color_system=None).print(statistics_table(columns))
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def what(column: ColumnStatistics) -> Iterator[str]:
+    """Yield in words what the values of a column are."""
+    if column.numbers is not None:
+        yield from _numbers(column.numbers)
+        return
+    yield ", ".join(map(frequent, column.most_frequent(_FREQUENT)))
+
+
+def _numbers(numbers: NumberStatistics) -> Iterator[str]:
+    yield f"mean {within(numbers.mean)}"
+    yield f"s.d. {within(numbers.deviation)}"
+    for one in numbers.quantiles:
+        if one.level in _SHOWN:
+            beyond = {"below": "< ", "above": "≥ ", None: ""}[one.beyond]
+            yield f"{one.level:.0%}: {beyond}{one.value:.4g} ({one.low:.4g} to {one.high:.4g})"
+
+
+def within(figure: Figure) -> str:
+    """Write a number with its interval: ``12.6 (12.1 to 13.4)``."""
+    return f"{figure.value:.4g} ({figure.low:.4g} to {figure.high:.4g})"
+
+
+def frequent(one: Fraction) -> str:
+    """Write a symbol with its fraction of the records: ``JFK 33.0 % (32.9–33.1)``."""
+    return f"{one.name} {percent(one.value)} ({100 * one.low:.3g}–{100 * one.high:.3g})"
+
+
+def percent(share: float) -> str:
+    """Write a fraction in per cent."""
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,185 @@
+"""What a federation's data look like, asked once: a strategy beside `KLDrift`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, get_args
+
+from flwr.serverapp import Grid
+
+from flwr_kld.accounting import Charge, Kind
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.check.description import about_whom, described, reference_of
+from flwr_kld.check.measured import Measured
+from flwr_kld.check.report_parts import epsilon_delivered, protection
+from flwr_kld.check.tracing import phase
+from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.cohort.cohort import Cohort, Participant
+from flwr_kld.cohort.halves import MANY, About, Part
+from flwr_kld.domain.base import Domain
+from flwr_kld.kernel.arguments import choice, instance, whole
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.planner.allotment import allot
+from flwr_kld.query.plan import QueryPlan, each_symbol
+from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.strategies.aggregation import Aggregation, fitting
+from flwr_kld.strategies.exchange import by_reason
+from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.publisher import Counting, Publisher
+from flwr_kld.strategies.round import Opening, Settled
+from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_known_sizes, require_trust
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
+
+_Asked = tuple[Part, QueryPlan]
+
+
+class Statistics(Counting[_Asked, StatisticsReport]):
+    """Ask a cohort once what its data look like, column by column.
+
+    One release of noised counts tells of each column how many records have a value, which are
+    missing or 'other', the histogram, of numbers mean, standard deviation and deciles, each with an
+    interval; `Table(interactions=…)` adds cross-tables and `Table(by=…)` the same by group. What
+    was released can serve as a `Reference`, at no further cost.
+
+    Parameters
+    ----------
+    domain : Domain
+        What records mean, usually a `Table`. Every symbol is counted by itself.
+    trust : Trust
+        Who adds the noise, and how much; releases counts.
+    about : {"these clients", "the population"}, optional
+        Whom intervals are about: the very records that are counted, of which only noise is not
+        known; or the clients that a cohort was drawn from, of which 40 or more have to be asked, by
+        a trust model that asks how alike a client's records are. By default the population if a
+        cohort is drawn and this can be told, else these clients.
+    aggregation, cohort, population, most_records, min_clients, timeout, ledger, budget
+        As in `KLDrift`.
+    """
+
+    entry = Kind.STATISTICS
+
+    def __init__(
+        self,
+        domain: Domain,
+        trust: Trust,
+        *,
+        about: About | None = None,
+        aggregation: Aggregation | None = None,
+        cohort: Cohort | None = None,
+        population: Population | None = None,
+        most_records: int | None = None,
+        min_clients: int = 2,
+        timeout: float = 600.0,
+        ledger: Ledger | str | None = None,
+        budget: str = "default",
+    ) -> None:
+        instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
+        require_trust(trust)
+        if trust.nights > 1:
+            raise ValueError("statistics are asked for once: give the trust model without Standing")
+        plan = each_symbol(domain)
+        trust = trust.over(domain.per_record)
+        trust = trust.over(allot(trust, plan, {}, theta=0.0))
+        if about is not None:
+            about = choice("about", about, get_args(About))
+        if about == "the population" and not trust.allotment.alike:
+            raise ValueError(
+                "about='the population' needs a trust model that asks how alike a client's records "
+                f"are: {trust.name!r} releases whole counts only"
+            )
+        if most_records is not None:
+            most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
+            require_known_sizes(trust)
+        aggregation = fitting(trust, aggregation)
+        self.domain, self.trust, self.aggregation = domain, trust, aggregation
+        self.about = about
+        self._plan = plan.allotted(trust.allotment)
+        super().__init__(
+            cohort=cohort,
+            population=population,
+            min_clients=min_clients,
+            timeout=timeout,
+            ledger=ledger,
+            budget=budget,
+        )
+        least = max(self.min_clients, trust.min_clients)
+        self._publisher = Publisher(trust, aggregation, least, SystemBits(), most_records or 0)
+
+    def ask(self, grid: Grid, key: str | None = None) -> StatisticsReport:
+        """Ask now.
+
+        Parameters
+        ----------
+        key : str, optional
+            Idempotency key: with a ledger it runs once, and `kept_reference` reads the reference
+            from the ledger, wherever it is needed.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients are there or reply; what the ledger reserved is spent.
+        LedgerError
+            If the ledger does not let it start. Nothing was asked.
+        """
+        return self._run(grid, key or f"statistics/{secrets.token_hex(8)}")
+
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
+        drawn = len(chosen) < len(present) and len(chosen) >= MANY and self.trust.allotment.alike
+        about = self.about or ("the population" if drawn else "these clients")
+        by_client = about == "the population"
+        part = Part(chosen, self.cohort.select(), "client" if by_client else "record")
+        return part, self._plan
+
+    def _charges(self, asked: _Asked) -> list[Charge]:
+        return charges(self.trust, [asked[0]])
+
+    def _ask(
+        self, grid: Grid, opening: Opening, asked: _Asked, spent: Spent | None
+    ) -> Settled[StatisticsReport]:
+        part, plan = asked
+        published = self._publisher.publish(
+            grid,
+            part.participants,
+            plan.over(part.selection),
+            check=opening.check,
+            group="1",
+            timeout=self.timeout,
+        )
+        measured = Measured(published, [part])
+        with phase("conclude"):
+            columns = described(measured)
+            reference = reference_of(measured, columns)
+            report = StatisticsReport(
+                started=opening.started,
+                guarantee=self.trust.guarantee,
+                whom=about_whom(measured),
+                records=measured.published.records,
+                columns=columns,
+                domain=self.domain.fingerprint,
+                reference=reference.fingerprint,
+                protection=protection(
+                    measured.published,
+                    self.trust,
+                    self.aggregation.name,
+                    hides_parts=self.aggregation.hides_parts,
+                ),
+                one_client=published.one_client,
+                cohort=self._seen(
+                    published.asked, published.survivors, by_reason(published.left_out)
+                ),
+                cost=self._cost(
+                    opening,
+                    spent,
+                    epsilon=epsilon_delivered(measured.published.event),
+                    bytes_down=published.bytes_down,
+                    bytes_up=published.bytes_up,
+                ),
+            )
+        states = [kept_as(reference, str(opening.key), self.budget)]
+        costs = delivered(self.trust, [part], [published.survivors])
+        return Settled(report, report, states, costs)

@@ -1,0 +1,278 @@
+"""What one period's clients hold, which serves as a reference for the next one's checks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference, Table
+from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.accounting.kept_reference import kept_as, kept_reference
+from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.report import Outcome
+from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Adjacency,
+    Alarm,
+    Distributed,
+    KLDrift,
+    RotatingRecords,
+    SecureSum,
+    Statistics,
+    Trusted,
+    UniformCohort,
+)
+
+TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65])})
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_it_is_near_what_the_clients_hold(adjacency):
+    """Gaussian noise passes the six deviations from which one is believed once in a billion."""
+    trust = Trusted(2.0, 1e-6, noise="gaussian", adjacency=adjacency)
+    reference = Statistics(FRUIT, trust).ask(grid_of()).as_reference(FRUIT)
+    assert skewed_divergence(reference.probabilities, SHARES, 0.0) < 0.01
+    assert reference.probabilities[:4].min() > 0
+    assert reference.probabilities[4:].tolist() == [0, 0]
+
+
+def test_what_many_clients_lack_is_in_it():
+    """100 of 2,000 records are missing: over 20 deviations of the noise."""
+
+    def records(context):
+        return [None] * 5 + basket(context)[5:]
+
+    trust = Trusted(2.0, 1e-6, noise="gaussian")
+    reference = Statistics(FRUIT, trust).ask(grid_of(app_of(records))).as_reference(FRUIT)
+    assert reference.unlisted == {"missing": pytest.approx(0.05, abs=0.015)}
+
+
+WRITERS, THRESHOLD = 20, 0.1
+USUAL, MOSTLY_1_AND_7 = [100] * 10, [40, 340, 40, 40, 40, 40, 40, 340, 40, 40]
+
+
+class Months:
+    """Writers of a thousand digits a month, in the same mix on every node."""
+
+    digits = Labels(list(range(10)))
+    mix = USUAL
+
+    def grid(self) -> InProcessGrid:
+        app = ClientApp()
+        answer_drift_queries(app, self.records, self.digits, secure_sum=FirstUse())
+        return InProcessGrid(app, WRITERS)
+
+    def records(self, context: Context) -> np.ndarray:
+        return np.repeat(np.arange(10), self.mix)
+
+
+def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
+    """No false alarm where nothing changed, an alarm where the digit mix did, all on one ledger."""
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(4.0, 1e-6, window_days=90, composition="sum"))
+    trust, clients = Distributed(1.0, min_clients=16), Months()
+    grid = clients.grid()
+    statistics = Statistics(clients.digits, trust, aggregation=SecureSum(), ledger=ledger)
+    june = statistics.ask(grid, key="june")
+    monitor = KLDrift(
+        june.as_reference(clients.digits),
+        trust,
+        aggregation=SecureSum(),
+        threshold=THRESHOLD,
+        alarm=Alarm(horizon=1),
+        ledger=ledger,
+    )
+    found = {}
+    for clients.mix, key in ((USUAL, "july"), (MOSTLY_1_AND_7, "august")):
+        found[key] = monitor.check(grid, key=key)
+    assert found["july"].outcome is not Outcome.DRIFT
+    assert found["august"].outcome is Outcome.DRIFT
+    assert found["august"].verdict.lower_bound > THRESHOLD
+    kept = ledger.history()
+    assert [entry.key for entry in kept] == ["june", "july", "august"]
+    assert StatisticsReport.from_dict(kept[0].report) == june
+    assert [entry.report["cost"]["population"] for entry in kept] == ["default"] * 3
+    spent = sum(entry.report["cost"]["epsilon"] for entry in kept)
+    assert ledger.spent().epsilon == pytest.approx(spent, abs=1e-6)
+    with pytest.raises(AlreadyChecked):
+        statistics.ask(grid, key="june")
+
+
+@pytest.mark.parametrize("domain", [FRUIT, BlockPatterns(), Binned([0.5]), TABLE], ids=str)
+def test_the_ledger_keeps_a_reference_bit_by_bit(tmp_path, domain):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    shares = np.random.default_rng(0).dirichlet(np.full(domain.size, 0.01))
+    reference = Reference(domain, np.maximum(shares, 5e-324))
+    ledger.keep_state(kept_as(reference, "june", "fleet"))
+    kept = kept_reference(Ledger(f"sqlite:///{tmp_path}/drift.db"), "june", population="fleet")
+    assert kept.probabilities.tobytes() == reference.probabilities.tobytes()
+    assert kept.fingerprint == reference.fingerprint
+    with pytest.raises(ValueError, match="no reference under key 'june' of 'default'"):
+        kept_reference(ledger, "june")
+
+
+def test_what_was_settled_is_what_was_made(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(4.0, 0.0, window_days=30, population="fleet"))
+    statistics = Statistics(FRUIT, Trusted(1.0), ledger=ledger, budget="fleet")
+    for key in ("june", None):
+        report = statistics.ask(grid_of(), key)
+        entry = ledger.history("fleet")[-1]
+        assert StatisticsReport.from_dict(entry.report) == report
+        kept = kept_reference(ledger, entry.key, population="fleet")
+        assert kept.fingerprint == report.as_reference(FRUIT).fingerprint == report.reference
+    with pytest.raises(ValueError, match="not the report of a statistics"):
+        StatisticsReport.from_dict({**report.to_dict(), "schema": 2})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"probabilities": ["1.0", "0", "0", "0", "0", "0"]},
+        {"probabilities": [True, False, False, False, False, False]},
+        {"probabilities": {}},
+        {"probabilities": [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]},
+        {"probabilities": [0.5, 0.5]},
+        {"probabilities": [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
+        {"domain": "labels"},
+        {"domain": {}},
+        {"more": 1},
+        None,
+    ],
+)
+def test_a_damaged_reference_in_the_ledger_is_refused(tmp_path, change):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    kept = kept_as(REFERENCE, "june")
+    assert kept_reference(_keeping(ledger, kept), "june").fingerprint == REFERENCE.fingerprint
+    damaged = None if change is None else kept.value | change
+    with pytest.raises(ValueError, match="keeps as 'june' is damaged"):
+        kept_reference(_keeping(ledger, replace(kept, value=damaged, version=1)), "june")
+
+
+def _keeping(ledger, state):
+    ledger.keep_state(state)
+    return ledger
+
+
+def test_what_fails_is_spent_and_releases_nothing(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(4.0, 0.0, window_days=30))
+    statistics = Statistics(FRUIT, Trusted(1.0), ledger=ledger)
+    with pytest.raises(CheckFailed, match="no reply"):
+        statistics.ask(grid_of(lose=lambda message: True), key="june")
+    assert ledger.check("june").state == "failed"
+    assert ledger.spent().epsilon == 1.0
+    with pytest.raises(ValueError, match="no reference"):
+        kept_reference(ledger, "june")
+
+
+def people(context):
+    """100 a node: of some sites all are old, so that records of a client are alike."""
+    old = context.node_id % 2
+    return {
+        "site": ["n" if old else "s"] * 100,
+        "age": [70.0 if old else 30.0] * 90 + [None] * 10,
+        "job": ["a"] * 80 + ["b"] * 15 + ["z"] * 5,
+    }
+
+
+PEOPLE = Table(
+    {"site": ["n", "s"], "age": Binned([20, 40, 60, 80]), "job": ["a", "b"]},
+    [("age", "job")],
+    "site",
+    units={"age": "years"},
+)
+
+
+def people_grid(nodes=60):
+    app = ClientApp()
+    answer_drift_queries(app, people, PEOPLE)
+    return InProcessGrid(app, nodes)
+
+
+def test_every_column_is_described_with_its_groups_and_cross_tables():
+    report = Statistics(PEOPLE, Trusted(20.0)).ask(people_grid())
+    assert list(report.columns) == list(PEOPLE.columns)
+    age, job = report.columns["age"].statistics, report.columns["job"].statistics
+    assert (report.records, report.whom) == (6000, "these 60 clients")
+    assert age.count.value == pytest.approx(5400, abs=20)
+    assert [one.name for one in age.unlisted] == ["missing"]
+    assert age.unlisted[0].value == pytest.approx(0.1, abs=0.01)
+    assert job.unlisted[0].value == pytest.approx(0.05, abs=0.01)
+    assert [one.name for one in job.most_frequent(1)] == ["a"]
+    assert age.numbers.mean.low < 50 < age.numbers.mean.high
+    groups = report.columns["site × age"].groups
+    assert groups["n"].numbers.mean.value == pytest.approx(70, abs=1)
+    assert groups["s"].numbers.mean.value == pytest.approx(30, abs=1)
+    assert groups["other"].count.value < 20
+    crossed = {one.name: one.value for one in report.columns["age × job"].statistics.histogram}
+    assert crossed["age=[60, 80), job=a"] == pytest.approx(0.4, abs=0.01)
+    said = str(report)
+    assert all(word in said for word in ("age (years)", "missing 10", "mean 50", "ε = 20"))
+
+
+def test_what_is_described_can_be_watched_at_no_further_cost(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(2.0, 0.0, window_days=30))
+    report = Statistics(PEOPLE, Trusted(1.0), ledger=ledger).ask(people_grid(), "first")
+    assert ledger.spent().epsilon == 1.0
+    watched = KLDrift(report.as_reference(PEOPLE), Trusted(1.0), threshold=0.1, ledger=ledger)
+    assert watched.check(people_grid()).outcome is not Outcome.DRIFT
+    with pytest.raises(ValueError, match="statistics are of the domain"):
+        report.as_reference(FRUIT)
+
+
+def test_a_drawn_cohort_tells_of_the_population_and_its_clients_alike_records():
+    drawn = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(50)).ask(people_grid())
+    asked = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(50), about="these clients")
+    own = asked.ask(people_grid())
+    assert "drawn from" in drawn.whom
+    assert own.whom.startswith("these 50 clients")
+
+    def width(report):
+        share = report.columns["site"].statistics.histogram[0]
+        return share.high - share.low
+
+    assert width(drawn) > 10 * width(own)
+    # all of a client's records are of one site: the site's fraction varies as that of 50 clients
+    assert width(drawn) == pytest.approx(2 * 2.7 * 0.5 / 50**0.5, rel=0.35)
+    assert drawn.columns["site"].counts.design_effect > 50
+    reference = drawn.as_reference(PEOPLE)
+    assert reference.records < 100
+
+
+def test_few_clients_tell_of_themselves_only():
+    few = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(30)).ask(people_grid())
+    assert few.whom.startswith("these 30 clients")
+
+
+def test_a_sample_of_records_is_said_to_be_one(tmp_path):
+    trust, cohort = Trusted(5.0), RotatingRecords(2)
+    app = ClientApp()
+    answer_drift_queries(app, people, PEOPLE, record_ids=lambda c: list(range(100)))
+    grid = keep_secrets(InProcessGrid(app, 20), tmp_path)
+    report = Statistics(PEOPLE, trust, cohort=cohort).ask(grid)
+    assert report.whom == "these 20 clients, a part of their records"
+    assert 500 < report.records < 1500
+
+
+def test_a_limit_on_a_clients_records_is_kept_and_said():
+    report = Statistics(PEOPLE, Trusted(5.0), most_records=40).ask(people_grid())
+    assert report.records == 60 * 40
+    assert report.one_client.most_records == 40
+    assert "at most 40 records of each" in report.whom
+
+
+def test_where_presence_is_hidden_records_are_estimated():
+    trust = Trusted(5.0, adjacency=Adjacency.ADD_REMOVE)
+    report = Statistics(PEOPLE, trust).ask(people_grid())
+    assert report.records == pytest.approx(6000, abs=200)
+    mean = report.columns["age"].statistics.numbers.mean
+    assert mean.low < 50 < mean.high
