@@ -142,22 +142,43 @@ class Reference:
         return replace(found, records=min(_sum(c[part]) for part in domain.parts))
 
     @classmethod
-    def from_samples(cls, domain: Domain, records: Any, *, floor: float = 0.0) -> Reference:
-        """Count public raw records (anything that ``domain.encode`` accepts)."""
+    def from_samples(
+        cls, domain: Domain, records: Any, *, floor: float = 0.0, score: str | None = None
+    ) -> Reference:
+        """Count public raw records (anything that ``domain.encode`` accepts).
+
+        `score` is as in `from_frame`.
+        """
         _require_domain(domain)
-        symbols = domain.encode(records).ravel()
-        return cls.from_counts(domain, np.bincount(symbols, minlength=domain.size), floor=floor)
+        symbols = domain.encode(records)
+        if score is None:
+            counts = np.bincount(symbols.ravel(), minlength=domain.size)
+            return cls.from_counts(domain, counts, floor=floor)
+        if not isinstance(domain, Table):
+            raise ValueError("score= is of how the columns of a Table go together")
+        scored, law = domain.with_score(score, symbols)
+        by_column = {
+            name: np.bincount(own - part.start, minlength=part.stop - part.start)
+            for name, own, part in zip(domain.columns, symbols.T, domain.parts, strict=True)
+        }
+        return cls.from_counts(scored, {**by_column, score: law}, floor=floor)
 
     @overload
     @classmethod
-    def from_frame(cls, frame: Any, /, *, floor: float = 0.0) -> Reference: ...
+    def from_frame(
+        cls, frame: Any, /, *, floor: float = 0.0, score: str | None = None
+    ) -> Reference: ...
 
     @overload
     @classmethod
-    def from_frame(cls, domain: Domain, frame: Any, *, floor: float = 0.0) -> Reference: ...
+    def from_frame(
+        cls, domain: Domain, frame: Any, *, floor: float = 0.0, score: str | None = None
+    ) -> Reference: ...
 
     @classmethod
-    def from_frame(cls, domain: Any, frame: Any = None, *, floor: float = 0.0) -> Reference:
+    def from_frame(
+        cls, domain: Any, frame: Any = None, *, floor: float = 0.0, score: str | None = None
+    ) -> Reference:
         """Count the rows of a public frame, in each column of a table.
 
         Parameters
@@ -169,15 +190,20 @@ class Reference:
             Public rows.
         floor : float
             Weight of the uniform law, as in `from_probabilities`.
+        score : str, optional
+            Name of one more column of the table: a `Score` of how its columns go together, fitted
+            to half of the rows, while its law is counted from the other half. A score of that name
+            is fitted anew. One that `domain` has already is counted from all of the rows: let these
+            not be those that it was fitted to.
 
         Raises
         ------
         ValueError
-            If the rows do not fit the domain, or serve no column of a table.
+            If the rows do not fit the domain, or serve no column of a table, or the score.
         """
         if frame is None and not isinstance(domain, Domain):
             domain, frame = Table.from_frame(domain), domain
-        return cls.from_samples(domain, frame, floor=floor)
+        return cls.from_samples(domain, frame, floor=floor, score=score)
 
     @classmethod
     def from_csv(
@@ -187,6 +213,7 @@ class Reference:
         *,
         dialect: Dialect | None = None,
         floor: float = 0.0,
+        score: str | None = None,
     ) -> Reference:
         """Count the rows of a public CSV file, which is read as nodes read theirs.
 
@@ -194,7 +221,7 @@ class Reference:
         ----------
         file : str or Path
             A header line and a line for each row; ``.gz`` and ``.zst`` are decompressed.
-        domain, floor
+        domain, floor, score
             As in `from_frame`.
         dialect : Dialect, optional
             How the file is written. By default it is recognised, and becomes the table's; if a
@@ -211,7 +238,7 @@ class Reference:
             dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
         rows = TextFile(file, asdict(dialect) if dialect else None, public=True)
         table = Table.from_frame(rows) if domain is None else domain
-        return cls.from_samples(table, rows, floor=floor)
+        return cls.from_samples(table, rows, floor=floor, score=score)
 
     @property
     def is_table(self) -> bool:

@@ -257,6 +257,13 @@ def build(
         list[str] | None,
         typer.Option(help="Public rows: two columns whose pairs make one, such as 'age,job'."),
     ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="Public rows: name of one more column, such as 'dependence': a model's score of "
+            "how a row's columns go together. It is written into --table, too. Needs scikit-learn."
+        ),
+    ] = None,
     floor: Annotated[
         float | None,
         typer.Option(
@@ -303,9 +310,10 @@ def build(
     Exit codes: 0 built, 3 refused (budget, cohort, guard), 4 error.
     """
     rows = file if file.suffix == ".parquet" or is_text_file(file) else None
-    if rows is None and (out or table or column or interaction):
+    if rows is None and (out or table or column or interaction or score):
         raise ValueError(
-            "--out, --table, --column and --interaction go with public rows, .parquet or .csv"
+            "--out, --table, --column, --interaction and --score go with public rows, .parquet or "
+            ".csv"
         )
     out = file if rows is None else out or rows.with_name(rows.name.split(".")[0] + ".npz")
     if out.suffix not in (".npz", ".json"):
@@ -334,8 +342,10 @@ def build(
             if table is not None and (domain or column or pairs):
                 raise ValueError("the data dictionary says what columns are: give --table alone")
             known = read_domain(domain) if domain else Table.from_toml(table) if table else None
-            made = _of_rows(rows, known, bins, labels, column, pairs, floor or 0.0)
+            made = _of_rows(rows, known, bins, labels, column, pairs, floor or 0.0, score)
         made.save(out)
+        if score and table is not None and isinstance(made.domain, Table):
+            made.domain.to_toml(table)
         unlisted = made.unlisted
         if as_json:
             needed = rows_of_columns(made, threshold)
@@ -411,9 +421,10 @@ def _of_rows(
     columns: list[str] | None,
     interactions: list[tuple[str, str]],
     floor: float,
+    score: str | None,
 ) -> Reference:
     if known is not None:
-        return Reference.from_frame(known, read_frame(rows, known), floor=floor)
+        return Reference.from_frame(known, read_frame(rows, known), floor=floor, score=score)
     frame = read_frame(rows)
     table = Table.from_frame(
         frame, bins=bins, labels=labels, columns=columns, interactions=interactions
@@ -423,7 +434,7 @@ def _of_rows(
     for name, reason in table.left_out.items():
         say(f"{name} is left out: {reason}")
     say(f"{len(table.columns)} columns: {', '.join(table.columns)}")
-    return Reference.from_frame(table, frame, floor=floor)
+    return Reference.from_frame(table, frame, floor=floor, score=score)
 
 
 def _pair(text: str) -> tuple[str, str]:

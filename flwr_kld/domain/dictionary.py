@@ -30,6 +30,7 @@ import tomli_w
 from flwr_kld.domain.base import Domain, Spec, domain_class, feature_kinds
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY
+from flwr_kld.domain.score import Score
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit, one_line, real
 
@@ -133,10 +134,12 @@ class _Reader:
         for name, own in columns.items():
             if not isinstance(own, dict):
                 self._fail(("columns", name), "is a section, [columns.NAME], with a kind")
-        features = {}
+        features: dict[str, Domain] = {}
+        scores: dict[str, Domain] = {}
         for name, own in columns.items():
             if "kind" in own:
-                features[name] = self._domain(name, own)
+                domain = self._domain(name, own)
+                (scores if isinstance(domain, Score) else features)[name] = domain
             elif BY not in name:
                 kinds = ", ".join(feature_kinds())
                 self._fail(("columns", name), f"it needs a kind, one of {kinds}")
@@ -147,6 +150,7 @@ class _Reader:
             "by": self.content.get("by"),
             "dialect": self._dialect(columns),
             "sources": sources,
+            "scores": scores,
             "left_out": self._left_out(),
             "units": self._words(columns, "unit"),
             "descriptions": self._words(columns, "description"),
@@ -157,7 +161,7 @@ class _Reader:
     def _domain(self, name: str, own: dict[str, Any]) -> Domain:
         here, kind = ("columns", name), own["kind"]
         known = domain_class(kind) if isinstance(kind, str) else None
-        if known is None or known.joins:
+        if known is None or (known.joins and known is not Score):
             likely = get_close_matches(str(kind), feature_kinds(), 1)
             self._fail(
                 (*here, "kind"),

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols, domains_from_pairs
+from flwr_kld.domain.base import Domain, Spec, Symbols, domain_from_spec, domains_from_pairs
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.score import Score
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import one_line, real, whole
 
@@ -47,6 +48,9 @@ class Table(Domain):
     sources : Mapping of str to str
         Column of the records that a feature reads, by default the one of its own name. So several
         features read one column: ``{"admitted: hour": "admitted", "admitted: day": "admitted"}``.
+    scores : Mapping of str to Score
+        Public models of how features go together: the score of a row is a further column, which
+        shows what changes between features that stay as they are. `Reference.from_frame` fits one.
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
         the reason. Like what follows not in the spec, as it says nothing about records.
@@ -60,7 +64,7 @@ class Table(Domain):
     DomainError
         If there is no feature, a name is not text or means two columns, a feature is itself a
         table or ``Categories``, an interaction does not name two features, each pair once, there is
-        no feature besides `by`, or `sources` names no feature.
+        no feature besides `by`, `sources` names no feature, or a score reads other features.
 
     Examples
     --------
@@ -75,6 +79,7 @@ class Table(Domain):
     by: str | None = None
     dialect: Dialect = field(default_factory=Dialect, kw_only=True)
     sources: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    scores: Mapping[str, Score] = field(default_factory=dict, kw_only=True, repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     units: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     descriptions: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
@@ -102,8 +107,12 @@ class Table(Domain):
         pairs += _segmented(self.by, features, pairs)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "interactions", pairs)
-        if len(self.columns) < len(features) + len(pairs):
-            raise DomainError(f"a feature has the name of an interaction: keep {BY!r} out of names")
+        _require_scores(self.scores, features)
+        if len(self.columns) < len(features) + len(pairs) + len(self.scores):
+            raise DomainError(
+                f"two columns have one name: keep {BY!r} out of names, and give each score a name "
+                "of its own"
+            )
         read = set(self.sources.values())
         sentinels = {n: texts for n, texts in self.dialect.sentinels.items() if n in read}
         object.__setattr__(self, "dialect", replace(self.dialect, sentinels=sentinels))
@@ -247,7 +256,8 @@ class Table(Domain):
 
     def _told(self, name: str) -> dict[str, Any]:
         """Return what a data dictionary says of a column."""
-        spec = self.columns[name].spec() if name in self.features else {}
+        told = name in self.features or name in self.scores
+        spec = self.columns[name].spec() if told else {}
         kind = {key: spec.pop(key) for key in ("kind", "version") if key in spec}
         if kind.get("version") == 1:
             del kind["version"]
@@ -260,6 +270,14 @@ class Table(Domain):
             "missing": self.dialect.sentinels.get(source),
         }
         return kind | {key: told for key, told in notes.items() if told is not None} | spec
+
+    def with_score(self, name: str, symbols: Symbols) -> tuple[Table, NDArray[np.int64]]:
+        """Fit a `Score`, also in place of one; return the table with it, and its counts."""
+        features = len(self.features)
+        sizes = dict(zip(self.features, self.sizes, strict=False))
+        score, counts = Score.fit(sizes, symbols[:, :features] - self._ends[0, :features])
+        others = {other: own for other, own in self.scores.items() if other != name}
+        return replace(self, scores={**others, name: score}), counts
 
     @property
     def notes(self) -> dict[str, Mapping[str, Any]]:
@@ -275,10 +293,10 @@ class Table(Domain):
 
     @cached_property
     def columns(self) -> dict[str, Domain]:
-        """Domain of each column: the features, then the interactions."""
+        """Domain of each column: the features, then the interactions, then the scores."""
         features = {name: d for name, d in self.features.items() if isinstance(d, Domain)}
         pairs = {BY.join(p): Categories({n: features[n] for n in p}) for p in self.interactions}
-        return {**features, **pairs}
+        return {**features, **pairs, **self.scores}
 
     @property
     def by_segment(self) -> tuple[str, ...]:
@@ -338,14 +356,18 @@ class Table(Domain):
         return in_one(self._numbered(symbols) for symbols in self._read.blocks(records))
 
     def _numbered(self, symbols: Symbols) -> Symbols:
-        """Add the interactions, and number the columns' symbols one column after the other."""
-        if self.interactions:
+        """Add interactions and scores, and number the symbols one column after the other."""
+        if self.interactions or self.scores:
             own = dict(zip(self.features, symbols, strict=True))
             pairs = [
                 joint(np.array([own[n] for n in pair]), [self.columns[n].size for n in pair])
                 for pair in self.interactions
             ]
-            symbols = np.concatenate([symbols, pairs])
+            scores = [
+                score.of(np.array([own[n] for n in score.columns]))
+                for score in self.scores.values()
+            ]
+            symbols = np.concatenate([symbols, *(np.array([more]) for more in pairs + scores)])
         symbols += self._ends[0][:, None]
         return symbols.T.astype(self._dtype)
 
@@ -383,6 +405,7 @@ class Table(Domain):
         """Return the features as pairs of name and spec, and all else that the table is told."""
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
+        scores = [[name, score.spec()] for name, score in self.scores.items()]
         return {
             **self._header(),
             "features": pairs,
@@ -390,6 +413,7 @@ class Table(Domain):
             "by": self.by,
             "dialect": self.dialect.told,
             "sources": {name: own for name, own in self.sources.items() if name != own},
+            **({"scores": scores} if scores else {}),
         }
 
     @classmethod
@@ -397,7 +421,9 @@ class Table(Domain):
         """Build it from the pairs of its spec."""
         features = domains_from_pairs(fields["features"])
         dialect = Dialect.from_fields(fields["dialect"])
-        return cls(**{**fields, "features": features, "dialect": dialect})
+        scores = {name: domain_from_spec(spec) for name, spec in fields.get("scores", ())}
+        told = {"features": features, "dialect": dialect, "scores": scores}
+        return cls(**{**fields, **told})
 
 
 def _sources(told: Any, features: Mapping[str, Domain]) -> dict[str, str]:
@@ -407,6 +433,21 @@ def _sources(told: Any, features: Mapping[str, Domain]) -> dict[str, str]:
     if unknown := [name for name in told if name not in features]:
         raise DomainError(f"sources= names {unknown[0]!r}, which is not a feature of the table")
     return {name: told.get(name, name) for name in features}
+
+
+def _require_scores(told: Any, features: Mapping[str, Domain]) -> None:
+    """Refuse scores that read other features than these."""
+    if not isinstance(told, Mapping) or not all(
+        isinstance(name, str) and isinstance(score, Score) for name, score in told.items()
+    ):
+        raise DomainError("scores= is a mapping of names to Scores, such as Score.fit makes")
+    for name, score in told.items():
+        for read, size in score.columns.items():
+            if read not in features or features[read].size != size:
+                raise DomainError(
+                    f"score {name!r} reads {read!r} with {size} symbols, which the table has not: "
+                    "fit it to rows of this table"
+                )
 
 
 def _segmented(

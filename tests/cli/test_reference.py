@@ -356,3 +356,23 @@ def test_what_is_recognised_and_left_out_is_said_of_any_kind_of_file(cli, folder
             "admitted: hour is left out", "admitted: date, admitted: weekday",
         ):  # fmt: skip
             assert words in done.stderr.replace("\n", " ")
+
+
+def test_a_score_becomes_a_column_of_the_reference_and_of_its_dictionary(cli, folder):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=400)
+    lines = [f"{a:.3f},{'north' if a > 0 else 'south'}" for a in x]
+    public = folder.write("public.csv", "\n".join(["x,place", *lines]))
+    table = public.with_name("table.toml")
+    Reference.from_csv(public).domain.to_toml(table)
+    for _ in range(2):  # the second time in place of the first
+        done = cli(
+            "reference", "build", public, "--table", table, "--score", "fit", "--out", folder.out
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        made = Reference.load(folder.out, Table.from_toml(table))
+        assert list(made.columns) == ["x", "place", "fit"]
+        assert made.records == 201
+    done = cli("reference", "build", public, "--score", "x")
+    assert done.exit_code == 4
+    assert "name of its own" in done.stderr
