@@ -250,7 +250,7 @@ def _caption(others: list[ColumnReport]) -> str:
 
 
 _LARGE = 0.2
-"""Fraction of a half's records from which on one client is worth a note."""
+"""Fraction of the records in a sum from which on one client is worth a note."""
 
 _MANY = 0.01
 """Fraction of all claimed records from which on it is worth a note that they are not counted."""
@@ -274,7 +274,7 @@ class OneClient:
     over: dict[str, int] = field(default_factory=dict)
     # Fraction of all claimed records that is not counted; None where sizes are not public
     left_out: float | None = None
-    # Largest fraction of the records of a half that one client may hold; None if nothing limits it
+    # Largest fraction of the records in a sum that one client may hold; None if nothing limits it
     share: float | None = None
     # Whether somebody saw each client's numbers, and held them to what one may answer. False of
     # secure and split sums: what follows from them holds if no client lies.
@@ -313,9 +313,9 @@ class OneClient:
             )
         if self.share is not None and self.share > _LARGE:
             yield (
-                f"one client may hold {100 * self.share:.0f} % of the records of a half, so that a "
-                "lie or a fault of one client may decide: set most_records= to the most that one "
-                "may honestly have, or ask more clients"
+                f"one client may hold {100 * self.share:.0f} % of the records in a sum, so that a "
+                "lie or a fault of one client may turn the result: ask more clients, or, but for a "
+                "session, set most_records= to the most that one may honestly have"
             )
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ def test_three_clients_of_whom_one_lies_say_how_much_one_may_hold():
     one = report.one_client
     assert one.over.keys() == {NAME}
     assert one.share == pytest.approx(2 / 3, abs=0.08)  # four of six
-    assert "% of the records of a half" in one.note
+    assert "% of the records in a sum" in one.note
     truth = divergence((1 / 3, SHARES), (2 / 3, SAME))
     assert abs(report.reading.estimate - truth) < 0.1  # six standard deviations
 

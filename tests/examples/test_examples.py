@@ -4,17 +4,21 @@ Their data are the same in each run. The noise is not, and none of the outcomes 
 """
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from example_trips import write_trips
 from flwr.app import Context, RecordDict
 
+from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -69,6 +73,25 @@ def test_a_table_beside_training(run: Run):
     assert "after round 5: drift" in moved
     assert "bmi: drift" in moved
     assert "age: drift" not in moved
+
+
+def test_federated_analytics(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    text = run("federated-analytics", nodes=5)
+    task = importlib.import_module("analytics.task")
+    report = StatisticsReport.from_dict(json.loads(Path("statistics.json").read_text()))
+    assert str(report) == text.strip()
+    rows = [task.query_database(node) for node in range(5)]
+    people = {name: np.concatenate([table[name] for table in rows]) for name in rows[0]}
+    ill_told = 0
+    for name in ("age", "height_cm", "weight_kg"):
+        told, values = report.columns[name].statistics, people[name][~np.isnan(people[name])]
+        assert abs(told.numbers.mean.value - values.mean()) < 0.05 * values.std()
+        for one in told.numbers.quantiles:
+            ill_told += not one.low <= np.quantile(values, one.level) <= one.high
+    assert ill_told <= 3  # of 27, each with 5 %
+    watched = Reference.load("reference.npz")
+    assert watched.fingerprint == report.reference
 
 
 def test_model_monitoring(run: Run):

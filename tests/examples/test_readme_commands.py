@@ -23,12 +23,13 @@ def command(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        ("federated-analytics", r"^4 columns of 20,000 records of 5 of 5 clients"),
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
         ("images-by-writer", r"^(no drift|inconclusive): .* 400 of 400 clients"),
         ("simulation-notebook", r"^drift: .* 10 of 10 clients"),
     ],
-    ids=["table", "model", "images", "notebook"],
+    ids=["analytics", "table", "model", "images", "notebook"],
 )
 def test_the_command_does_what_the_readme_says(name: str, said: str, tmp_path: Path):
     with local_superlink(tmp_path / "flower.log") as superlink:

@@ -1,0 +1,1 @@
+"""What the tables of a federation look like, under differential privacy."""
