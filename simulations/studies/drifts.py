@@ -97,6 +97,13 @@ def gone(pi: Floats, rng: np.random.Generator) -> Family:
     return law
 
 
+def one_symbol(pi: Floats, rng: np.random.Generator) -> Family:
+    """Let one usual symbol take over."""
+    one = np.zeros(len(pi))
+    one[rng.integers(len(pi))] = 1.0
+    return lambda amount: _inside((1 - amount) * pi + amount * one)
+
+
 def column(pi: Floats, levels: int, which: int, rng: np.random.Generator) -> Family:
     """Tilt one column alone; 0 is the slowest."""
     columns = round(np.log(len(pi)) / np.log(levels))
