@@ -16,13 +16,17 @@ import pytest
 import typer
 import yaml
 from cronsim import CronSim
+from flwr.clientapp import ClientApp
 from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, RdpAccountant
 from flwr.serverapp import NeighboringRelation as Relation
 from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
 
+from flwr_kld import Binned, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.app import app
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 FLWR_KLD = typer.main.get_command(app)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -111,6 +115,7 @@ def audited() -> dict[str, object]:
 
 
 PRELUDES = {
+    "describe.md": lambda: {"grid": clinics()},
     "guard.md": audited,
     "ledger.md": lambda: {
         "accountant": accountant(),
@@ -127,18 +132,21 @@ def budgeted(ledger: Ledger) -> Ledger:
     return ledger
 
 
+def clinics() -> InProcessGrid:
+    Ledger("sqlite:///drift.db").set_budget(Budget(8.0, 1e-6, window_days=30))
+    app, table = ClientApp(), Table({"age": Binned([20, 40, 60, 80])})
+    table.to_toml("table.toml")
+    answer_drift_queries(app, lambda context: {"age": [30, 50, 70] * 50}, table)
+    return InProcessGrid(app, nodes=3)
+
+
 def imported() -> dict[str, object]:
-    import flwr.clientapp
-
-    from flwr_kld import Binned, Table
-    from flwr_kld.clients import answer_drift_queries
-
     given = {"Binned": Binned, "Table": Table, "answer_drift_queries": answer_drift_queries}
-    return given | {"app": flwr.clientapp.ClientApp()}
+    return given | {"app": ClientApp()}
 
 
 def people() -> list[dict[str, object]]:
-    return [
+    return 20 * [
         {"age": 40, "job": "nurse", "score": 0.5, "admitted": "2026-01-05T10:00"},
         {"age": 20, "job": "clerk", "score": 0.1, "admitted": "2026-01-06T11:00"},
     ]

@@ -242,11 +242,17 @@ def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, ca
     names: dict[str, object] = {}
     exec(compile(text, "server.py", "exec"), names)
     context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
-    names["app"](InProcessGrid(dispatch, nodes=60), context)
+    grid = InProcessGrid(dispatch, nodes=60)
+    names["app"](grid, context)
     age, ward = capsys.readouterr().out.splitlines()
     assert age.startswith("age: drift, 0.")
     assert "higher, 25 % → 5" in age
     assert ward.startswith(("ward: no drift, ", "ward: inconclusive, "))
+
+    exec(compile(recipe_text("describe.py"), "describe.py", "exec"), names | {"grid": grid})
+    printed = capsys.readouterr().out
+    assert printed.startswith("About these 60 clients\n")
+    assert re.search(r"^ward +1[12],\d{3} .*medicine \d", printed, re.MULTILINE)
 
 
 def test_an_estimator_of_ones_own_returns_a_number_and_its_deviation():

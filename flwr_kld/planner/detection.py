@@ -124,12 +124,13 @@ class Whole:
 
     def power(self, law: Law, *, cohorts: int) -> float:
         """Probability that the bound exceeds the threshold, by so many cohorts that are drawn."""
-        # How clients differ is no chance here. The statistic is nearly normal.
+        # How clients differ is no chance here. The statistic is nearly normal where it is small.
         found = list(self._tests(law, cohorts))
         quantile = np.array([one.quantile(self.threshold) for one in found])
-        above = quantile.mean() - found[0].needed(self.level)
-        spread = max(float(quantile.std(ddof=1)), _SPREAD) if len(found) > 1 else 1.0
-        return float(ndtr(above / spread))
+        usual = float(np.median(quantile))
+        below = np.minimum(quantile - usual, 0)
+        spread = max(math.sqrt(2 * float(np.mean(below**2))), _SPREAD) if len(found) > 1 else 1.0
+        return float(ndtr((usual - found[0].needed(self.level)) / spread))
 
     def growth(self, law: Law) -> Growth:
         """Forecast what a check adds to the logarithm of the evidence under a law over symbols."""

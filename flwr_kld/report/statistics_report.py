@@ -203,7 +203,8 @@ def _numbers(numbers: NumberStatistics) -> Iterator[str]:
     for one in numbers.quantiles:
         if one.level in _SHOWN:
             beyond = {"below": "< ", "above": "≥ ", None: ""}[one.beyond]
-            yield f"{one.level:.0%}: {beyond}{one.value:.4g} ({one.low:.4g} to {one.high:.4g})"
+            interval = f" ({one.low:.4g} to {one.high:.4g})" if one.low < one.high else ""
+            yield f"{one.level:.0%}: {beyond}{one.value:.4g}{interval}"
 
 
 def within(figure: Figure) -> str:
