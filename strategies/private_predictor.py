@@ -1,13 +1,14 @@
-"""The strategy that learns, from one privatised label a client, which candidate clients follow."""
+"""The strategy that learns, from one label a client, which candidate clients follow."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -15,10 +16,15 @@ from flwr.serverapp import Grid
 from flwr_kld.accounting import Charge, Clients, Cost, Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
+from flwr_kld.check.report_parts import epsilon_delivered
 from flwr_kld.codec.model import Model, NotNegative
+from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.cohort.halves import Part
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.messages.envelopes import (
     ANSWER,
     MEMBERS,
@@ -31,12 +37,22 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import Terms
 from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
+from flwr_kld.predictors.counts_mixture import CountsMixture
+from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.local_report import LocalReport
+from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.plan import each_symbol
+from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.report.envelope import CohortSeen, Outlay
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
-from flwr_kld.strategies.exchange import failure, refusal, replies
+from flwr_kld.strategies.aggregation import Aggregation, fitting
+from flwr_kld.strategies.exchange import by_reason, failure, refusal, replies
 from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
+from flwr_kld.trust import Trust
+from flwr_kld.trust.trust_model import require_known_sizes, require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -55,13 +71,21 @@ class _Kept(Model, what="the predictor's state in the ledger"):
     learnt: dict[str, Any]
 
 
-class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
-    """Ask a cohort for one locally private report each, once a round, and learn from them.
+class PrivatePredictor(Monitor[Part, PredictorReport]):
+    """Ask a cohort for one label each, once a round, and learn from them.
+
+    By default each label is made private on its client, and no trust in anybody is required. With
+    `trust`, one label of each client is counted, in one noised histogram of all: a small fraction
+    of the reports then tells as much, and clients answer as they answer drift checks.
 
     Parameters
     ----------
-    predictor : BayesMixture
-        Hypotheses, what a report costs, and what was learnt.
+    predictor : BayesMixture or Hypotheses
+        Hypotheses, what a report costs, and what was learnt; with `trust`, the hypotheses alone.
+    trust : Trust, optional
+        Who adds the noise to the histogram, and how much: record-level, replace-one.
+    aggregation : Aggregation, optional
+        As in `KLDrift`; only with `trust`.
     cohort : Cohort
         Whom to ask; by default everybody connected. Each report costs its client ε: with a
         `RotatingCohort` a client pays once in a turn.
@@ -87,8 +111,10 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
 
     def __init__(
         self,
-        predictor: BayesMixture,
+        predictor: BayesMixture | Hypotheses,
         *,
+        trust: Trust | None = None,
+        aggregation: Aggregation | None = None,
         cohort: Cohort | None = None,
         population: Population | None = None,
         context: str = "",
@@ -98,8 +124,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         budget: str = "default",
         name: str = "predictor",
     ) -> None:
-        form = "BayesMixture(Hypotheses({…}), epsilon=1.0)"
-        instance("predictor", predictor, BayesMixture, form)
+        self.predictor = _learner(predictor, trust, aggregation, context)
         name = text("name", name)  # it is known by it in the ledger
         super().__init__(
             cohort=cohort,
@@ -109,9 +134,11 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             ledger=ledger,
             budget=budget,
         )
-        first = predictor.query_of(0, "", context)
-        predictor.query(first, context)  # built now: a context without laws fails here
-        self.predictor = predictor
+        self._publisher: Publisher | None = None
+        if trust is not None:
+            least = max(self.min_clients, trust.min_clients)
+            sums = fitting(trust, aggregation)
+            self._publisher = Publisher(trust, sums, least, SystemBits(), most_records=1)
         self.context = context
         self.name = name
         self.rounds = self.taken = 0
@@ -131,33 +158,98 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             self._version += 1
         return report
 
-    def _draw(self, chosen: list[Participant], present: list[Participant]) -> list[Participant]:
-        return chosen
+    @property
+    def _least(self) -> int:
+        return self.min_clients if self._publisher is None else self._publisher.least
 
-    def _charges(self, asked: list[Participant]) -> list[Charge]:
-        cost = Cost.claimed(LOCAL, self.predictor.guarantee)
-        return [Charge(cost, Clients(map(str, asked)))]
+    def _present(self, grid: Grid) -> list[Participant]:
+        present = super()._present(grid)
+        if self._publisher is None:
+            return present
+        return self._publisher.aggregation.clients(present, grid, self.timeout)
+
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        if (counting := self._publisher) is not None:
+            keys = counting.trust.aggregator_keys
+            counting.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
+
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> Part:
+        select = EVERYTHING if self._publisher is None else self.cohort.select()
+        return Part(chosen, select, "record")
+
+    def _charges(self, asked: Part) -> list[Charge]:
+        if self._publisher is not None:
+            return charges(self._publisher.trust, [asked])
+        cost = Cost.claimed(LOCAL, self._guarantee)
+        return [Charge(cost, Clients(map(str, asked.participants)))]
 
     def _ask(
-        self, grid: Grid, opening: Opening, asked: list[Participant], spent: Spent | None
+        self, grid: Grid, opening: Opening, asked: Part, spent: Spent | None
     ) -> Settled[PredictorReport]:
         self.rounds += 1
-        domain = self.predictor.hypotheses.domain.fingerprint
-        exchange = PredictorExchange(self.predictor, self.rounds, self.context, domain)
-        exchange.run(grid, asked, self.timeout)
-        require_clients(len(exchange.intake), self.min_clients, "reported", dict(exchange.left_out))
+        if self._publisher is not None:
+            return self._ask_for_counts(self._publisher, grid, opening, asked, spent)
+        predictor, chosen = cast(BayesMixture, self.predictor), asked.participants
+        domain = predictor.hypotheses.domain.fingerprint
+        exchange = PredictorExchange(predictor, self.rounds, self.context, domain)
+        exchange.run(grid, chosen, self.timeout)
+        taken = len(exchange.intake)
+        require_clients(taken, self.min_clients, "reported", dict(exchange.left_out))
         for batch in exchange.intake.batches():
-            self.predictor.update(batch)
-        self.predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += len(exchange.intake)
-        report = self._report(opening, len(asked), exchange, spent)
+            predictor.update(batch)
+        predictor.settle(self.rounds - _REMEMBERED)
+        self.taken += taken
+        bound = predictor.risk_bound(self.rounds, taken, self.context)
+        cohort = self._seen(len(chosen), taken, exchange.left_out)
+        cost = self._cost(opening, spent, epsilon=predictor.epsilon)
+        report = self._report(opening, cohort, cost, bound)
         return Settled(report, report, [self._state()])
 
+    def _ask_for_counts(
+        self,
+        counting: Publisher,
+        grid: Grid,
+        opening: Opening,
+        asked: Part,
+        spent: Spent | None,
+    ) -> Settled[PredictorReport]:
+        predictor = cast(CountsMixture, self.predictor)
+        published = counting.publish(
+            grid,
+            asked.participants,
+            each_symbol(predictor.hypotheses.domain).over(asked.selection),
+            check=opening.check,
+            group=str(self.rounds),
+            timeout=self.timeout,
+        )
+        counts = cast(NoisyCounts, published.values)
+        held = published.holds_to_limits
+        predictor.update(self.rounds, counts, self.context, held=held)
+        predictor.settle(self.rounds - _REMEMBERED)
+        self.taken += int(counts.records)
+        left_out = by_reason(published.left_out)
+        cohort = self._seen(published.asked, published.survivors, left_out)
+        cost = self._cost(
+            opening,
+            spent,
+            epsilon=epsilon_delivered(counts.event),
+            bytes_down=published.bytes_down,
+            bytes_up=published.bytes_up,
+        )
+        report = self._report(opening, cohort, cost, None)
+        costs = delivered(counting.trust, [asked], [published.survivors])
+        return Settled(report, report, [self._state()], costs)
+
+    @property
+    def _guarantee(self) -> Guarantee:
+        if self._publisher is not None:
+            return self._publisher.trust.guarantee
+        return cast(BayesMixture, self.predictor).guarantee
+
     def _report(
-        self, opening: Opening, asked: int, exchange: PredictorExchange, spent: Spent | None
+        self, opening: Opening, cohort: CohortSeen, cost: Outlay, bound: Floats | None
     ) -> PredictorReport:
-        predictor, leader, taken = self.predictor, self.predictor.leader, len(exchange.intake)
-        bound = predictor.risk_bound(self.rounds, taken, self.context)
+        predictor, leader = self.predictor, self.predictor.leader
         return PredictorReport(
             name=self.name,
             round=self.rounds,
@@ -167,15 +259,15 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
                 mixture=self._named(predictor.mixture),
                 leader=leader.name,
                 log_odds=leader.log_odds,
-                swing=leader.swing,
+                swing=leader.swing if math.isfinite(leader.swing) else None,
                 outlasts=leader.outlasts,
                 risk_bound=None if bound is None else float(bound[leader.index]),
                 reports=self.taken,
                 refuted=predictor.refuted,
             ),
-            guarantee=predictor.guarantee,
-            cohort=self._seen(asked, taken, exchange.left_out),
-            cost=self._cost(opening, spent, epsilon=predictor.epsilon),
+            guarantee=self._guarantee,
+            cohort=cohort,
+            cost=cost,
         )
 
     def _named(self, values: Floats) -> dict[str, float]:
@@ -225,7 +317,28 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     def summary(self) -> None:
         """Log what will be done."""
         names = ", ".join(self.predictor.hypotheses.names)
-        logger.info("predictor over %s at epsilon %g a report", names, self.predictor.epsilon)
+        logger.info("predictor over %s at epsilon %g a report", names, self._guarantee.epsilon)
+
+
+def _learner(
+    told: Any, trust: Trust | None, aggregation: Aggregation | None, context: str
+) -> BayesMixture | CountsMixture:
+    """Return what learns; a context without laws fails here."""
+    if trust is None:
+        form = "BayesMixture(Hypotheses({…}), epsilon=1.0), or Hypotheses({…}) with trust="
+        predictor: BayesMixture = instance("predictor", told, BayesMixture, form)
+        if aggregation is not None:
+            raise ValueError("aggregation= needs trust=: reports that are private are not summed")
+        predictor.query(predictor.query_of(0, "", context), context)
+        return predictor
+    form = "Hypotheses({…}): with trust=, the trust model says what a report costs"
+    hypotheses: Hypotheses = instance("predictor", told, Hypotheses, form)
+    require_trust(trust)
+    if trust.nights > 1:
+        raise ValueError("a predictor asks anew: give the trust model without Standing")
+    require_known_sizes(trust)  # of each client, one record is counted
+    hypotheses.at(context)
+    return CountsMixture(hypotheses)
 
 
 _TYPE = f"query.{PREDICT_ACTION}"

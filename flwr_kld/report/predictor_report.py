@@ -34,8 +34,9 @@ class Learnt:
     mixture: dict[str, float]
     leader: str  # The heaviest candidate
     log_odds: float  # Of the leader against the runner-up, in nats
-    # Most nats by which one report moves log-odds, if a lie takes the place of the truth
-    swing: float
+    # Most nats by which one report moves log-odds, if a lie takes the place of the truth; None
+    # where nobody can be held to one label, as its count is not seen
+    swing: float | None
     outlasts: int  # Reports that may be lies without changing the leader
     # Bound on what the predictions of all rounds so far lose in expectation, in nats, if the leader
     # was true from the start and every round brought as many reports as this one; None if the
