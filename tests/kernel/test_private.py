@@ -121,7 +121,7 @@ def private_objects() -> list[Private]:
     return [
         Held(COUNT),
         counted,
-        Lives(1).after(Held(np.array([COUNT], np.uint64)), Held(np.array([COUNT])), 2),
+        Lives(1).after([0], Held([np.array([COUNT], np.uint64)]), Held([np.array([COUNT])]), 2),
         SumVector(np.array([COUNT, 0])),
         counts(),
         ClearSum(PLAN.layout, counts()),
