@@ -209,10 +209,10 @@ class _Reader:
                 self._fail(("dialect", key), str(error))
         return Dialect(**told, sentinels=sentinels)
 
-    def _interactions(self) -> list[tuple[str, str]]:
+    def _interactions(self) -> list[tuple[str, ...]]:
         pairs = self.content.get("interactions", [])
         if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
-            self._fail(("interactions",), 'is a list of pairs, such as [["age", "job"]]')
+            self._fail(("interactions",), 'is a list of pairs or threes, such as [["age", "job"]]')
         return [tuple(pair) for pair in pairs]
 
     def _left_out(self) -> dict[str, str]:

@@ -36,9 +36,9 @@ class Table(Domain):
     ----------
     features : Mapping of str to (Domain or Sequence of names)
         One domain for each feature, in order. A list of names stands for ``Labels(names)``.
-    interactions : Sequence of (str, str)
-        Pairs of features whose combinations are further columns, ``"age × job"``: drifts that no
-        single column shows.
+    interactions : Sequence of (str, str) or (str, str, str)
+        Two or three features each, whose combinations are further columns, ``"age × job"``: drifts
+        that no single column shows.
     by : str, optional
         A feature whose values are segments: sites, or regions. Its combinations with every other
         feature are further columns, from which a check reads each segment by itself.
@@ -75,7 +75,7 @@ class Table(Domain):
     """
 
     features: Mapping[str, Domain | Sequence[str] | Sequence[int]]
-    interactions: Sequence[tuple[str, str]] = ()
+    interactions: Sequence[tuple[str, ...]] = ()
     by: str | None = None
     dialect: Dialect = field(default_factory=Dialect, kw_only=True)
     sources: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -101,7 +101,7 @@ class Table(Domain):
                 "a feature of a Table has a domain of one feature: name pairs in interactions="
             )
         object.__setattr__(self, "sources", _sources(self.sources, features))
-        pairs = tuple(_pair(pair, features) for pair in self.interactions)
+        pairs = tuple(_interaction(names, features) for names in self.interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):
             raise DomainError("an interaction is named once, in one order")
         pairs += _segmented(self.by, features, pairs)
@@ -147,7 +147,7 @@ class Table(Domain):
         bins: int = 20,
         labels: int = 20,
         columns: Sequence[str] | None = None,
-        interactions: Sequence[tuple[str, str]] = (),
+        interactions: Sequence[tuple[str, ...]] = (),
         by: str | None = None,
         dialect: Dialect | None = None,
     ) -> Table:
@@ -301,7 +301,8 @@ class Table(Domain):
     @property
     def by_segment(self) -> tuple[str, ...]:
         """Columns whose segments are read by themselves: the interactions of `by`."""
-        return tuple(BY.join(pair) for pair in self.interactions if self.by in pair)
+        pairs = [names for names in self.interactions if len(names) == 2]
+        return tuple(BY.join(pair) for pair in pairs if self.by in pair)
 
     @property
     def size(self) -> int:
@@ -451,8 +452,8 @@ def _require_scores(told: Any, features: Mapping[str, Domain]) -> None:
 
 
 def _segmented(
-    by: str | None, features: Mapping[str, Domain], pairs: tuple[tuple[str, str], ...]
-) -> tuple[tuple[str, str], ...]:
+    by: str | None, features: Mapping[str, Domain], pairs: tuple[tuple[str, ...], ...]
+) -> tuple[tuple[str, ...], ...]:
     """Pairs of `by` and each other feature that are not among the interactions yet."""
     if by is None:
         return ()
@@ -472,8 +473,8 @@ def require_one_symbol(domain: Domain, what: str) -> None:
         )
 
 
-def _pair(pair: Any, features: Mapping[str, Domain]) -> tuple[str, str]:
-    names = tuple(pair) if isinstance(pair, tuple | list) else ()
-    if len(names) != 2 or names[0] == names[1] or not set(names) <= set(features):
-        raise DomainError("an interaction is a pair of two of the table's features")
-    return names[0], names[1]
+def _interaction(given: Any, features: Mapping[str, Domain]) -> tuple[str, ...]:
+    names = tuple(given) if isinstance(given, tuple | list) else ()
+    if not 1 < len(names) == len(set(names)) < 4 or not set(names) <= set(features):
+        raise DomainError("an interaction is of two or three of the table's features")
+    return names

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from flwr_kld.report.check_series import CheckSeries
     from flwr_kld.report.mlflow import log_to_mlflow
     from flwr_kld.report.round_series import RoundSeries
+    from flwr_kld.report.survival import Survival
 
 __all__ = [
     "CheckSeries",
     "Outcome",
     "RoundSeries",
+    "Survival",
     "Verdict",
     "log_to_mlflow",
 ]
@@ -24,6 +26,7 @@ __getattr__, __dir__ = on_request(
         "CheckSeries": "report.check_series",
         "Outcome": "inference.verdict",
         "RoundSeries": "report.round_series",
+        "Survival": "report.survival",
         "Verdict": "inference.verdict",
         "log_to_mlflow": "report.mlflow",
     },

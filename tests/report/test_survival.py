@@ -1,0 +1,127 @@
+"""Survival from what clients released: read, refused where it cannot be, drawn."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.clientapp import ClientApp
+from recipes import recipe_text
+
+from flwr_kld import Binned, Labels, Table
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.report import Survival
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import Statistics, Trusted
+
+CLINICS, PATIENTS = 5, 800
+DIED = Survival("months", "died", by="arm")
+TABLE = Table(
+    {
+        "months": Binned.uniform(0, 24, 24),
+        "died": Labels(["no", "yes"]),
+        "arm": Labels(["old", "new"]),
+    },
+    interactions=[DIED.columns],
+    units={"months": "months"},
+)
+
+
+def patients(clinic: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(clinic)
+    new = rng.random(PATIENTS) < 0.5
+    time, seen = rng.weibull(1.3, PATIENTS) * np.where(new, 22, 10), rng.uniform(4, 30, PATIENTS)
+    died = np.where(rng.random(PATIENTS) < 0.05, "unknown", np.where(time <= seen, "yes", "no"))
+    months = np.minimum(time, seen)
+    return {"months": months, "died": died, "arm": np.where(new, "new", "old")}
+
+
+def clinics(table: Table) -> InProcessGrid:
+    app = ClientApp()
+    answer_drift_queries(app, lambda own: patients(int(own.node_config["partition-id"])), table)
+    return InProcessGrid(app, CLINICS)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return Statistics(TABLE, Trusted(3.0, 1e-6)).ask(clinics(TABLE))
+
+
+def exact(arm: str) -> np.ndarray:
+    """Of the times themselves, at the end of each month; who is unknown is left out."""
+    rows = [patients(clinic) for clinic in range(CLINICS)]
+    time, died, of = (np.concatenate([own[name] for own in rows]) for name in TABLE.features)
+    keep = (of == arm) & (died != "unknown")
+    order = np.argsort(time[keep])
+    time, died = time[keep][order], died[keep][order] == "yes"
+    curve = np.cumprod(1 - died / np.arange(len(time), 0, -1))
+    return curve[np.searchsorted(time, TABLE.features["months"].edges, side="right") - 1]
+
+
+def test_arms_are_told_apart_and_their_curves_lie_in_their_bands(report):
+    found = DIED.of(report, TABLE)
+    assert found.log_rank < 1e-6
+    assert [curve.group for curve in found.curves] == ["old", "new"]
+    for curve in found.curves:
+        truth = exact(curve.group)
+        low, high = (np.array(x)[: len(found.times)] for x in (curve.low, curve.high))
+        assert ((low <= truth + 1e-9) & (truth <= high + 1e-9)).mean() > 0.9
+        assert np.abs(np.array(curve.survival)[: len(found.times)] - truth).max() < 0.15
+    text = str(found)
+    assert "old" in text
+    assert "log-rank" in text
+    assert json.loads(json.dumps(found.to_dict()))["times"] == list(found.times)
+
+
+def test_a_curve_of_all_comes_of_a_pair():
+    asked = Survival("months", "died")
+    table = Table(TABLE.features, interactions=[asked.columns])
+    report = Statistics(table, Trusted(3.0, 1e-6)).ask(clinics(table))
+    found = asked.of(report, table)
+    assert found.log_rank is None
+    assert found.curves[0].at_risk[0] == pytest.approx(0.95 * CLINICS * PATIENTS, rel=0.02)
+
+
+WRONG = {
+    "no such pair": (Survival("months", "died"), TABLE, "does not count"),
+    "time and event exchanged": (
+        Survival("died", "months"),
+        Table(TABLE.features, interactions=[("died", "months")]),
+        "no edges",
+    ),
+    "an event of one label": (
+        Survival("months", "died"),
+        Table({**TABLE.features, "died": Labels(["no", "yes", "lost"])}, [("months", "died")]),
+        "two labels",
+    ),
+    "a label that is none": (
+        Survival("months", "died", happened="dead"),
+        Table(TABLE.features, interactions=[("months", "died")]),
+        "no label 'dead'",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_read_is_refused(wrong, report):
+    asked, table, why = WRONG[wrong]
+    columns = dict.fromkeys(table.columns, report.columns["arm"])
+    with pytest.raises(ValueError, match=why):
+        asked.of(replace(report, columns=columns, domain=table.fingerprint), table)
+
+
+def test_another_table_is_refused(report):
+    with pytest.raises(ValueError, match="another table"):
+        DIED.of(report, Table({**TABLE.features, "more": ["a"]}, interactions=[DIED.columns]))
+
+
+def test_the_plot_is_drawn(report, tmp_path):
+    DIED.of(report, TABLE).plot(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_the_guides_recipe_draws_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(recipe_text("survival.py"), "survival.py", "exec"), {"grid": clinics(TABLE)})
+    assert "  log-rank test that all are alike: p = " in capsys.readouterr().out
+    assert (tmp_path / "survival.png").exists()
