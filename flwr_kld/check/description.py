@@ -12,6 +12,7 @@ from flwr_kld.inference.design_effect import design_effect
 from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.segments import counts_by
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import CellCounts
 from flwr_kld.report.statistics_report import DescribedColumn, reference_of_counts
@@ -28,7 +29,6 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
     found = {}
     for place, (name, one) in enumerate(of_column.items()):
         counts = one.published
-        # The records that were counted are not a sample of themselves.
         effect = design_effect([one.spread], one.most_alike) if draws == "client" else 1.0
         kept = CellCounts(
             tuple(counts.values[counts.plan.cell_of].tolist()),
@@ -38,7 +38,7 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
         )
         found[name] = DescribedColumn(
             place,
-            column_statistics(counts, design_effect=effect if draws == "client" else 0.0),
+            _statistics(one, counts, effect),
             kept,
             _groups(name, of_column, table),
             units.get(name, ""),
@@ -54,12 +54,16 @@ def _groups(
     if not isinstance(table, Table) or table.by is None or name not in table.by_segment:
         return {}
     measured = of_column[name]
-    effect = 0.0
-    if measured.parts[0].by == "client":
-        within = measured.spread_within(of_column[table.by].published)
-        effect = design_effect([within], measured.most_alike)
+    within = measured.spread_within(of_column[table.by].published)
+    effect = design_effect([within], measured.most_alike)
     parts = counts_by(measured.published, table.by)
-    return {group: column_statistics(counts, design_effect=effect) for group, counts in parts}
+    return {group: _statistics(measured, counts, effect) for group, counts in parts}
+
+
+def _statistics(measured: Measured, counts: NoisyCounts, effect: float) -> ColumnStatistics:
+    if measured.parts[0].by == "record":  # what was counted is not a sample of itself
+        return column_statistics(counts, design_effect=0.0)
+    return column_statistics(counts, design_effect=effect, most_alike=measured.most_alike)
 
 
 def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> Reference:

@@ -52,6 +52,31 @@ class Quantile:
 
 
 @dataclass(frozen=True)
+class _Alike:
+    """How alike records of a client may be in any one number, given how they are on average.
+
+    Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of which
+    the design effect tells the trace. So of a number w of each cell, w' B w is at most w' S w, and
+    at most tr B (w' S w)² / |S w|², which a B of one direction reaches.
+    """
+
+    average: float  # Design effect of the column, and if all records of a client are alike
+    most: float
+    law: Floats  # Fraction of the records in each cell, [cells]
+    shares: Floats  # Sum of these in each bin, and of their squares, [bins]
+    squares: Floats
+    noise: Floats  # Covariance by noise alone
+
+    def factor(self, centred: Floats) -> Floats:
+        """Return by how much the average understates the variance of numbers, [numbers, bins]."""
+        known = (self.average - 1) / (self.most - 1) * (1 - float(self.law @ self.law))
+        variance, length = centred**2 @ self.shares, centred**2 @ self.squares
+        shared = np.divide(known * variance, length, out=np.ones(len(length)), where=length > 0)
+        effect = 1 + (self.most - 1) * np.minimum(shared, 1)
+        return np.asarray(np.maximum(effect / self.average, 1))
+
+
+@dataclass(frozen=True)
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
@@ -61,12 +86,23 @@ class Numbers:
     values: Floats  # One value for each bin
     below: Floats  # F at the edges, in [0, 1]
     covariance: Floats  # Of `below`, by sampling and noise
+    alike: _Alike | None = None  # How much more errors may be than that says
 
     @classmethod
     def from_counts(
-        cls, noisy: NoisyCounts, seen: Floats, *, design_effect: float
+        cls,
+        noisy: NoisyCounts,
+        seen: Floats,
+        *,
+        design_effect: float,
+        most_alike: float | None = None,
     ) -> Numbers | None:
-        """Read them; None if the column has no order, or no finite bin."""
+        """Read them; None if the column has no order, or no finite bin.
+
+        With `most_alike`, the design effect if all records of a client are alike, errors are the
+        largest that go with the column's average `design_effect`: records of a client may be far
+        more alike in a mean than in a bin.
+        """
         # Shapes: seen [cells].
         domain = noisy.plan.reference.domain
         if not isinstance(domain, Binned) or len(domain.edges) < 2:
@@ -83,10 +119,17 @@ class Numbers:
         influence = (sums - below[:, None] * having) / present
         law = as_law(seen, noisy.plan.mass)
         covariance = fraction_covariance(noisy, influence, law, design_effect=design_effect)
+        alike = None
+        if most_alike is not None and most_alike > 1:
+            noise = fraction_covariance(noisy, influence, law, design_effect=0.0)
+            # Of each bin that is read, in which several cells may be
+            cuts = np.vstack([sums, having])
+            cuts = np.diff(cuts, axis=0, prepend=0)
+            alike = _Alike(design_effect, most_alike, law, cuts @ law, cuts @ law**2, noise)
         values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         if domain.means is not None and len(at) == len(domain.edges):
             values = np.array(domain.means)
-        return cls(edges, values, below, covariance)
+        return cls(edges, values, below, covariance, alike)
 
     def mean_of(self, values: Floats) -> float:
         """Average over the records a number that each of them has by its bin."""
@@ -95,7 +138,12 @@ class Numbers:
     def error_of(self, values: Floats) -> float:
         """Return the standard deviation of `mean_of`."""
         steps = np.diff(values)
-        return math.sqrt(max(float(steps @ self.covariance @ steps), 0))
+        variance = max(float(steps @ self.covariance @ steps), 0)
+        if self.alike is not None:
+            noise = float(steps @ self.alike.noise @ steps)
+            centred = values - self.mean_of(values)
+            variance = noise + (variance - noise) * float(self.alike.factor(centred[None])[0])
+        return math.sqrt(max(variance, 0))
 
     @property
     def mean(self) -> Figure:
@@ -171,10 +219,20 @@ class Numbers:
             power = 1 / mean - 1
         return np.maximum.accumulate(start + width * _part(f, after, levels) ** power)
 
+    @property
+    def _variances(self) -> Floats:
+        """Variance of F at each edge."""
+        variances = np.diag(self.covariance)
+        if self.alike is None:
+            return variances
+        noise = np.diag(self.alike.noise)
+        centred = np.tri(len(self.below), len(self.values)) - self.below[:, None]
+        return np.asarray(noise + (variances - noise) * self.alike.factor(centred))
+
     def quantiles(self, levels: Sequence[float]) -> tuple[Quantile, ...]:
         """Invert F, and the rising ends of the band around it."""
         f = rising(self.below)
-        reach = SIDES * np.sqrt(np.maximum(np.diag(self.covariance), 0))
+        reach = SIDES * np.sqrt(np.maximum(self._variances, 0))
         above = np.maximum.accumulate(f + reach)
         under = np.minimum.accumulate((f - reach)[::-1])[::-1]
         low, middle, high = (_evenly(g, self.edges, np.array(levels)) for g in (above, f, under))

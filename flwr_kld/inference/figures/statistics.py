@@ -57,8 +57,13 @@ class ColumnStatistics:
         return tuple(sorted(self.histogram, key=lambda one: -one.value)[:most])
 
 
-def column_statistics(noisy: NoisyCounts, *, design_effect: float) -> ColumnStatistics:
-    """Estimate them from counts of which every symbol has a cell of its own."""
+def column_statistics(
+    noisy: NoisyCounts, *, design_effect: float, most_alike: float | None = None
+) -> ColumnStatistics:
+    """Estimate them from counts of which every symbol has a cell of its own.
+
+    With `most_alike`, intervals of numbers hold however records of a client are alike in them.
+    """
     domain = noisy.plan.reference.domain
     seen, way = noisy_fractions(noisy), domain.unlisted_way()
     listed = np.flatnonzero(way < 0)
@@ -69,7 +74,7 @@ def column_statistics(noisy: NoisyCounts, *, design_effect: float) -> ColumnStat
         way == np.arange(len(domain.unlisted))[:, None],
         design_effect=design_effect,
     )
-    numbers = Numbers.from_counts(noisy, seen, design_effect=design_effect)
+    numbers = Numbers.from_counts(noisy, seen, design_effect=design_effect, most_alike=most_alike)
     found = None
     if numbers is not None:
         found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES))
