@@ -278,12 +278,13 @@ def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32
     """Refuse unless server and client mean the same thing; return the cell of each symbol."""
     if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
-    if terms.columns != domain.per_record:
+    counted = terms.over(domain)
+    if terms.columns != counted.per_record:
         raise QueryRefused("the server's number of columns is not the domain's")
     if agreed is not None and terms.reference != agreed:
         raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        return terms.cell_of(domain.sizes)
+        return terms.cell_of(counted.sizes)
     except ValueError as error:
         raise QueryRefused(str(error)) from None
 

@@ -22,7 +22,7 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import Period, Selection, of_period, record_ids, salted
+from flwr_kld.query.selection import Selection, of_period, record_ids, salted
 from flwr_kld.standing.memory import Memory
 
 logger = logging.getLogger("flwr_kld")
@@ -46,20 +46,20 @@ class OwnRecords:
         """Load one member's records, and the ids by which the terms tell them apart, if they do."""
         selection, ids = terms.selection, None
         with of_period(selection.period):
-            symbols, inside = self._encoded(context, member, selection.period)
+            symbols, inside = self._encoded(context, member, terms)
             if terms.night is not None or not selection.takes_all:
                 ids = self._ids(context, member, terms, symbols)
         return Records(symbols, ids, inside)
 
     def symbols(self, context: Context, member: int) -> Held[Symbols]:
         """Load and encode one member's records, shape [records]."""
-        return self._encoded(context, member, None)[0]
+        return self._encoded(context, member)[0]
 
     def _encoded(
-        self, context: Context, member: int, period: Period | None
+        self, context: Context, member: int, terms: Terms | None = None
     ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
         """Load and encode one member's records; return also which are of the period, if one is."""
-        inside = None
+        period, inside = None if terms is None else terms.selection.period, None
         try:
             raw = Held(self.records(context, member))
         except QueryRefused:  # in words of its own
@@ -68,6 +68,7 @@ class OwnRecords:
             raise _failed("records", "be loaded", error) from None
         try:
             domain = self.domain(context)
+            domain = domain if terms is None else terms.over(domain)
             symbols = Held(raw.into(domain.encode))
             sound = symbols.into(domain.holds)
             if period is not None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flwr_kld.standing.standing import Standing
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
+    from flwr_kld.strategies.label_discovery import LabelDiscovery
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
     from flwr_kld.strategies.secure_sum import SecureSum
@@ -28,6 +29,7 @@ __all__ = [
     "Distributed",
     "HostedClients",
     "KLDrift",
+    "LabelDiscovery",
     "Period",
     "PlainSum",
     "PrivatePredictor",
@@ -53,6 +55,7 @@ __getattr__, __dir__ = on_request(
         "Distributed": "trust.distributed",
         "HostedClients": "strategies.population",
         "KLDrift": "strategies.kl_drift",
+        "LabelDiscovery": "strategies.label_discovery",
         "Period": "query.selection",
         "PlainSum": "strategies.aggregation",
         "PrivatePredictor": "strategies.private_predictor",

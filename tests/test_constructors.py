@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import FedAvg
 from public_face import numbers, public
 
 from flwr_kld import (
+    Table,
     accounting,
     clients,
     integral,
@@ -213,6 +214,9 @@ EXAMPLES = {
     strategies.Distributed: {"epsilon": 1.0, "min_clients": 3},
     strategies.KLDrift: {
         "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
+    },
+    strategies.LabelDiscovery: {
+        "reference": Table({"job": ["nurse"]}), "column": "job", "trust": TRUST,
     },
     Participant: {"node": 1},
     strategies.PrivatePredictor: {"predictor": MIXTURE},

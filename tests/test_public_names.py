@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
 ]["packages"]
-MOST = 90
+MOST = 92
 
 
 def exported() -> dict[str, list[str]]:

@@ -23,6 +23,8 @@ class Kind(StrEnum):
     """A round of a predictor."""
     STATISTICS = "statistics"
     """What clients' data look like, and a reference made of it."""
+    DISCOVERY = "discovery"
+    """A question for labels that nobody listed."""
     DRAWS = "draws"
     """Draws from a density that was fitted to private data."""
     SESSION = "session"

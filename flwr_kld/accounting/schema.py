@@ -86,7 +86,7 @@ checks = Table(
     Column("failure", Text),
     Column("words", Text),
     CheckConstraint(
-        "kind IN ('check', 'round', 'statistics', 'draws', 'session', 'training')",
+        "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session', 'training')",
         name="checks_kind",
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),

@@ -154,7 +154,7 @@ def protection(
         aggregation=aggregation,
         mechanism=published.event.mechanism,
         private=published.private,
-        noise=math.sqrt(max(one.noise.variance for one in published.columns.values())),
+        noise=published.deviation,
         sight=trust.sight(hides_parts),
     )
 

@@ -49,6 +49,8 @@ class Limits:
     period_epsilon: int  # Most that all checks of a period may spend together
     period_delta: int
     secure_sum: ClientPolicy  # Minimums of a secure sum
+    # Columns whose unlisted labels may be asked for; None for any
+    discovery: frozenset[str] | None = frozenset()
     # Whether a record keeps its id in every check: then checks over different buckets of records
     # are not added up
     stable_record_ids: bool = False
@@ -122,6 +124,17 @@ _Fingerprints = Annotated[
     must('be a list of fingerprints (64 hexadecimal digits), or "any"', _are_fingerprints),
     AfterValidator(lambda given: None if given == "any" else frozenset(given)),
 ]
+_Columns = Annotated[
+    Any,
+    must(
+        'be a list of names of columns, or "any"',
+        lambda given: (
+            given == "any"
+            or (isinstance(given, list) and all(isinstance(name, str) for name in given))
+        ),
+    ),
+    AfterValidator(lambda given: None if given == "any" else frozenset(given)),
+]
 _Trusts = Annotated[
     Any,
     must(
@@ -154,6 +167,7 @@ class _Allow(Model, what="allow"):
     domains: _Fingerprints
     references: _Fingerprints
     hides: _Hides | None = None
+    discovery: _Columns = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +232,7 @@ def read_limits(path: str | Path) -> Limits:
             hides=allow.hides or enough,
             domains=allow.domains,
             references=allow.references,
+            discovery=allow.discovery,
             epsilon=check.max_epsilon,
             delta=check.max_delta,
             min_asked=check.min_asked,

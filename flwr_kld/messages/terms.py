@@ -21,7 +21,8 @@ from pydantic import Field, Json, Strict
 from flwr_kld.calibration.central import box_event, central_release, continual_release
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, json_text, must
-from flwr_kld.errors import QueryRefused
+from flwr_kld.domain.base import Domain
+from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.count import Scores, sums_move
@@ -31,6 +32,7 @@ from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.plan import LONGEST, cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
 from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.query.spelling import Spelling
 
 VERSION = 1
 """Of the messages of a check. Each says it, and is read by the same version only."""
@@ -180,6 +182,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
     noise: Json[Noise] = None  # Noise that is added before the server sees a number
+    spelling: Json[Spelling | None] = None  # Whose unlisted labels are counted, if any are
     night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
@@ -198,6 +201,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
                 "goes, so the number of records cannot be public",
                 str(self.guarantee.adjacency),
             )
+        if self.adds_scores and self.spelling is not None:
+            raise Unfit("spelling", "of counts", "scores")
         if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
             raise Unfit("trust", "who adds the noise", self.trust)
         if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (
@@ -211,7 +216,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
-        if self.adds_scores or self.clip or self.selection != EVERYTHING or self.model != NO_MODEL:
+        others = (self.adds_scores, self.clip, self.spelling, self.selection != EVERYTHING)
+        if any(others) or self.model != NO_MODEL:
             raise Unfit("night", "of a check that counts all records, of no model", "another")
         if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
@@ -279,6 +285,16 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """What the numbers of a client are; the errors are those of `scores`."""
         return Layout(tuple(self.cells), self.scores, self.allotment)
 
+    def over(self, domain: Domain) -> Domain:
+        """Return what is counted of the records of a domain; its own symbols, as a rule.
+
+        Raises `QueryRefused` if it has no such column.
+        """
+        try:
+            return domain if self.spelling is None else self.spelling.over(domain)
+        except DomainError as error:
+            raise QueryRefused(str(error)) from None
+
     def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
         return cells_from_wire(
@@ -290,6 +306,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             self.selection,
             self.allotment,
             self.score_wire,
+            self.spelling,
         )
 
     def share(self) -> ShareRelease | None:

@@ -69,6 +69,12 @@ class NoisyCounts:
         return noise_in_counts(self.event, self.plan)
 
     @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in a count, in records; of the column with most."""
+        steps = set(allotted(self.plan).counts)
+        return math.sqrt(max(_in_counts(self.event.noise, n).variance for n in steps))
+
+    @property
     def noise_in_alike(self) -> float:
         """Standard deviation of the noise in a number of alike records."""
         steps = allotted(self.plan).alike / moved_by(self.event.guarantee)

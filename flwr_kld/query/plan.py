@@ -29,6 +29,7 @@ from flwr_kld.query.score_wire import (
     scores_to_wire,
 )
 from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.query.spelling import Spelling
 from flwr_kld.reference import Reference
 
 LONGEST = 1 << 24
@@ -64,10 +65,18 @@ class QueryPlan:
     # How finely counts are released, and whether alike records are counted; by default in whole
     # counts, and not. None of scores
     allotment: Allotment | None = None
+    # Whose labels are asked for; then the cells are those of its own table
+    spelling: Spelling | None = None
 
     def __post_init__(self) -> None:
         # What does not fit is refused
         object.__setattr__(self, "allotment", self.layout.allotment)
+
+    @property
+    def domain(self) -> Domain:
+        """What is counted: the reference's symbols, or the spelling of a column's labels."""
+        own = self.reference.domain
+        return own if self.spelling is None else self.spelling.over(own)
 
     @property
     def cells(self) -> int:
@@ -77,8 +86,7 @@ class QueryPlan:
     @cached_property
     def layout(self) -> Layout:
         """What a client answers with."""
-        sizes = self.reference.domain.sizes
-        cells = cells_of_columns(self.cell_of, sizes, self.cells)
+        cells = cells_of_columns(self.cell_of, self.domain.sizes, self.cells)
         return Layout(cells, self.scores, self.allotment)
 
     @property
@@ -155,7 +163,12 @@ class QueryPlan:
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the reference's fingerprint, and of what is asked."""
         return plan_fingerprint(
-            self.reference.fingerprint, self.cell_of, self.selection, self.allotment, self.scores
+            self.reference.fingerprint,
+            self.cell_of,
+            self.selection,
+            self.allotment,
+            self.scores,
+            self.spelling,
         )
 
     @cached_property
@@ -188,6 +201,14 @@ def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
         np.concatenate([plan.stratum for plan in columns]),
         columns[0].draws,
     )
+
+
+def each_spelling(reference: Reference, spelling: Spelling) -> QueryPlan:
+    """Ask for each symbol of a column's spelling, unweighted."""
+    symbols = np.arange(spelling.over(reference.domain).size, dtype=np.int32)
+    ones = np.ones(len(symbols))
+    heads = np.full(len(symbols), HEAD)
+    return QueryPlan(reference, symbols, 0 * ones, ones, heads, spelling=spelling)
 
 
 def cells_of_columns(
@@ -230,12 +251,14 @@ def plan_fingerprint(
     selection: Selection,
     allotment: Allotment | None = None,
     scores: tuple[Scores, ...] | None = None,
+    spelling: Spelling | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
     digest = hashlib.sha256(b"flwr-kld plan 1\n")
     asked = scores_as_bytes(scores)
     steps = json_text(None if allotment is None else [allotment.counts, allotment.alike])
-    digest.update(f"{reference}\n{selection.to_json()}\n{steps}\n{len(asked)}\n".encode())
+    spelt = "" if spelling is None else spelling.to_json()
+    digest.update(f"{reference}\n{selection.to_json()}\n{steps}\n{spelt}\n{len(asked)}\n".encode())
     digest.update(asked)
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
@@ -251,6 +274,7 @@ def cells_from_wire(
     selection: Selection,
     allotment: Allotment | None = None,
     score_wire: bytes = NO_SCORES,
+    spelling: Spelling | None = None,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
     # `cells` are the cells of each column, of as many as `sizes`.
@@ -273,7 +297,8 @@ def cells_from_wire(
         raise ValueError("the query plan has another number of cells in a column than it says")
     scores = scores_from_wire(score_wire, len(sizes), total)
     allotted = Layout(cells, scores, allotment).allotment
-    if plan_fingerprint(reference, cell_of, selection, allotted, scores) != fingerprint:
+    told = plan_fingerprint(reference, cell_of, selection, allotted, scores, spelling)
+    if told != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of

@@ -200,6 +200,7 @@ class Trust(ABC):
             score_wire=plan.score_wire,
             model=model,
             noise=self.noise_before(plan.scores is not None),
+            spelling=plan.spelling,
         )
 
     def cost(self, survivors: int | None = None) -> Cost:

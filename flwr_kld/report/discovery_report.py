@@ -1,0 +1,68 @@
+"""Which labels nobody listed, and from how many records on they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.report import OneClient
+
+
+@dataclass(frozen=True)
+class FoundLabel:
+    """A label that many records share."""
+
+    name: str
+    records: float  # Estimate
+    low: float  # 95 % interval, for the noise
+    high: float
+
+    @property
+    def shown(self) -> str:
+        """The name as a terminal may show it: what is not printable is escaped."""
+        return self.name if self.name.isprintable() else ascii(self.name)[1:-1]
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """What was found in a column."""
+
+    column: str
+    labels: tuple[FoundLabel, ...]  # The most frequent first
+    records: float  # With a label that nobody listed, estimate
+    shown_from: float  # Records below which no estimate is shown
+    # Records from which a label is found with probability .95, by its bytes in UTF-8
+    found_from: dict[str, float]
+
+    @property
+    def named(self) -> float:
+        """Share of the unlisted records that the labels are of."""
+        return min(sum(label.records for label in self.labels) / max(self.records, 1.0), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoveryReport(Envelope):
+    """The labels of a column that nobody listed. Everything in it is public."""
+
+    kind: ClassVar[str] = "discovery"
+
+    reading: Discovered
+    protection: Protection  # How counts were protected
+    one_client: OneClient  # How much of the records a single client can hold
+
+    def __str__(self) -> str:
+        promise, found = self.guarantee, self.reading
+        names = ", ".join(
+            f"{label.shown} ({label.records:.0f} ± {label.high - label.records:.0f})"
+            for label in found.labels
+        )
+        needed = "; ".join(f"{n:.0f} for {size} bytes" for size, n in found.found_from.items())
+        return (
+            f"unlisted labels of {found.column}: {names or 'none found'}; about "
+            f"{max(found.records, 0):.0f} records have one, {found.named:.0%} of them these. A "
+            f"label is found with probability .95 from so many records on: {needed}; no estimate "
+            f"below {found.shown_from:.0f} is shown. {self.cohort}; ε = {self.cost.epsilon:.3g} "
+            f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
+            f"{'; ' + note if (note := self.one_client.note) else ''}"
+        )

@@ -1,0 +1,296 @@
+"""Labels that nobody listed: found by the sums alone, where many records share them."""
+
+import copy
+import json
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sealed_federation
+import split_federation
+from adversary.lying_server import watching
+from flwr.clientapp import ClientApp
+from sealed_federation import KEY
+from split_federation import PAIR, Members
+
+from flwr_kld import Binned, Reference, Table
+from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
+from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
+from flwr_kld.inference import label_search
+from flwr_kld.inference.label_search import Search
+from flwr_kld.kernel.count import Scores
+from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.query.plan import each_spelling, plan_fingerprint
+from flwr_kld.query.score_wire import scores_to_wire
+from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.query.spelling import Spelling
+from flwr_kld.report.discovery_report import DiscoveryReport
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import (
+    Adjacency,
+    Distributed,
+    LabelDiscovery,
+    SecureSum,
+    Trusted,
+    TrustedAggregator,
+    TwoAggregators,
+)
+
+TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 60])}, sources={"job": "work"})
+REFERENCE = Reference.from_counts(TABLE, np.ones(TABLE.size))
+ADD_REMOVE = Adjacency.ADD_REMOVE
+TWO = Trusted(2.0, 1e-6, adjacency=ADD_REMOVE)
+
+
+def jobs(context):
+    """Twenty records of a node, of which half have a listed label."""
+    work = ["nurse"] * 10 + ["baker"] * 6 + [f"{context.node_id}-{i}" for i in range(2)]
+    return {"work": [*work, "Küchenhilfe" if context.node_id % 2 else "", None], "age": [40] * 20}
+
+
+def app_of(records=jobs, table=TABLE, **options) -> ClientApp:
+    app = ClientApp()
+    answer_drift_queries(app, records, table, **options)
+    return app
+
+
+def grid_of(records=jobs, nodes=20, **options) -> InProcessGrid:
+    return InProcessGrid(app_of(records, **options), nodes)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Keep few beginnings: what is to be found is far beyond the noise."""
+    monkeypatch.setattr(label_search, "_KEPT", 128)
+
+
+@pytest.fixture
+def unsearched(monkeypatch):
+    """Find nothing, at once: for tests of the way there."""
+    monkeypatch.setattr(Search, "run", lambda search: [])
+
+
+def names(report: DiscoveryReport) -> list[str]:
+    return [label.name for label in report.reading.labels]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_what_many_records_share_is_named_and_what_few_share_is_not(adjacency):
+    """120 of 400 records are bakers', at 35 deviations and more; ten share the other one."""
+    report = LabelDiscovery(TABLE, "job", replace(TWO, adjacency=adjacency)).ask(grid_of())
+    (baker,) = report.reading.labels
+    assert baker.name == "baker"
+    assert baker.low - 20 < 120 < baker.high + 20
+    assert report.reading.shown_from < 120
+    assert report.reading.found_from["8"] < 120
+    assert abs(report.reading.records - 170) < 60
+    assert DiscoveryReport.from_json(report.to_json()) == report
+
+
+WAYS = {
+    "plain": lambda: (TWO, None, grid_of()),
+    "secure sum": lambda: (TWO, SecureSum(), grid_of(secure_sum=FirstUse())),
+    "shares": lambda: (
+        Distributed(2.0, min_clients=15, delta=1e-6, noise="skellam", adjacency=ADD_REMOVE),
+        SecureSum(),
+        grid_of(secure_sum=FirstUse()),
+    ),
+    "whole clients": lambda: (replace(TWO, epsilon=30.0, clip=20), None, grid_of()),
+    "sealed": lambda: (
+        TrustedAggregator(2.0, 1e-6, adjacency=ADD_REMOVE, aggregator=KEY.public),
+        None,
+        sealed_federation.federation(app_of(aggregator=KEY.public)),
+    ),
+    "split": lambda: (
+        TwoAggregators(2.0, 1e-6, adjacency=ADD_REMOVE, aggregators=PAIR),
+        None,
+        split_federation.federation(app_of(secure_sum=Members(), aggregators=PAIR)),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_trust_model_finds_it(way):
+    """They ask as for any table, so nothing is special about them."""
+    trust, aggregation, grid = WAYS[way]()
+    report = LabelDiscovery(TABLE, "job", trust, aggregation=aggregation).ask(grid)
+    assert names(report) == ["baker"]
+    assert report.cohort.survivors == 20
+    assert report.cost.epsilon <= trust.epsilon + 1e-9
+
+
+def test_names_of_any_script_and_length_are_found():
+    """Of forty bytes; of a longer one as many characters as forty bytes hold."""
+    told = ["Пенсионер", "看護師", "Gesundheits- und Krankenpflegerin", "x" * 50, "7", "Ü" * 30]
+    grid = grid_of(lambda _: {"work": [*told * 50, "nurse"], "age": [1] * 301}, nodes=10)
+    report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
+    assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
+
+
+def test_three_clients_are_enough():
+    report = LabelDiscovery(TABLE, "job", TWO).ask(
+        grid_of(lambda _: {"work": ["baker"] * 60, "age": [1] * 60}, nodes=3)
+    )
+    assert names(report) == ["baker"]
+
+
+def test_one_client_with_all_the_holders_counts_up_to_the_usual_limit(unsearched):
+    """Where the number of records is public: four times the mean of the others."""
+
+    def records(context):
+        many = 5000 if context.node_id == 1000 else 0
+        return {"work": ["baker"] * many + ["nurse"] * 10, "age": [1] * (many + 10)}
+
+    report = LabelDiscovery(TABLE, "job", Trusted(2.0, 1e-6)).ask(grid_of(records))
+    assert report.reading.records < 200
+    assert report.cohort.survivors == 20
+
+
+# --------------------------------------------------------------------------- a lying server
+
+
+def terms_of(**changes) -> Terms:
+    spelling = Spelling("job", "a1b2")
+    plan = each_spelling(REFERENCE, spelling)
+    return replace(TWO.over(64).terms(plan, check="c1", asked=20), **changes)
+
+
+def told(lie):
+    """Let an honest server's clients hear a lie; return why they refuse, and what they counted."""
+    honest = app_of()
+
+    def client(message, context):
+        message = copy.deepcopy(message)
+        lie(message.content["terms"])
+        return honest(message, context)
+
+    with watching() as seen, pytest.raises(CheckFailed) as refused:
+        LabelDiscovery(TABLE, "job", TWO).ask(InProcessGrid(client, 5))
+    return str(refused.value), seen
+
+
+def respelt(asked, spelling: str, cell_of=None):
+    """Ask otherwise, with a fingerprint that fits."""
+    asked["spelling"] = spelling
+    cells = np.frombuffer(zlib.decompress(asked["wire"]), "<i4").astype(np.int32)
+    cells = cells if cell_of is None else cell_of
+    asked["wire"] = zlib.compress(cells.astype("<i4").tobytes())
+    named = None if spelling == "null" else Spelling.from_json(spelling)
+    asked["plan"] = plan_fingerprint(
+        asked["reference"], cells, EVERYTHING, terms_of().allotment, None, named
+    )
+
+
+def spelt(column: str, salt: str = "a1b2") -> str:
+    return json.dumps({"column": column, "salt": salt}, sort_keys=True, separators=(",", ":"))
+
+
+LIES = {
+    "another column": (lambda a: respelt(a, spelt("age")), "lists no labels"),
+    "a column that is not in the table": (lambda a: respelt(a, spelt("name")), "lists no labels"),
+    "its source": (lambda a: respelt(a, spelt("work")), "lists no labels"),
+    "no column": (lambda a: respelt(a, "null"), "number of columns is not the domain's"),
+    "another salt": (lambda a: a.update(spelling=spelt("job", "z")), "does not match its finger"),
+    "a salt that is not printable": (lambda a: a.update(spelling=spelt("job", "\n")), "salt"),
+    "a long salt": (lambda a: a.update(spelling=spelt("job", "x" * 65)), "salt"),
+    "one more field": (
+        lambda a: a.update(spelling='{"bytes":80,"column":"job","salt":"a"}'),
+        "it has a field that is not known",
+    ),
+    "not even JSON": (lambda a: a.update(spelling="job"), "spelling"),
+    "one column of all cells": (
+        lambda a: a.update(cells=[64 * 257], allotment='{"alike":0,"counts":[1]}'),
+        "number of columns is not the domain's",
+    ),
+    "cells of two histograms": (
+        lambda a: respelt(a, a["spelling"], np.arange(64 * 257, dtype=np.int32) // 2),
+        "the cells of each column must follow",
+    ),
+    "another table": (lambda a: a.update(domain="f" * 64), "domain is not this client's"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_question_that_does_not_fit_is_refused_before_anything_is_counted(lie):
+    change, expected = LIES[lie]
+    why, seen = told(change)
+    assert expected in why
+    assert not seen.admitted
+    assert not seen.counted
+
+
+def test_scores_and_nights_are_of_no_spelling():
+    wire = scores_to_wire((Scores((1,) * 257, (0,) * 257, 9, 5),) * 64)
+    with pytest.raises(ValueError, match="spelling"):
+        terms_of(allotment=None, clip=5, score_wire=wire)
+    with pytest.raises(ValueError, match="night"):
+        terms_of(night=Night("s1", 1, 7, 2))
+
+
+def test_clients_agree_to_the_reference_that_was_theirs(unsearched):
+    """A node that pins a reference answers a question about that one, and no other."""
+    grid = grid_of(reference=REFERENCE)
+    assert LabelDiscovery(REFERENCE, "job", TWO).ask(grid).cohort.survivors == 20
+    other = Reference.from_counts(TABLE, np.arange(TABLE.size) + 1)
+    with pytest.raises(CheckFailed, match="not the one that this client agreed to"):
+        LabelDiscovery(other, "job", TWO).ask(grid)
+
+
+# --------------------------------------------------------------------- what the operator allows
+
+
+def test_a_guard_allows_columns_by_name_and_none_by_default(limits, receipts):
+    limits(("max_epsilon = 1.0", "max_epsilon = 2.0"))
+    with pytest.raises(CheckFailed, match=r"'job', which this client's operator does not allow"):
+        LabelDiscovery(TABLE, "job", TWO).ask(grid_of())
+    assert receipts() == ()
+
+
+@pytest.mark.parametrize("allowed", ['"any"', '["age", "job"]'])
+def test_an_allowed_question_is_in_the_receipts_at_its_price(allowed, limits, receipts, unsearched):
+    allow = 'references = "any"', f'references = "any"\ndiscovery = {allowed}'
+    twice = Trusted(1.0, 1e-7, adjacency=ADD_REMOVE)  # a replaced record comes and goes
+    limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), allow)
+    LabelDiscovery(TABLE, "job", twice).ask(grid_of())
+    assert {(r.epsilon, r.domain) for r in receipts()} == {(10**9, TABLE.fingerprint)}
+    assert len(receipts()) == 20
+    with pytest.raises(CheckFailed, match="more than this client has left"):
+        LabelDiscovery(TABLE, "job", twice).ask(grid_of())
+
+
+def test_the_ledger_is_charged_before_anybody_is_asked(tmp_path, unsearched):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(3.0, 1e-5, composition="sum", adjacency=ADD_REMOVE))
+    asking = LabelDiscovery(TABLE, "job", TWO, ledger=ledger)
+    report = asking.ask(grid_of(), key="jobs")
+    assert report.cost.left == pytest.approx(1.0)
+    with pytest.raises(AlreadyChecked):
+        asking.ask(grid_of(), key="jobs")
+    with watching() as seen, pytest.raises(BudgetExhausted):
+        asking.ask(grid_of(), key="jobs again")
+    assert not seen.admitted
+    entry = next(entry for entry in ledger.newest_first("default") if entry.key == "jobs")
+    assert DiscoveryReport.from_dict(entry.report) == report
+
+
+# -------------------------------------------------------------------------- what is not a question
+
+
+def test_what_is_no_column_of_labels_is_refused_at_once():
+    with pytest.raises(DomainError, match="'job'"):
+        LabelDiscovery(TABLE, "age", TWO)
+    with pytest.raises(DomainError, match="Table"):
+        Spelling("job", "a").over(TABLE.columns["job"])
+    with pytest.raises(QueryRefused, match="lists no labels"):
+        terms_of().over(Table({"age": Binned([30])}))
+
+
+def test_a_name_cannot_move_a_terminal():
+    """A client can call a label what it likes."""
+    grid = grid_of(lambda _: {"work": ["a\u202eb"] * 100, "age": [1] * 100})
+    report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
+    assert "\u202e" not in str(report)
+    assert r"a\u202eb" in str(report)
