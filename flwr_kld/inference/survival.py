@@ -92,8 +92,8 @@ def curves(
     drawn = read
     if design_effect:  # so many records that are alike tell as much as one
         effective = max(round(records / design_effect), 1)
-        drawn = random.multinomial(effective, read.ravel() / read.sum(), _DRAWS)
-        drawn = drawn.reshape(noise_alone.shape) * (records / effective)
+        alike = random.multinomial(effective, read.ravel() / read.sum(), _DRAWS)
+        drawn = alike.reshape(noise_alone.shape) * (records / effective)
     drawn = _as_records(drawn + noise_alone, records)
     found = kaplan_meier(read[:, 0], read[:, 1])
     low, high = _band(found, kaplan_meier(drawn[:, :, 0], drawn[:, :, 1]))

@@ -10,8 +10,9 @@ import numpy as np
 
 from flwr_kld._extras import require
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.frame import BY
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import BY, Table
+from flwr_kld.domain.table import Table
 from flwr_kld.inference.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.report.statistics_report import StatisticsReport
@@ -84,7 +85,7 @@ class Survival:
                 f"the table does not count {name!r} together: "
                 f"Table(…, interactions=[{self.columns!r}])"
             )
-        kinds = {name: table.features[name] for name in self.columns}
+        kinds = {name: table.columns[name] for name in self.columns}
         time, event, by = kinds[self.time], kinds[self.event], kinds.get(self.by or "")
         if not isinstance(time, Binned):
             raise ValueError(f"{self.time!r} has no edges: a time is Binned")
