@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flwr_kld.domain.codes import Codes
     from flwr_kld.domain.dialect import Dialect
     from flwr_kld.domain.labels import Labels
+    from flwr_kld.domain.nearest import Nearest
     from flwr_kld.domain.table import Table
     from flwr_kld.domain.text_shape import TextShape
     from flwr_kld.domain.times import Times
@@ -38,6 +39,7 @@ __all__ = [
     "Dialect",
     "Domain",
     "Labels",
+    "Nearest",
     "Partition",
     "Reference",
     "Report",
@@ -61,6 +63,7 @@ _load, __dir__ = on_request(
         "Domain": "domain.base",
         "Dialect": "domain.dialect",
         "Labels": "domain.labels",
+        "Nearest": "domain.nearest",
         "Partition": "query.partition",
         "Reference": "reference",
         "Report": "report.report",

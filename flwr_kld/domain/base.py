@@ -23,8 +23,8 @@ from flwr_kld.errors import DomainError
 Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
 _OURS = (
-    "binned", "block_patterns", "categories", "codes", "labels", "score", "table", "text_shape",
-    "times",
+    "binned", "block_patterns", "categories", "codes", "labels", "nearest", "score",
+    "table", "text_shape", "times",
 )  # fmt: skip
 """Kinds of this package, each in a module of its name, which is imported when it is needed."""
 _KINDS: dict[str, type["Domain"]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.score import Score
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import one_line, real, whole
+
+if TYPE_CHECKING:
+    from flwr_kld.domain.score import Score
 
 _NOTES = ("left_out", "units", "descriptions", "thresholds")
 """Fields that say nothing about records."""
@@ -275,6 +277,8 @@ class Table(Domain):
         """Fit a `Score`, also in place of one; return the table with it, and its counts."""
         features = len(self.features)
         sizes = dict(zip(self.features, self.sizes, strict=False))
+        from flwr_kld.domain.score import Score  # only the public side
+
         score, counts = Score.fit(sizes, symbols[:, :features] - self._ends[0, :features])
         others = {other: own for other, own in self.scores.items() if other != name}
         return replace(self, scores={**others, name: score}), counts
@@ -438,6 +442,10 @@ def _sources(told: Any, features: Mapping[str, Domain]) -> dict[str, str]:
 
 def _require_scores(told: Any, features: Mapping[str, Domain]) -> None:
     """Refuse scores that read other features than these."""
+    if told == {}:
+        return
+    from flwr_kld.domain.score import Score  # a node whose table has none does not load it
+
     if not isinstance(told, Mapping) or not all(
         isinstance(name, str) and isinstance(score, Score) for name, score in told.items()
     ):

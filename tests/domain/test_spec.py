@@ -14,6 +14,7 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.nearest import Nearest
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.errors import DomainError
@@ -37,6 +38,8 @@ DOMAINS: list[Domain] = [
     Codes(["a", "b"], prefix=3),
     Codes([], buckets=3),
     TextShape(),
+    Nearest([[0, 1], [1, 0]]),
+    Nearest([[1, 0], [0, 1]]),
     Table({"x": ["a", "b"]}),
     Table({"x": ["a", "b"]}, sources={"x": "y"}),
     BlockPatterns(),
