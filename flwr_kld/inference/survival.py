@@ -93,7 +93,7 @@ def curves(
     if design_effect:  # so many records that are alike tell as much as one
         effective = max(round(records / design_effect), 1)
         alike = random.multinomial(effective, read.ravel() / read.sum(), _DRAWS)
-        drawn = alike.reshape(noise_alone.shape) * (records / effective)
+        drawn = np.asarray(alike.reshape(noise_alone.shape) * (records / effective), np.float64)
     drawn = _as_records(drawn + noise_alone, records)
     found = kaplan_meier(read[:, 0], read[:, 1])
     low, high = _band(found, kaplan_meier(drawn[:, :, 0], drawn[:, :, 1]))
