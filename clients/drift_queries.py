@@ -20,7 +20,6 @@ from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
 from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
-from flwr_kld.clients.standing import tokens_tonight
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
@@ -213,6 +212,9 @@ def host_drift_queries(
                     count(dict.fromkeys(loaded, b""))
         tokens = dict.fromkeys(loaded, b"")
         if terms.night is not None and loaded:
+            # Imported here: most checks are of no session.
+            from flwr_kld.clients.standing import tokens_tonight
+
             mine, tokens = {member: records for member, (records, _) in loaded.items()}, {}
             with answering(refused, *mine):
                 tokens = tokens_tonight(context, terms, mine, answered, refused)

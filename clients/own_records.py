@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context
@@ -23,7 +23,9 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, of_period, record_ids, salted
-from flwr_kld.standing.memory import Memory
+
+if TYPE_CHECKING:
+    from flwr_kld.standing.memory import Memory
 
 logger = logging.getLogger("flwr_kld")
 

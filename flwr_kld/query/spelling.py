@@ -16,9 +16,7 @@ from pydantic import Field
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.spelled import Spelled
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.tree_code import POSITIONS
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit
 
@@ -47,6 +45,10 @@ class Spelling(Model, what="the question for labels"):
 
 @lru_cache(maxsize=4)
 def _over(asked: Spelling, domain: Domain) -> Table:
+    # Imported here: a client that is asked for no labels does without.
+    from flwr_kld.domain.spelled import Spelled
+    from flwr_kld.domain.tree_code import POSITIONS
+
     table, labels = labels_in(domain, asked.column)
     source = table.sources[asked.column]
     names = [f"{asked.column}: {place}" for place in range(POSITIONS)]
