@@ -61,8 +61,9 @@ class DiscoveryReport(Envelope):
         return (
             f"unlisted labels of {found.column}: {names or 'none found'}; about "
             f"{max(found.records, 0):.0f} records have one, {found.named:.0%} of them these. A "
-            f"label is found with probability .95 from so many records on: {needed}; no estimate "
-            f"below {found.shown_from:.0f} is shown. {self.cohort}; ε = {self.cost.epsilon:.3g} "
+            f"label is found with probability .95 from about so many records on: {needed}; no "
+            f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
+            f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
             f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )
