@@ -154,14 +154,18 @@ class Making:
         """``"made"``, or what went wrong."""
         return "made" if self.failure is None else self.failure.words
 
-    def lines(self) -> Iterator[Text]:
-        """Yield how it ended, in lines."""
+    def head(self, what: str) -> Text:
+        """Say in one line how the making of this ended."""
         style = "bold green" if self.failure is None else "bold red"
         head = Text(self.outcome.upper(), style=style)
-        head.append(f"  reference {self.key}", style="default")
+        head.append(f"  {what} {self.key}", style="default")
         if not self.ran and self.failure is None:
             head.append(" (already in the ledger: nobody was asked)", style="dim")
-        yield head
+        return head
+
+    def lines(self) -> Iterator[Text]:
+        """Yield how it ended, in lines."""
+        yield self.head("reference")
         yield Text(self.report.brief if self.report else self.message or "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -316,8 +320,7 @@ def build(
             ".csv"
         )
     out = file if rows is None else out or rows.with_name(rows.name.split(".")[0] + ".npz")
-    if out.suffix not in (".npz", ".json"):
-        raise ValueError(f"a reference is an .npz or .json file, not {out.name}")
+    require_ending(out)
     if source != "files" and rows is not None:
         raise ValueError(f"--from {source} writes a reference: name an .npz file, not {rows.name}")
     deployment = {"--app": app, "--connection": connection, "--run-config": run_config}
@@ -365,8 +368,7 @@ def build(
     _refuse(public, "the app knows what clients are to count: leave out")
     if key is None:
         raise ValueError("give --key, a name for this reference: each key is charged only once")
-    if not out.absolute().parent.is_dir():  # better known before anybody is asked
-        raise ValueError(f"there is no folder {out.parent}: make it first")
+    require_place(out)
     runs = ReferenceMaker(ledger, population, app or Path(), connection, run_config or (), timeout)
     making = runs.make(check_key(key))
     if making.reference is not None:
@@ -378,6 +380,18 @@ def build(
     if making.reference is not None:
         _tell(making.reference, out, threshold)
     raise typer.Exit(making.exit_code)
+
+
+def require_ending(out: Path) -> None:
+    """Refuse to write a reference to a file of another kind."""
+    if out.suffix not in (".npz", ".json"):
+        raise ValueError(f"a reference is an .npz or .json file, not {out.name}")
+
+
+def require_place(out: Path) -> None:
+    """Notice a folder that is not there before anybody is asked."""
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent}: make it first")
 
 
 def _tell(made: Reference, file: Path, threshold: float | None) -> None:

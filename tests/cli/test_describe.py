@@ -1,0 +1,97 @@
+"""``describe``: the whole report, paid for once a key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from cli.test_reference_of_clients import KEY, MADE, REPORT, settle
+
+from flwr_kld import Reference
+from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.report.statistics_report import StatisticsReport
+
+
+@pytest.fixture
+def describe(cli, flower_app):
+    """Run the command on a deployment."""
+
+    def run(*options: object):
+        return cli("describe", flower_app, "prod", *options, COLUMNS="120")
+
+    return run
+
+
+def test_the_whole_report_is_printed(describe, flwr, flower_app):
+    flwr.will("make", REPORT.to_dict())
+    done = describe("--key", KEY)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [f"MADE  description {KEY}", f"About {REPORT.whom}"]
+    assert lines[-1] == REPORT.brief
+    for name in REPORT.columns:
+        assert any(name in line for line in lines[2:-1])
+    assert "--reference FILE keeps it" in done.stderr
+    assert flwr.calls == [
+        ["run", str(flower_app), "prod", "--stream", "--run-config", f'drift-statistics="{KEY}"']
+    ]
+
+
+def test_it_is_shown_again_without_a_charge_and_kept_as_a_reference(describe, flwr, tmp_path):
+    flwr.will("make", REPORT.to_dict())
+    first = describe("--key", KEY)
+    spent = Ledger(flwr.ledger).spent()
+    out = tmp_path / "reference.npz"
+    again = describe("--key", KEY, "--reference", out)
+    assert (again.exit_code, len(flwr.calls)) == (0, 1)
+    assert Ledger(flwr.ledger).spent() == spent
+    head, *rest = again.stdout.splitlines()
+    assert head == f"MADE  description {KEY} (already in the ledger: nobody was asked)"
+    assert rest == first.stdout.splitlines()[1:]
+    assert Reference.load(out).fingerprint == MADE.fingerprint
+
+
+def test_json_has_the_report(describe, flwr, tmp_path):
+    flwr.will("make", REPORT.to_dict())
+    answer = json.loads(describe("--key", KEY, "--json").stdout)
+    assert (answer["outcome"], answer["file"], answer["ran"]) == ("made", None, True)
+    assert StatisticsReport.from_dict(answer["report"]) == REPORT
+    out = tmp_path / "r.json"
+    assert json.loads(describe("--key", KEY, "--json", "--reference", out).stdout)["file"] == str(
+        out
+    )
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "why"),
+    [
+        ("fail", 3, "nothing was released: 3 clients answered"),
+        ("refuse", 3, "no room until [Sunday]"),
+        ("misconfigured", 4, "declares drift-statistics = ''"),
+    ],
+)
+def test_without_an_answer_the_reason_and_no_file(describe, flwr, tmp_path, does, code, why):
+    flwr.will(does)
+    out = tmp_path / "r.npz"
+    done = describe("--key", KEY, "--reference", out)
+    assert done.exit_code == code
+    assert why in done.stdout
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "why"), [("r.txt", "an .npz or .json file"), ("no/r.npz", "there is no folder")]
+)
+def test_a_bad_place_is_noticed_before_anybody_is_asked(describe, flwr, tmp_path, file, why):
+    flwr.will("make", REPORT.to_dict())
+    done = describe("--key", KEY, "--reference", tmp_path / file)
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert why in done.stderr
+
+
+def test_names_with_brackets_stay_as_they_are(describe, flwr):
+    named = replace(REPORT, whom="the records of [bold]30[/bold] clients")
+    settle(flwr.ledger, KEY, named.to_dict(), kept_as(MADE, KEY), kind=Kind.STATISTICS)
+    assert f"About {named.whom}" in describe("--key", KEY).stdout
