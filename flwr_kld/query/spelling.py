@@ -31,8 +31,8 @@ class Spelling(Model, what="the question for labels"):
     salt: Annotated[str, Field(min_length=1, max_length=64)]
 
     def __post_init__(self) -> None:
-        for name in ("column", "salt"):
-            if not getattr(self, name).isprintable():
+        for name, told in (("column", self.column), ("salt", self.salt)):
+            if not told.isprintable():
                 raise Unfit(name, "printable", "what is not")
 
     def over(self, domain: Domain) -> Table:

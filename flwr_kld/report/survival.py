@@ -156,10 +156,8 @@ class SurvivalCurves:
 
         Raises `ImportError` that names the extra if matplotlib is not there.
         """
-        require("matplotlib", extra="plot")
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7.5, 4.2 + 0.25 * len(self.curves)), layout="constrained")
+        figures = require("matplotlib.figure", extra="plots")
+        figure = figures.Figure(figsize=(7.5, 4.2 + 0.25 * len(self.curves)), layout="constrained")
         axes = figure.subplots()
         times = np.array(self.times)
         start = [min(0.0, times[0])]

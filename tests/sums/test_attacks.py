@@ -19,6 +19,7 @@ from flwr_kld.kernel.promise import Adjacency, Allotment, Unit
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
 from flwr_kld.query.selection import Selection
+from flwr_kld.query.spelling import Spelling
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text, split_bits
 from flwr_kld.trust.trusted import TwoAggregators
@@ -207,6 +208,7 @@ LIES = {
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
+    "spelling": [Spelling("job", "salt")],
     "night": [Night("5e", 1, 9, 2)],
     "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
