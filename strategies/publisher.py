@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
+from flwr_kld.accounting import Charge
+from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Exchanged, Measured
+from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.check.tracing import phase
+from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.cohort.halves import Part
 from flwr_kld.errors import CheckFailed
@@ -20,13 +28,14 @@ from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
-from flwr_kld.kernel.law import BitSource
+from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.strategies.aggregation import Aggregation
+from flwr_kld.report.envelope import Envelope
+from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import Exchange, by_reason
-from flwr_kld.strategies.round import Asked, R, Round
+from flwr_kld.strategies.round import Asked, Opening, R, Round, Settled
 from flwr_kld.trust import Trust
 
 logger = logging.getLogger("flwr_kld")
@@ -222,3 +231,109 @@ class Counting(Round[Asked, R]):
     def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
         keys = self.trust.aggregator_keys
         self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
+
+
+class Question(Counting[tuple[Part, QueryPlan], R]):
+    """A round of one exchange, whose counts are compared with nothing.
+
+    Parameters
+    ----------
+    trust : Trust
+        Bound to as many columns as are asked for.
+    aggregation : Aggregation, optional
+        As in `KLDrift`.
+    most_records : int
+        That a client may count; 0 for no limit but the usual one.
+    **round_options
+        As of `Round`.
+    """
+
+    def __init__(
+        self,
+        trust: Trust,
+        aggregation: Aggregation | None,
+        most_records: int = 0,
+        **round_options: Any,
+    ) -> None:
+        if trust.nights > 1:
+            raise ValueError(
+                f"{self.entry} is asked for once: give the trust model without Standing"
+            )
+        self.trust, self.aggregation = trust, fitting(trust, aggregation)
+        super().__init__(**round_options)
+        least = max(self.min_clients, trust.min_clients)
+        self._publisher = Publisher(trust, self.aggregation, least, SystemBits(), most_records)
+
+    def ask(self, grid: Grid, key: str | None = None) -> R:
+        """Ask now.
+
+        Parameters
+        ----------
+        key : str, optional
+            Idempotency key: with a ledger it runs once.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients are there or reply; what the ledger reserved is spent.
+        LedgerError
+            If the ledger does not let it start. Nothing was asked.
+        """
+        return self._run(grid, key or f"{self.entry}/{secrets.token_hex(8)}")
+
+    @abstractmethod
+    def _told(
+        self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
+    ) -> tuple[R, Sequence[Remembered]]:
+        """Make the report of what was released, and return what is to be remembered.
+
+        `about` has what every report of a question says: its envelope, and its protection.
+        """
+
+    def _charges(self, asked: tuple[Part, QueryPlan]) -> list[Charge]:
+        return charges(self.trust, [asked[0]])
+
+    def _ask(
+        self,
+        grid: Grid,
+        opening: Opening,
+        asked: tuple[Part, QueryPlan],
+        spent: Spent | None,
+    ) -> Settled[R]:
+        part, plan = asked
+        published = self._publisher.publish(
+            grid,
+            part.participants,
+            plan.over(part.selection),
+            check=opening.check,
+            group="1",
+            timeout=self.timeout,
+        )
+        counts = published.values
+        if not isinstance(counts, NoisyCounts):
+            raise TypeError("a question asks for counts")
+        about = {
+            "started": opening.started,
+            "guarantee": self.trust.guarantee,
+            "protection": protection(
+                counts,
+                self.trust,
+                self.aggregation.name,
+                hides_parts=self.aggregation.hides_parts,
+            ),
+            "one_client": published.one_client,
+            "cohort": self._seen(
+                published.asked, published.survivors, by_reason(published.left_out)
+            ),
+            "cost": self._cost(
+                opening,
+                spent,
+                epsilon=epsilon_delivered(counts.event),
+                bytes_down=published.bytes_down,
+                bytes_up=published.bytes_up,
+            ),
+        }
+        with phase("conclude"):
+            report, states = self._told(published, part, opening.name, about)
+        costs = delivered(self.trust, [part], [published.survivors])
+        return Settled(report, cast(Envelope, report), states, costs)

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
-from flwr.serverapp import Grid
-
-from flwr_kld.accounting import Charge, Kind
-from flwr_kld.accounting.budget import Spent
+from flwr_kld.accounting import Kind
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.description import about_whom, described, reference_of
-from flwr_kld.check.measured import Measured
-from flwr_kld.check.report_parts import epsilon_delivered, protection
-from flwr_kld.check.tracing import phase
-from flwr_kld.cohort.charges import charges, delivered
+from flwr_kld.check.measured import Exchanged, Measured
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import MANY, About, Part
 from flwr_kld.domain.base import Domain
 from flwr_kld.kernel.arguments import choice, instance, whole
-from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan, each_symbol
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.strategies.aggregation import Aggregation, fitting
-from flwr_kld.strategies.exchange import by_reason
+from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Counting, Publisher
-from flwr_kld.strategies.round import Opening, Settled
+from flwr_kld.strategies.publisher import Question
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes, require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_Asked = tuple[Part, QueryPlan]
 
-
-class Statistics(Counting[_Asked, StatisticsReport]):
+class Statistics(Question[StatisticsReport]):
     """Ask a cohort once what its data look like, column by column.
 
     One release of noised counts tells of each column how many records have a value, which are
     missing or 'other', the histogram, of numbers mean, standard deviation and deciles, each with an
     interval; `Table(interactions=…)` adds cross-tables and `Table(by=…)` the same by group. What
-    was released can serve as a `Reference`, at no further cost.
+    was released can serve as a `Reference`, at no further cost; with a ledger, `kept_reference`
+    reads it wherever it is needed.
 
     Parameters
     ----------
@@ -80,8 +71,6 @@ class Statistics(Counting[_Asked, StatisticsReport]):
     ) -> None:
         instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
         require_trust(trust)
-        if trust.nights > 1:
-            raise ValueError("statistics are asked for once: give the trust model without Standing")
         plan = each_symbol(domain)
         trust = trust.over(domain.per_record)
         trust = trust.over(allot(trust, plan, {}, theta=0.0))
@@ -95,11 +84,12 @@ class Statistics(Counting[_Asked, StatisticsReport]):
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
-        aggregation = fitting(trust, aggregation)
-        self.domain, self.trust, self.aggregation = domain, trust, aggregation
-        self.about = about
+        self.domain, self.about = domain, about
         self._plan = plan.allotted(trust.allotment)
         super().__init__(
+            trust,
+            aggregation,
+            most_records or 0,
             cohort=cohort,
             population=population,
             min_clients=min_clients,
@@ -107,79 +97,28 @@ class Statistics(Counting[_Asked, StatisticsReport]):
             ledger=ledger,
             budget=budget,
         )
-        least = max(self.min_clients, trust.min_clients)
-        self._publisher = Publisher(trust, aggregation, least, SystemBits(), most_records or 0)
 
-    def ask(self, grid: Grid, key: str | None = None) -> StatisticsReport:
-        """Ask now.
-
-        Parameters
-        ----------
-        key : str, optional
-            Idempotency key: with a ledger it runs once, and `kept_reference` reads the reference
-            from the ledger, wherever it is needed.
-
-        Raises
-        ------
-        CheckFailed
-            If too few clients are there or reply; what the ledger reserved is spent.
-        LedgerError
-            If the ledger does not let it start. Nothing was asked.
-        """
-        return self._run(grid, key or f"statistics/{secrets.token_hex(8)}")
-
-    def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
+    def _draw(
+        self, chosen: list[Participant], present: list[Participant]
+    ) -> tuple[Part, QueryPlan]:
         drawn = len(chosen) < len(present) and len(chosen) >= MANY and self.trust.allotment.alike
         about = self.about or ("the population" if drawn else "these clients")
         by_client = about == "the population"
         part = Part(chosen, self.cohort.select(), "client" if by_client else "record")
         return part, self._plan
 
-    def _charges(self, asked: _Asked) -> list[Charge]:
-        return charges(self.trust, [asked[0]])
-
-    def _ask(
-        self, grid: Grid, opening: Opening, asked: _Asked, spent: Spent | None
-    ) -> Settled[StatisticsReport]:
-        part, plan = asked
-        published = self._publisher.publish(
-            grid,
-            part.participants,
-            plan.over(part.selection),
-            check=opening.check,
-            group="1",
-            timeout=self.timeout,
-        )
+    def _told(
+        self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
+    ) -> tuple[StatisticsReport, Sequence[Remembered]]:
         measured = Measured(published, [part])
-        with phase("conclude"):
-            columns = described(measured)
-            reference = reference_of(measured, columns)
-            report = StatisticsReport(
-                started=opening.started,
-                guarantee=self.trust.guarantee,
-                whom=about_whom(measured),
-                records=measured.published.records,
-                columns=columns,
-                domain=self.domain.fingerprint,
-                reference=reference.fingerprint,
-                protection=protection(
-                    measured.published,
-                    self.trust,
-                    self.aggregation.name,
-                    hides_parts=self.aggregation.hides_parts,
-                ),
-                one_client=published.one_client,
-                cohort=self._seen(
-                    published.asked, published.survivors, by_reason(published.left_out)
-                ),
-                cost=self._cost(
-                    opening,
-                    spent,
-                    epsilon=epsilon_delivered(measured.published.event),
-                    bytes_down=published.bytes_down,
-                    bytes_up=published.bytes_up,
-                ),
-            )
-        states = [kept_as(reference, str(opening.key), self.budget)]
-        costs = delivered(self.trust, [part], [published.survivors])
-        return Settled(report, report, states, costs)
+        columns = described(measured)
+        reference = reference_of(measured, columns)
+        report = StatisticsReport(
+            whom=about_whom(measured),
+            records=measured.published.records,
+            columns=columns,
+            domain=self.domain.fingerprint,
+            reference=reference.fingerprint,
+            **about,
+        )
+        return report, [kept_as(reference, key, self.budget)]
