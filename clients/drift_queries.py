@@ -6,7 +6,7 @@ only sentences that are free of data values leave the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,7 @@ def answer_drift_queries(
     aggregator: bytes | None = None,
     aggregators: tuple[bytes, bytes] | None = None,
     with_model: bool = False,
+    discover: Set[str] = frozenset(),
 ) -> None:
     """Let an existing ClientApp answer drift checks beside whatever else it does.
 
@@ -96,6 +97,10 @@ def answer_drift_queries(
         columns that are its predictions. Checks that show none are refused then. The model is the
         server's choice: what is computed with it must not raise for some records only, as a
         refusal would tell of them.
+    discover : set of str
+        Columns whose unlisted labels may be asked for, as `LabelDiscovery` does; by default none.
+        Whoever sees this client's exact counts, under `Trusted` the server, can then read any text
+        in them, also one that only one record has.
     """
     instance("domain", domain, Domain, "the Domain of the records, such as reference.domain")
     instance("with_model", with_model, bool, "True or False")
@@ -116,6 +121,7 @@ def answer_drift_queries(
         secure_sum=secure_sum,
         aggregator=aggregator,
         aggregators=aggregators,
+        discover=discover,
     )
 
 
@@ -130,6 +136,7 @@ def host_drift_queries(
     aggregator: bytes | None = None,
     aggregators: tuple[bytes, bytes] | None = None,
     secret: RecordSecret = record_secret,
+    discover: Set[str] = frozenset(),
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
 
@@ -155,6 +162,7 @@ def host_drift_queries(
     if reference is not None:
         instance("reference", reference, Reference | str, "a Reference or its fingerprint")
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
+    instance("discover", discover, Set, "a set of columns, such as {'job'}")
     own = OwnRecords(records, domain, record_ids, secret)
     # By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
     channels: dict[str, tuple[tuple[str, ...], Channel]] = {"trusted": ((), _in_the_clear)}
@@ -165,6 +173,11 @@ def host_drift_queries(
 
     def meant(terms: Terms, context: Context) -> NDArray[np.int32]:
         require_model(terms, context)
+        if terms.spelling is not None and terms.spelling.column not in discover:
+            raise QueryRefused(
+                "this client's app lets nobody ask for the unlisted labels of that column: "
+                "answer_drift_queries(…, discover={…}) names those that may be"
+            )
         return _agree(terms, domain(context), agreed)
 
     @app.query(DRIFT_ACTION)

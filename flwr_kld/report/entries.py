@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.query.selection import Period
+from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point, R
@@ -17,7 +18,8 @@ from flwr_kld.report.statistics_report import StatisticsReport
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-NUMBERED = (Kind.CHECK, Kind.STATISTICS, Kind.DRAWS)
+_BESIDE = (Kind.STATISTICS, Kind.DISCOVERY, Kind.DRAWS)
+NUMBERED = (Kind.CHECK, *_BESIDE)
 """What takes a number among checks; a predictor numbers its own rounds."""
 
 
@@ -137,6 +139,18 @@ def statistics_of(entry: Entry) -> StatisticsReport | None:
         return None
 
 
+def _told(entry: Entry) -> str | None:
+    """Return what an entry that is no check says in a line, if it can be read."""
+    if (found := statistics_of(entry)) is not None:
+        return found.brief
+    if entry.kind is not Kind.DISCOVERY:
+        return None
+    try:
+        return str(DiscoveryReport.from_dict(entry.report or {}))
+    except ValueError:
+        return None
+
+
 _HOW = {
     FailureKind.COHORT: "refused before anybody was asked",
     FailureKind.BUDGET: "refused before anybody was asked",
@@ -158,17 +172,16 @@ def why_no_report(entry: Entry) -> str:
     if entry.failure is not None:
         words = entry.failure.words.rstrip(".")
         return f"{_HOW[entry.failure.kind]}: {words}; next: {_NEXT[entry.failure.kind]}"
-    if entry.kind in (Kind.STATISTICS, Kind.DRAWS):
-        found = statistics_of(entry)
-        return f"it is not a drift check: {found.brief if found else entry.kind}"
+    if entry.kind in _BESIDE:
+        return f"it is not a drift check: {_told(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"
 
 
 def beside(entry: Entry) -> str | None:
     """Describe an entry that takes a number but is not a check; None for any other."""
-    if entry.kind not in (Kind.STATISTICS, Kind.DRAWS):
+    if entry.kind not in _BESIDE:
         return None
-    if (found := statistics_of(entry)) is not None:
-        return f"statistics {entry.key!r}: {found.brief}"
+    if (told := _told(entry)) is not None:
+        return f"{entry.kind} {entry.key!r}: {told}"
     became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
     return f"{entry.kind} {entry.key!r}{became}"

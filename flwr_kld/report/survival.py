@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -102,21 +103,29 @@ class Survival:
         place = np.arange(np.prod(shape)).reshape(*shape[:2], -1)
         cells = place[: len(time.edges) + 1, [first, 1 - first]][:, :, : len(names)]
         counts = report.columns[name].counts
-        # Whatever is not listed, each feature tells by itself with the noise of few counts.
-        unlisted = sum(
-            one.value for own in kinds for one in report.columns[own].statistics.unlisted
-        )
+        held = np.array(counts.values, dtype=np.float64)[cells.transpose(2, 1, 0)]
         found, log_rank = curves(
-            np.array(counts.values, dtype=np.float64)[cells.transpose(2, 1, 0)],
+            held,
             names,
             noise=counts.noise,
-            records=max(report.records * (1 - unlisted), 1.0),
+            records=_records(float(held.sum()), report, kinds),
             design_effect=(counts.design_effect or 1.0) if counts.draws == "client" else 0.0,
         )
         unit = report.columns[self.time].unit if self.time in report.columns else ""
         return SurvivalCurves(
             self, report.whom, tuple(map(float, time.edges)), tuple(found), log_rank, unit
         )
+
+
+def _records(counted: float, report: StatisticsReport, features: Iterable[str]) -> float:
+    """Return how many records have all of some features: as counted, within what each tells."""
+    # A feature by itself tells what it lacks with the noise of few counts. Of what several lack
+    # together nothing is known: the same records may lack all, or each others.
+    lacking = [
+        sum(one.value for one in report.columns[own].statistics.unlisted) for own in features
+    ]
+    most, least = (report.records * (1 - part) for part in (max(lacking), sum(lacking)))
+    return max(min(max(counted, least), most), 1.0)
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,8 @@ class SurvivalCurves:
     whom: str  # Whom the curves are about
     times: tuple[float, ...]  # Ends of the bins but the last, which has none
     curves: tuple[SurvivalCurve, ...]  # Of each group; the last bin lies beyond all times
-    # Probability of curves that differ as much, if all groups had one; None of one group
+    # Probability of curves that differ as much, if all groups had one and records are independent,
+    # or as alike within clients as was measured; None of one group
     log_rank: float | None
     unit: str = ""  # Of the times
 
@@ -148,7 +158,8 @@ class SurvivalCurves:
                 f"{curve.at_risk[0]:,.0f} at risk in the beginning"
             )
         if self.log_rank is not None:
-            lines.append(f"  log-rank test that all are alike: p = {self.log_rank:.2g}")
+            alike = "log-rank test that all are alike, if records are independent"
+            lines.append(f"  {alike}: p = {self.log_rank:.2g}")
         return "\n".join(lines)
 
     def plot(self, file: str | Path) -> None:

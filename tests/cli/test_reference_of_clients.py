@@ -14,6 +14,7 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
 from flwr_kld.report.statistics_report import StatisticsReport
 
 KEY = "2026-09"
@@ -123,6 +124,24 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
     assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
     assert "it is not a drift check: draws" in cli("check", flower_app, "--key", "d1").stdout
+
+
+def test_a_discovery_is_listed_as_what_it_is(cli, flwr, flower_app):
+    found = DiscoveryReport(
+        started=REPORT.started, guarantee=REPORT.guarantee, cohort=REPORT.cohort, cost=REPORT.cost,
+        protection=REPORT.protection, one_client=REPORT.one_client,
+        reading=Discovered(
+            "job", (FoundLabel("baker", 120.0, 90.0, 150.0),), 200.0, 35.0, {"8": 53.0}
+        ),
+    )  # fmt: skip
+    settle(flwr.ledger, "names", found.to_dict(), kind=Kind.DISCOVERY)
+    assert (
+        "discovery 'names': unlisted labels of job: baker" in cli("history", COLUMNS="900").stderr
+    )
+    check = cli("check", flower_app, "--key", "names")
+    assert check.exit_code == 4
+    assert "it is not a drift check: unlisted labels of job" in check.stdout
+    assert "another version" not in check.stdout
 
 
 OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])

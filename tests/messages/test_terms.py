@@ -12,7 +12,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import ANSWER, Answer, Members
-from flwr_kld.messages.terms import Terms
+from flwr_kld.messages.terms import NoiseShares, Terms
 
 QUESTION = Terms(
     check="00ff",
@@ -81,6 +81,15 @@ def test_an_incomplete_question_says_what_it_lacks(name):
 def test_terms_out_of_range_is_refused(name, value):
     with pytest.raises(QueryRefused, match=f"the check: {name} is (out of range|not of its type)"):
         Terms.from_config({**QUESTION.to_config(), name: value})
+
+
+def test_shares_of_more_clients_than_their_sum_is_computed_for_at_once_are_refused():
+    """The law of 2³¹ shares takes a client most of a minute."""
+    assert NoiseShares(2**20, "discrete-gaussian").n_min == 2**20
+    with pytest.raises(QueryRefused, match="n_min"):
+        NoiseShares.from_json(
+            '{"n_min":1048577,"mechanism":"discrete-gaussian","bound":0,"norm":1}'
+        )
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,9 @@ def jobs(context):
 
 def app_of(records=jobs, table=TABLE, **options) -> ClientApp:
     app = ClientApp()
-    answer_drift_queries(app, records, table, **options)
+    answer_drift_queries(
+        app, records, table, **{"discover": {"job", "age", "name", "work"}, **options}
+    )
     return app
 
 
@@ -128,6 +130,21 @@ def test_names_of_any_script_and_length_are_found():
     grid = grid_of(lambda _: {"work": [*told * 50, "nurse"], "age": [1] * 301}, nodes=10)
     report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
+
+
+@pytest.mark.parametrize("allowed", [set(), {"age"}])
+def test_a_client_whose_app_names_no_such_column_counts_nothing(allowed):
+    loaded = []
+
+    def records(context):
+        loaded.append(context)
+        return jobs(context)
+
+    with pytest.raises(CheckFailed, match="lets nobody ask"):
+        LabelDiscovery(TABLE, "job", TWO).ask(grid_of(records, discover=allowed))
+    assert not loaded
+    with pytest.raises(ValueError, match="set of columns"):
+        app_of(discover="job")
 
 
 def test_three_clients_are_enough():

@@ -14,4 +14,4 @@ def ids(context: Context):
 
 
 app = ClientApp()
-answer_drift_queries(app, node_records, TABLE, record_ids=ids)
+answer_drift_queries(app, node_records, TABLE, record_ids=ids, discover={"job"})
