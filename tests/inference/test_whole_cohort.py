@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flwr_kld import Labels, Reference
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.outside import outside_by_counts
-from flwr_kld.inference.whole_cohort import WholeCohort, _tangents, whole_cohort
+from flwr_kld.inference.whole_cohort import WholeCohort, _highest, _tangents, whole_cohort
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner.setting import published
@@ -234,3 +236,26 @@ def test_small_drifts_along_the_order_are_found_at_the_level_of_a_year(kind):
     trust = Trusted(1.0, 1e-6, "gaussian")
     checks = [read_of(published_of(plan, law, 36_000, trust, rng), 0.0, level) for _ in range(10)]
     assert sum(check.p_value(0.0) < level for check in checks) >= 9
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_worst_mean_of_each_cell_is_that_of_the_slow_way(seed):
+    """Also where it is the last one, which stands out of order."""
+    rng = np.random.default_rng(seed)
+    value, moved = rng.normal(size=(2, 3, 7)), rng.normal(size=(3, 7))
+    value[rng.random(value.shape) < 0.1] = -np.inf
+    best, there = np.zeros(2), np.zeros(2)
+    for price, cell in np.ndindex(2, 3):
+        own = value[price, cell]
+        at = int(np.argmax(own))
+        middle = min(max(int(np.argmax(own[:-1])), 1), 4)
+        left, top, right = own[middle - 1 : middle + 2]
+        highest = own[at]
+        if np.isfinite([left, top, right]).all() and (bend := left - 2 * top + right) < 0:
+            slope = (right - left) / 2
+            if abs(slope) <= -bend:
+                highest = max(highest, top - slope**2 / (2 * bend))
+        best[price], there[price] = best[price] + highest, there[price] + moved[cell, at]
+    found = _highest(value, moved)
+    assert found[0] == pytest.approx(best)
+    assert found[1] == pytest.approx(there)
