@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -90,3 +91,33 @@ def design_effect(spreads: Sequence[Spread], most: float) -> float:
     mean = float(weight @ ratio / weight.sum())
     doubt = math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum())
     return min(max(mean + doubt, 1.0), max(most, 1.0))
+
+
+def worst_effects(
+    variance: NDArray[np.float64],
+    length: NDArray[np.float64],
+    law: NDArray[np.float64],
+    *,
+    average: float,
+    most: float,
+) -> NDArray[np.float64]:
+    """Return the largest design effects of numbers that go with a column's average one.
+
+    Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of which
+    the design effect tells the trace. So of a number w of each cell, w' B w is at most w' S w, and
+    at most tr B (w' S w)² / |S w|², which a B of one direction reaches: a rare kind of clients.
+
+    Parameters
+    ----------
+    variance, length : NDArray[np.float64]
+        w' S w and |S w|² of each number.
+    law : NDArray[np.float64]
+        Fraction of the records in each cell.
+    average, most : float
+        Design effect of the column, and if all records of a client are alike.
+    """
+    if most <= 1:
+        return np.full(variance.shape, average)
+    known = (average - 1) / (most - 1) * (1 - float(law @ law))
+    shared = np.divide(known * variance, length, out=np.ones_like(length), where=length > 0)
+    return np.asarray(np.maximum(1 + (most - 1) * np.minimum(shared, 1), average))

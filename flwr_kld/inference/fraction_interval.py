@@ -26,7 +26,7 @@ _ROUNDED = 53 * math.log(2)
 
 
 def fraction_intervals(
-    counts: NoisyCounts, *, level: float, design_effect: float
+    counts: NoisyCounts, *, level: float, design_effect: float | Floats
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends, two times shape [cells]."""
     fewest, most, error = records_between(counts, 1 - level)
@@ -36,7 +36,7 @@ def fraction_intervals(
 
 
 def group_intervals(
-    counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float
+    counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float | Floats
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
     fewest, most, error = records_between(counts, 1 - level)
@@ -65,7 +65,9 @@ def count_interval(
     return value, math.sqrt(size * noise.variance), low, high
 
 
-def fraction_variance(counts: NoisyCounts, share: Floats, *, design_effect: float) -> Floats:
+def fraction_variance(
+    counts: NoisyCounts, share: Floats, *, design_effect: float | Floats
+) -> Floats:
     """Variance of ``y / N`` for cells with these fractions, of sampling and noise; [cells]."""
     total, cells = counts.records, counts.plan.cells
     noise = np.full(cells, counts.noise.variance)
@@ -90,7 +92,7 @@ def fraction_covariance(
 
 
 def weighted_variance(
-    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
+    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float | Floats
 ) -> Floats:
     """Diagonal of `fraction_covariance`, shape [rows], where rows are many."""
     total, mean = counts.records, weights @ share
@@ -115,9 +117,9 @@ def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, fl
     return max(counts.records - away, 1.0), counts.records + away, error / 2
 
 
-def _each_side(error: float, design_effect: float) -> float:
+def _each_side(error: float, design_effect: float | Floats) -> float:
     """Return what noise, and sampling if there is any, may err on one side."""
-    return error / 4 if design_effect else error / 2
+    return error / 4 if np.any(design_effect) else error / 2
 
 
 def _clopper_pearson(
@@ -126,19 +128,19 @@ def _clopper_pearson(
     fewest: float,
     most: float,
     each: float,
-    design_effect: float,
+    design_effect: float | Floats,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
-    if not design_effect:
+    if not np.any(design_effect):
         low, high = np.maximum(values - reach, 0) / most, np.maximum(values + reach, 0) / fewest
         return np.minimum(low, 1), np.minimum(high, 1)
     h_low = np.maximum(values - reach, 0) / design_effect
     h_high = np.maximum(values + reach, 0) / design_effect
-    fewest, most = fewest / design_effect, most / design_effect
+    n_low, n_high = most / design_effect, fewest / design_effect
     with np.errstate(invalid="ignore"):
-        low = betaincinv(h_low, np.maximum(most - h_low, 0) + 1, each)
-        high = betainccinv(h_high + 1, fewest - h_high, each)
-    return np.where(h_low > 0, low, 0.0), np.where(h_high < fewest, high, 1.0)
+        low = betaincinv(h_low, np.maximum(n_low - h_low, 0) + 1, each)
+        high = betainccinv(h_high + 1, n_high - h_high, each)
+    return np.where(h_low > 0, low, 0.0), np.where(h_high < n_high, high, 1.0)
 
 
 @lru_cache(maxsize=64)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.design_effect import worst_effects
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
 from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
 from flwr_kld.query.noisy import NoisyCounts
@@ -53,12 +54,7 @@ class Quantile:
 
 @dataclass(frozen=True)
 class _Alike:
-    """How alike records of a client may be in any one number, given how they are on average.
-
-    Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of which
-    the design effect tells the trace. So of a number w of each cell, w' B w is at most w' S w, and
-    at most tr B (w' S w)² / |S w|², which a B of one direction reaches.
-    """
+    """How alike records of a client may be in any one number, given how they are on average."""
 
     average: float  # Design effect of the column, and if all records of a client are alike
     most: float
@@ -69,11 +65,9 @@ class _Alike:
 
     def factor(self, centred: Floats) -> Floats:
         """Return by how much the average understates the variance of numbers, [numbers, bins]."""
-        known = (self.average - 1) / (self.most - 1) * (1 - float(self.law @ self.law))
         variance, length = centred**2 @ self.shares, centred**2 @ self.squares
-        shared = np.divide(known * variance, length, out=np.ones(len(length)), where=length > 0)
-        effect = 1 + (self.most - 1) * np.minimum(shared, 1)
-        return np.asarray(np.maximum(effect / self.average, 1))
+        effect = worst_effects(variance, length, self.law, average=self.average, most=self.most)
+        return np.asarray(effect / self.average)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
-from flwr_kld.inference.figures.fractions import Fraction, fractions
+from flwr_kld.inference.figures.fractions import Fraction, effects_of, fractions
 from flwr_kld.inference.figures.numbers import Figure, Numbers, Quantile
 from flwr_kld.inference.fraction_interval import (
     Floats,
@@ -62,7 +62,7 @@ def column_statistics(
 ) -> ColumnStatistics:
     """Estimate them from counts of which every symbol has a cell of its own.
 
-    With `most_alike`, intervals of numbers hold however records of a client are alike in them.
+    With `most_alike`, intervals hold however records of a client are alike in what they are of.
     """
     domain = noisy.plan.reference.domain
     seen, way = noisy_fractions(noisy), domain.unlisted_way()
@@ -73,6 +73,7 @@ def column_statistics(
         domain.unlisted,
         way == np.arange(len(domain.unlisted))[:, None],
         design_effect=design_effect,
+        most_alike=most_alike,
     )
     numbers = Numbers.from_counts(noisy, seen, design_effect=design_effect, most_alike=most_alike)
     found = None
@@ -81,18 +82,22 @@ def column_statistics(
     cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
     cells[noisy.plan.cell_of[listed]] = True
     count = Figure(*count_interval(noisy, cells, level=_LEVEL))
-    return ColumnStatistics(
-        count, unlisted, tuple(_histogram(noisy, seen, listed, design_effect)), found
-    )
+    histogram = _histogram(noisy, seen, listed, design_effect, most_alike)
+    return ColumnStatistics(count, unlisted, tuple(histogram), found)
 
 
 def _histogram(
-    noisy: NoisyCounts, seen: Floats, listed: NDArray[np.int64], design_effect: float
+    noisy: NoisyCounts,
+    seen: Floats,
+    listed: NDArray[np.int64],
+    design_effect: float,
+    most_alike: float | None,
 ) -> Iterator[Fraction]:
     domain, cells = noisy.plan.reference.domain, noisy.plan.cell_of[listed]
-    low, high = fraction_intervals(noisy, level=_LEVEL, design_effect=design_effect)
     law = as_law(seen, noisy.plan.mass)
-    variance = fraction_variance(noisy, law, design_effect=design_effect)
+    effect = effects_of(None, law, design_effect, most_alike)
+    low, high = fraction_intervals(noisy, level=_LEVEL, design_effect=effect)
+    variance = fraction_variance(noisy, law, design_effect=effect)
     numbers = np.array([np.clip(seen, low, high), np.sqrt(np.maximum(variance, 0)), low, high])
     for symbol, of_cell in zip(listed.tolist(), numbers[:, cells].T.tolist(), strict=True):
         yield Fraction(domain.name_of(symbol), *of_cell)
