@@ -59,7 +59,7 @@ def count_interval(
     held, size = float(values[group].sum()), int(group.sum())
     if counts.total_is_known and size > len(values) / 2:  # then the others tell it better
         held, size = counts.records - float(values[~group].sum()), len(values) - size
-    reach = _quantile_of_sum(noise, size, (1 - level) / 2)
+    reach = int(_quantiles_of_sums(noise, (size,), (1 - level) / 2)[0])
     most = counts.records if counts.total_is_known else math.inf
     value, low, high = (min(max(one, 0.0), most) for one in (held, held - reach, held + reach))
     return value, math.sqrt(size * noise.variance), low, high
@@ -157,22 +157,27 @@ def _noise_quantile(noise: NoiseTable, error: float) -> int:
 def _quantiles_of_sums(
     noise: NoiseTable, sizes: tuple[int, ...], error: float
 ) -> NDArray[np.int64]:
-    """Least q with ``P(Z_1 + … + Z_m > q) <= error`` for each number m in `sizes`."""
-    of_size = {m: _quantile_of_sum(noise, m, error) for m in set(sizes)}
+    """Least q >= 0 with ``P(Z_1 + … + Z_m > q) <= error`` for each number m in `sizes`.
+
+    Exact for one draw, by a Fourier transform in float64 for several.
+    """
+    if not noise.reach:
+        return np.zeros(len(sizes), dtype=np.int64)
+    of_size = {0: 0, 1: _noise_quantile(noise, error)}
+    several = sorted(set(sizes) - of_size.keys())
+    if several:
+        # Beyond `far` no sum is with more chance than float64 rounds (Chernoff's bound, at the tilt
+        # that is best for Gaussian noise), so that nothing wraps around that could be seen.
+        most = several[-1]
+        tilt = math.sqrt(2 * _ROUNDED / (most * noise.variance))
+        exponent = most * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+        far = max(min(noise.reach * most, int(exponent / tilt) + 1), noise.reach)
+        law = np.zeros(1 << (2 * far + 1).bit_length())  # a prime length takes many times as long
+        law[noise.support] = noise.probabilities
+        transformed = np.fft.rfft(law).real  # of a symmetric law
+    for m in several:
+        heard = np.flatnonzero(np.abs(transformed) > math.exp(-_ROUNDED / m))
+        law = np.fft.irfft(transformed[: heard[-1] + 1] ** m, len(law))
+        beyond = np.cumsum(law[far:0:-1])  # P(sum >= q), from the largest q down to 1
+        of_size[m] = far - int(np.searchsorted(beyond, error, side="right"))
     return np.array([of_size[m] for m in sizes], dtype=np.int64)
-
-
-def _quantile_of_sum(noise: NoiseTable, m: int, error: float) -> int:
-    """Return one of them: exact for one draw, by a Fourier transform in float64 for several."""
-    if m < 2 or not noise.reach:
-        return _noise_quantile(noise, error) if m else 0
-    # Beyond `far` a sum is with less chance than float64 rounds (Chernoff's bound, at the tilt that
-    # is best for Gaussian noise), so that nothing wraps around that could be seen.
-    tilt = math.sqrt(2 * _ROUNDED / (m * noise.variance))
-    exponent = m * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
-    far = max(min(noise.reach * m, int(exponent / tilt) + 1), noise.reach)
-    fast = 1 << (2 * far + 1).bit_length()  # a prime length takes many times as long
-    law = np.fft.irfft(np.fft.rfft(noise.probabilities, fast) ** m, fast)
-    law = law[np.arange(noise.reach * m + far, noise.reach * m - far - 1, -1) % fast]
-    beyond = np.cumsum(law)  # P(sum >= q), from the largest q down
-    return far - int(np.searchsorted(beyond, error, side="right"))

@@ -7,14 +7,16 @@ from numbered import Numbered
 from scipy import stats
 
 from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.inference.fraction_interval import (
-    _quantile_of_sum,
+    _quantiles_of_sums,
     fraction_covariance,
     fraction_intervals,
     fraction_variance,
     group_intervals,
 )
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 
@@ -87,15 +89,22 @@ def test_clusters_that_nobody_allowed_for_are_taken_for_movement():
     assert family_errors(Adjacency.REPLACE_ONE, 100, 0.8, each=20, most=1) > 60
 
 
-@pytest.mark.parametrize("m", [2, 5])
-def test_the_noise_of_a_sum_is_known(m):
-    law = NOISE.probabilities
-    for _ in range(m - 1):
-        law = np.convolve(law, NOISE.probabilities)
-    above = 1 - np.cumsum(law)
-    for error in (0.3, 0.05, 1e-4):
-        q = _quantile_of_sum(NOISE, m, error)
-        assert above[q + m * NOISE.reach] <= error < above[q - 1 + m * NOISE.reach]
+@pytest.mark.parametrize("table", [NOISE, LAPLACE, discrete_gaussian(0.3), discrete_gaussian(9)])
+def test_the_noise_of_a_sum_is_known(table):
+    """Of a few numbers, also beside many, as all are computed together."""
+    sizes, errors = (1, 2, 5, 60), (0.3, 0.05, 1e-4)
+    law = np.ones(1)
+    for m in range(1, max(sizes) + 1):
+        law = np.convolve(law, table.probabilities)
+        beyond = np.append(np.cumsum(law[::-1])[::-1], 0)  # P(sum >= index - m W)
+        for error in errors if m in sizes else ():
+            q = m * table.reach + _quantiles_of_sums(table, sizes, error)[sizes.index(m)]
+            assert beyond[q + 1] <= error * (1 + 1e-9)
+            assert q == m * table.reach or beyond[q] > error * (1 - 1e-9)
+
+
+def test_without_noise_sums_have_none():
+    assert not _quantiles_of_sums(NoiseTable((TOTAL,)), (0, 1, 7), 0.05).any()
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
