@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 from accounting.books import CRASHED, REPORT, SILENCE, ask, stored
 from accounting.conftest import NOW
+from accounting.rebuilding import rebuild
 from forks import forked, joined
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished, Remembered
-from flwr_kld.simulations.bench.stored_checks import rebuild
 
 EPSILON = 0.001
 

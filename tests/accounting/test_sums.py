@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from accounting.books import DAY, REPORT, SILENCE, ask, insert_checks, narrow, pure, stored
 from accounting.conftest import NOW
+from accounting.rebuilding import rebuild
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,6 @@ from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import checks
 from flwr_kld.accounting.sums import WIDTH, pack_tally, unpack_tally
 from flwr_kld.accounting.window import Window
-from flwr_kld.simulations.bench.stored_checks import rebuild
 
 COSTS = [pure(0.01), pure(0.02)]
 PARTS = [Clients(["a"]), Clients(["b", "c"]), RecordBuckets("k", 3, [0, 2]), Everyone()]

@@ -1,54 +1,18 @@
-"""Years of checks written into a ledger at once, and its sums made anew from the checks' own rows.
-
-The ledger itself writes one check at a time, and only ever changes its sums.
-"""
+"""A ledger's sums made anew from the checks' own rows; the ledger itself only ever changes them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
-from flwr_kld.accounting import Clients, Cost, sums
-from flwr_kld.accounting.books import keep_cost, members
-from flwr_kld.accounting.parts import pack, unpack
+from flwr_kld.accounting import sums
+from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.schema import sums as table
-
-_BATCH = 10_000
-
-
-def write_checks(
-    connection: Connection,
-    cost: Cost,
-    fleet: int,
-    settled: Iterable[tuple[str, int, str, NDArray[np.int64]]],
-) -> None:
-    """Write settled checks, each of a key, a time, a report and some of a fleet's clients."""
-    members(connection, "default", Clients(f"client {i}" for i in range(fleet)))
-    numbered, kept = enumerate(settled, 1), keep_cost(connection, cost)
-    while batch := list(islice(numbered, _BATCH)):
-        connection.execute(
-            checks.insert(),
-            [
-                {"number": number, "population": "default", "kind": "check", "key": key,
-                 "started": at, "ended": at, "state": "settled", "report": report}
-                for number, (key, at, report, _) in batch
-            ],
-        )  # fmt: skip
-        connection.execute(
-            spends.insert(),
-            [
-                {"check": number, "asked": kept, "family": "clients", "members": pack(asked)}
-                for number, (*_, asked) in batch
-            ],
-        )
-    rebuild(connection)
 
 
 def rebuild(connection: Connection) -> None:
