@@ -14,7 +14,6 @@ from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.decision import Alone, Outside
 from flwr_kld.inference.design_effect import Clients, Spread, spread
 from flwr_kld.inference.outside import outside_by_counts, outside_limits, outside_sum
-from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import ClientLimit, moved_by
@@ -108,19 +107,9 @@ class Checks:
         """Run one check on these records."""
         if self.about_themselves(asked.clients):
             return Whole(self.counted(plan, asked, rng), self.threshold)
-        return self.in_halves(plan, asked, rng)
-
-    def in_halves(
-        self,
-        plan: QueryPlan,
-        asked: Records,
-        rng: np.random.Generator,
-        recent: RecentChecks | None = None,
-    ) -> Halves:
-        """Run one check of a population on these clients' records."""
         one, other = asked.by_client(rng)
         first = self.counted(plan, one, rng)
-        witness = self.learnt(first, other, recent)
+        witness = self.learnt(first, other)
         limit = ClientLimit.of(one.sizes[one.sizes > 0], self._most, {})
         alike = spread(first, Clients(limit.others, limit.single))
         return Halves(first, witness, self.summed(witness, other, rng), alike)
@@ -143,12 +132,7 @@ class Checks:
         alike = (float(records.alike() + noise[0]),)
         return NoisyCounts(values, number, event, plan, bits.private, alike)
 
-    def learnt(
-        self,
-        first: NoisyCounts,
-        other: Records,
-        recent: RecentChecks | None = None,
-    ) -> Witness:
+    def learnt(self, first: NoisyCounts, other: Records) -> Witness:
         """Learn a witness for the other half."""
         guarantee = self.trust.guarantee
         noise = _sums_event(self.trust, other.clients).table.variance ** 0.5
@@ -160,7 +144,7 @@ class Checks:
             noise,
             self.threshold,
         )
-        return Witness.from_counts(first, deciding, recent)
+        return Witness.from_counts(first, deciding)
 
     def summed(self, witness: Witness, other: Records, rng: np.random.Generator) -> ClientSums:
         """Publish the other half's sums."""

@@ -19,7 +19,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import beta
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.domain.base import Domain
@@ -46,7 +45,15 @@ from flwr_kld.simulations.studies.federations import (
 )
 from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.lone_checks import LEVEL, limits
-from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    at_most,
+    generator,
+    in_processes,
+    parser_of,
+    save,
+    show,
+)
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
@@ -233,7 +240,6 @@ DAYS = 365
 ALARM = Alarm(horizon=DAYS)
 _TOGETHER = 40
 """Years that share their first halves."""
-_SURE = 0.95
 
 
 @dataclass(frozen=True)
@@ -317,11 +323,6 @@ def row(world: World, found: Sequence[Lived]) -> Row:
         "at_least_is_false": sum(lived.above for lived in own) / (DAYS * len(own)),
         "at_most_is_false": sum(lived.below for lived in own) / (DAYS * len(own)),
     }
-
-
-def at_most(alarms: int, years: int) -> float:
-    """Limit the probability of an alarm in a year from above (Clopper, Pearson), at 95 %."""
-    return float(beta.ppf(_SURE, alarms + 1, years - alarms)) if alarms < years else 1.0
 
 
 def main() -> None:

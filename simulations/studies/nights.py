@@ -31,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from flwr_kld._extras import require
 from flwr_kld.calibration.central import continual_release
@@ -59,6 +58,7 @@ from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
     Row,
+    at_most,
     computed,
     grouped,
     resumable_parser,
@@ -415,11 +415,6 @@ def delay(nights: NDArray[np.int64]) -> float:
     return float(np.median(after))
 
 
-def upper(alarms: int, years: int) -> float:
-    """Return the 95 % limit of a probability (Clopper and Pearson)."""
-    return 1.0 if alarms == years else float(beta.ppf(0.95, alarms + 1, years - alarms))
-
-
 def summary(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
     """Return a row for each scheme in each world."""
     rows = []
@@ -435,7 +430,7 @@ def summary(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
             row[f"{who}_found" if tilt else f"{who}_false"] = alarms / len(nights_of)
             row.setdefault(f"{who}_found", None)
             row.setdefault(f"{who}_false", None)
-            row[f"{who}_false_at_most"] = None if tilt else upper(alarms, len(nights_of))
+            row[f"{who}_false_at_most"] = None if tilt else at_most(alarms, len(nights_of))
         rows.append(row)
     return rows
 

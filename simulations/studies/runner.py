@@ -19,6 +19,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from scipy.stats import beta
 from threadpoolctl import threadpool_limits
 
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, Work, complete
@@ -100,6 +101,11 @@ def grouped(
 def generator(name: str, *more: int) -> np.random.Generator:
     """Return simulation randomness, the same for a name in every run of a study."""
     return np.random.default_rng([zlib.crc32(name.encode()), *more])
+
+
+def at_most(times: int, runs: int) -> float:
+    """Limit a probability from above, at 95 % (Clopper and Pearson)."""
+    return float(beta.ppf(0.95, times + 1, runs - times)) if times < runs else 1.0
 
 
 def significant(number: Any, digits: int = 4) -> float:
