@@ -23,7 +23,6 @@ from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.predictor_learners import (
-    AdaHedge,
     Floats,
     Learner,
     Mixture,
@@ -44,16 +43,13 @@ from flwr_kld.simulations.studies.runner import (
 
 EPSILON, HORIZON, PAIRS = 1.0, 100_000, (31, 127)
 LEARNERS = (
-    "default",
-    "design",
-    "ovr",
-    "hadamard",
-    "k-rr",
-    "adahedge",
-    "algorithm 2",
-    "algorithm 1",
-)
+    "default", "design", "ovr", "hadamard", "k-rr", "adaptive", "algorithm 2", "algorithm 1",
+)  # fmt: skip
+ROUND = 100
+"""Reports between two choices of queries, where these adapt."""
 DELTA = 1e-6
+FEWER = {"adaptive": 8, "algorithm 1": 3}
+"""Repeats of what takes long."""
 _VERSION = 1
 
 
@@ -107,7 +103,6 @@ def learner_of(
     hypotheses = hypotheses_of(table)
     k, law = len(table), table[true]
     special: dict[str, Callable[[], Learner]] = {
-        "adahedge": lambda: AdaHedge(hypotheses.at(), true, epsilon, 1.0, rng),
         "algorithm 2": lambda: Scores(
             PureLocalEXP3(hypotheses.at(), epsilon, horizon=horizon), law, k, rng
         ),
@@ -117,7 +112,8 @@ def learner_of(
     }
     if method in special:
         return special[method]()
-    return Mixture(BayesMixture(hypotheses, epsilon, design=method, share=0.0), true, rng)
+    predictor = BayesMixture(hypotheses, epsilon, design=method, share=0.0)
+    return Mixture(predictor, np.eye(k)[true], rng)
 
 
 def measure(shared: None, task: Configuration) -> Arrays:
@@ -126,7 +122,8 @@ def measure(shared: None, task: Configuration) -> Arrays:
     table, rng = hard_class(k), np.random.default_rng([k, repeat])
     true = int(rng.integers(2 * k))
     learner = learner_of(task["method"], table, true, HORIZON, rng)
-    trajectory = run(learner, table[true], HORIZON)
+    every = ROUND if task["method"] == "adaptive" else 0
+    trajectory = run(learner, table[true], HORIZON, every=every)
     return {
         "risk": np.array(trajectory.risk(HORIZON)),
         "mean_tv": np.array(trajectory.mean_tv(HORIZON)),
@@ -169,7 +166,7 @@ def tasks_of(*, quick: bool) -> list[Configuration]:
         {"study": "predictor hard instance", "version": _VERSION, "part": "risk", "pairs": k,
          "method": method, "repeat": repeat}
         for k, method in product(pairs, LEARNERS)
-        for repeat in range(min(repeats, 3) if method == "algorithm 1" else repeats)
+        for repeat in range(min(repeats, FEWER.get(method, repeats)))
     ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,14 +12,14 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.papers.learners import ScorePredictor
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.laws import Laws
+from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors.tally import RowCounts
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _POINTS = 45
-_BLOCK = 64
 
 
 def dirichlet(hypotheses: int, labels: int, rng: np.random.Generator) -> Floats:
@@ -64,13 +63,20 @@ class Learner(Protocol):
 
 
 class Mixture:
-    """A `BayesMixture` whose clients' symbols are drawn from their exact law."""
+    """A `BayesMixture` whose clients' symbols are drawn from their exact law.
 
-    def __init__(self, predictor: BayesMixture, true: int, rng: np.random.Generator) -> None:
-        self._predictor, self._rng = predictor, rng
-        self.design = predictor.design()
-        often = np.repeat(self.design.shares, np.diff(self.design.starts))
-        self._cumulative = np.cumsum(often * self.design.law[:, true])
+    `truth` is the weight of each hypothesis in the law of labels, shape [K].
+    """
+
+    def __init__(
+        self,
+        predictor: BayesMixture,
+        truth: Floats,
+        rng: np.random.Generator,
+        *,
+        settles: bool = True,  # Otherwise rounds stay open for `mixture`
+    ) -> None:
+        self._predictor, self._truth, self._rng, self._settles = predictor, truth, rng, settles
         self._round = 0
 
     def predict(self) -> Floats:
@@ -78,14 +84,23 @@ class Mixture:
         return self._predictor.predict()
 
     def learn(self, count: int) -> None:
-        """Draw the rows of `count` reports and count them, in a round of their own."""
-        starts = self.design.starts
-        uniform = self._rng.random(count) * self._cumulative[-1]
-        rows = np.searchsorted(self._cumulative, uniform, side="right")
-        queries = np.searchsorted(starts, rows, side="right") - 1
+        """Let so many clients report, in a round of their own."""
+        self.report(count)
+
+    def report(self, count: int) -> tuple[Design, RowCounts]:
+        """Draw the reports of a round; return what was asked, and what was answered."""
         self._round += 1
-        self._predictor.update(LocalReports(self._round, queries, rows - starts[queries]))
-        self._predictor.settle(self._round)
+        design = self._predictor.design(round=self._round)
+        chances = np.repeat(design.shares, np.diff(design.starts)) * (design.law @ self._truth)
+        counts = self._rng.multinomial(count, chances / chances.sum())
+        rows = np.repeat(np.arange(len(counts)), counts)
+        places = np.searchsorted(design.starts, rows, side="right") - 1
+        queries = places + self._predictor.numbers(self._round)[0]
+        reports = LocalReports(self._round, queries, rows - design.starts[places])
+        self._predictor.update(reports)
+        if self._settles:
+            self._predictor.settle(self._round)
+        return design, RowCounts.of(rows)
 
 
 class Scores:
@@ -113,57 +128,16 @@ class Scores:
                 self._predictor.update(query, scores)
 
 
-class AdaHedge:
-    """Laplace noise on one random hypothesis' clipped log-likelihood ratio, fed to AdaHedge.
-
-    De Rooij, van Erven, Grünwald, Koolen 2014: no horizon and no scale to set. Blocks of 64 reports
-    are one loss. Noise is continuous: a baseline for simulation, not for protecting anybody.
-    """
-
-    def __init__(
-        self, laws: Laws, true: int, epsilon: float, clip: float, rng: np.random.Generator
-    ) -> None:
-        self._laws, self._rng = laws, rng
-        self._cumulative = np.cumsum(laws.probabilities[true])
-        ratios = np.maximum(laws.probabilities / laws.mean, np.finfo(float).tiny)
-        self._scores = np.clip(np.log(ratios), -clip, clip)
-        self._scale = (self._scores.max(axis=1) - self._scores.min(axis=1)) / epsilon
-        self._losses = np.zeros(laws.hypotheses)
-        self._gap = 0.0
-
-    def predict(self) -> Floats:
-        """Distribution of the next label, shape [M]."""
-        return np.asarray(self._weights()[0] @ self._laws.probabilities)
-
-    def learn(self, count: int) -> None:
-        """Draw noised scores, block by block."""
-        for first in range(0, count, _BLOCK):
-            size = min(_BLOCK, count - first)
-            labels = draw(self._cumulative, size, self._rng)
-            arms = self._rng.integers(len(self._losses), size=size)
-            noise = self._rng.laplace(size=size) * self._scale[arms]
-            scores = self._scores[arms, labels] + noise
-            loss = -len(self._losses) * np.bincount(arms, scores, len(self._losses))
-            weights, rate = self._weights()
-            if math.isinf(rate):
-                mixed = float(loss[weights > 0].min())
-            else:
-                low = loss.min()
-                mixed = low - math.log(weights @ np.exp(-rate * (loss - low))) / rate
-            self._gap += max(0.0, float(weights @ loss) - mixed)
-            self._losses += loss
-
-    def _weights(self) -> tuple[Floats, float]:
-        rate = math.log(len(self._losses)) / self._gap if self._gap else math.inf
-        above = self._losses - self._losses.min()
-        weights = np.exp(-rate * above) if self._gap else (above == 0).astype(np.float64)
-        return weights / weights.sum(), rate
-
-
 def draw(cumulative: Floats, count: int, rng: np.random.Generator) -> Integers:
     """Draw labels from a cumulated law."""
     found = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side="right")
     return np.asarray(found, dtype=np.int64)
+
+
+def divergence(law: Floats, predicted: Floats) -> float:
+    """``KL(law || predicted)`` in nats."""
+    some = law > 0
+    return float(law[some] @ np.log(law[some] / predicted[some]))
 
 
 @dataclass(frozen=True)
@@ -195,8 +169,7 @@ def run(learner: Learner, law: Floats, horizon: int, *, every: int = 0) -> Traje
     kl, tv = [], []
     for now, then in zip(times, [*times[1:], 0], strict=True):
         predicted = learner.predict()
-        some = law > 0
-        kl.append(float(law[some] @ np.log(law[some] / predicted[some])))
+        kl.append(divergence(law, predicted))
         tv.append(float(np.maximum(law - predicted, 0).sum()))
         if then:
             learner.learn(int(then - now))

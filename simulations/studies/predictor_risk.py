@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -25,13 +25,10 @@ from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3, kl_risk
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.predictor_learners import (
-    AdaHedge,
+    FAMILIES,
     Floats,
-    Learner,
     Mixture,
     Scores,
-    dirichlet,
-    drift,
     hypotheses_of,
     run,
 )
@@ -40,13 +37,11 @@ from flwr_kld.simulations.studies.runner import Row, computed, resumable_parser,
 
 HORIZONS = (1_000, 10_000, 100_000)
 HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0)
-FAMILIES = {"dirichlet": (dirichlet, 1.0), "drift": (drift, 0.5)}
-"""Each with the clip that `AdaHedge` gets for it."""
 ROUND, SHARE = 200, 0.01
 WITH_SHARE = "design, share, rounds"
 BAYES = ("design", "ovr", "mlq", "k-rr", "hadamard", "subset")
 METHODS = (
-    *BAYES, WITH_SHARE, "adahedge", "algorithm 2", "algorithm 1", "bound", "theorem 5", "theorem 4",
+    *BAYES, WITH_SHARE, "algorithm 2", "algorithm 1", "bound", "theorem 5", "theorem 4",
 )  # fmt: skip
 """Learners, and bounds on their risk."""
 DELTA, _VERSION = 1e-6, 2
@@ -56,7 +51,7 @@ def truth_of(task: Configuration) -> tuple[Hypotheses, int]:
     """Hypotheses and the true one; the same for every epsilon."""
     name = "{family} {K} {M} {repeat}".format(**task)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    table = FAMILIES[task["family"]][0](task["K"], task["M"], rng)
+    table = FAMILIES[task["family"]](task["K"], task["M"], rng)
     return hypotheses_of(table), int(rng.integers(task["K"]))
 
 
@@ -71,24 +66,16 @@ def risks(task: Configuration) -> Iterator[tuple[str, list[float]]]:
         name = f"{setting.format(**task)} {method}"
         return np.random.default_rng([zlib.crc32(name.encode()), task["repeat"]])
 
-    def mixture(method: str, design: str, share: float) -> Mixture:
+    anytime = {method: (method, 0.0, 0) for method in BAYES}
+    anytime[WITH_SHARE] = ("design", SHARE, ROUND)
+    for method, (design, share, every) in anytime.items():
         predictor = BayesMixture(hypotheses, epsilon, design=design, share=share)
-        return Mixture(predictor, true, generator(method))
-
-    anytime: dict[str, Callable[[], tuple[Learner, int]]] = {
-        **{m: lambda m=m: (mixture(m, m, 0.0), 0) for m in BAYES},  # type: ignore[misc]
-        WITH_SHARE: lambda: (mixture(WITH_SHARE, "design", SHARE), ROUND),
-        "adahedge": lambda: (
-            AdaHedge(laws, true, epsilon, FAMILIES[task["family"]][1], generator("adahedge")), 0
-        ),
-    }  # fmt: skip
-    for method, start in anytime.items():
-        learner, every = start()
+        learner = Mixture(predictor, np.eye(k)[true], generator(method))
         trajectory = run(learner, law, max(task["horizons"]), every=every)
         for horizon in task["horizons"]:
             yield f"{horizon} {method}", [trajectory.risk(horizon), trajectory.mean_tv(horizon)]
-        if method == "design" and isinstance(learner, Mixture):
-            bound = float(kl_risk_bound(learner.design)[true])
+        if method == "design":
+            bound = float(kl_risk_bound(predictor.design())[true])
             yield from ((f"{horizon} bound", [bound]) for horizon in task["horizons"])
     for horizon in task["horizons"]:
         fixed = {"algorithm 2": Scores(
@@ -97,8 +84,8 @@ def risks(task: Configuration) -> Iterator[tuple[str, list[float]]]:
         if task["repeat"] < 3 and k * horizon <= 1_000_000:
             wma = LocallyPrivateWMA(laws, epsilon, delta=DELTA, horizon=horizon)
             fixed["algorithm 1"] = Scores(wma, law, 1, generator("algorithm 1"))
-        for method, learner in fixed.items():
-            trajectory = run(learner, law, horizon)
+        for method, scores in fixed.items():
+            trajectory = run(scores, law, horizon)
             yield f"{horizon} {method}", [trajectory.risk(horizon), trajectory.mean_tv(horizon)]
         yield f"{horizon} theorem 5", [kl_risk(k, epsilon, horizon)]
         yield f"{horizon} theorem 4", [kl_risk(k, epsilon, horizon, delta=DELTA)]

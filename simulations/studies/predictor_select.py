@@ -16,17 +16,14 @@ Writes ``predictor_select.csv`` and ``.json``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, select
-from flwr_kld.predictors.tally import RowCounts
 from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
-from flwr_kld.simulations.studies.predictor_learners import Floats, hypotheses_of
+from flwr_kld.simulations.studies.predictor_learners import Floats, Mixture, hypotheses_of
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
     Row,
@@ -73,35 +70,6 @@ def known(hypotheses: int, alpha: float) -> tuple[Floats, Hypotheses]:
     return table, hypotheses_of(table)
 
 
-def play(
-    predictor: BayesMixture, law: Floats, rng: np.random.Generator
-) -> Iterator[tuple[int, Design, RowCounts]]:
-    """Let rounds of clients report; yield the number of all reports, and the round's."""
-    total, number = 0, 0
-    while total < MOST:
-        number += 1
-        batch = max(FIRST, int(GROWTH * total))
-        design = predictor.design(round=number)
-        counts = rng.multinomial(batch, chances(design, law))
-        rows = np.repeat(np.arange(len(counts)), counts)
-        queries = np.searchsorted(design.starts, rows, side="right") - 1
-        places = queries + predictor.numbers(number)[0]
-        predictor.update(LocalReports(number, places, rows - design.starts[queries]))
-        predictor.settle(number)  # select() is fed here, round by round
-        total += batch
-        yield total, design, RowCounts.of(rows)
-
-
-def chances(design: Design, law: Floats) -> Floats:
-    """Law of (query, symbol) of a client whose label follows any law, shape [cells]."""
-    parts = []
-    for query, share in zip(design.queries, design.shares, strict=True):
-        masses = np.bincount(query.class_of, law, query.channel.classes)
-        parts.append(share * query.channel.push(np.asarray(masses, dtype=np.float64)))
-    found = np.concatenate(parts)
-    return np.asarray(found / found.sum())
-
-
 def needed(task: Configuration, rng: np.random.Generator) -> tuple[int, bool]:
     """Count the reports from which on the selection is right, and say if its guarantee held."""
     k, away = task["K"], AWAY[task["truth"]]
@@ -111,9 +79,12 @@ def needed(task: Configuration, rng: np.random.Generator) -> tuple[int, bool]:
     far = np.abs(table - law).sum(axis=1) / 2
     right = far <= FACTOR * far.min() + 1e-12
     predictor = BayesMixture(hypotheses, task["epsilon"], share=0.0)
-    scores, since, held = PairScores(k), 0, True
-    for total, design, counts in play(predictor, law, rng):
-        scores.add(design, counts)
+    learner = Mixture(predictor, (1 - away) * np.eye(k)[best] + away * np.eye(k)[other], rng)
+    scores, total, since, held = PairScores(k), 0, 0, True
+    while total < MOST:
+        batch = max(FIRST, int(GROWTH * total))
+        scores.add(*learner.report(batch))
+        total += batch
         apart = scores.distances(1 - CONFIDENCE)
         laws = hypotheses.at()
         chosen, slack = select(laws, predictor.log_weights, apart, FACTOR)

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from predictors.candidates import named
 
-from flwr_kld.predictors import BayesMixture
 from flwr_kld.simulations.studies import predictor_select as study
 from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
 
@@ -16,11 +14,3 @@ def test_outside_the_class_one_hypothesis_alone_is_within_the_factor(alpha):
     over = np.abs(table - law).sum(axis=1) / 2 / (away * alpha)
     assert over[[3, 7]] == pytest.approx([1, 4])
     assert np.delete(over, [3, 7]) == pytest.approx(5)
-
-
-def test_reports_of_a_hypothesis_have_the_law_that_the_design_says():
-    table = perturbed(8, 0.2)
-    design = BayesMixture(named(table), 1.0, design="ovr").design()
-    often = np.repeat(design.shares, np.diff(design.starts))
-    for law, own in zip(table, design.law.T, strict=True):
-        assert study.chances(design, law) == pytest.approx(often * own)

@@ -29,7 +29,7 @@ STUDIES = {
         "predictor_tracking.csv",
     ),
     "adaptive": (
-        {"STATIC_RUNS": 0, "HARD_RUNS": 0, "EPSILONS": (4.0,)},
+        {"STATIC_RUNS": 0, "EPSILONS": (4.0,)},
         ["--runs", "1", "--horizon", "200", "--labels", "30"],
         "predictor_adaptive.csv",
     ),
