@@ -50,7 +50,7 @@ def adaptive_design(laws: Laws, epsilon: float, log_weights: Floats, round: int)
         f"regions/{classes}/{regions_code(coefficients):#x}"
         for coefficients in _climb(laws, epsilon, scores, rivals)
     )
-    design = Design.of(laws, epsilon, list(dict.fromkeys(names)))
+    design = Design(laws, epsilon, list(dict.fromkeys(names)))
     design.searched = True
     return design
 
@@ -152,7 +152,7 @@ class Asked:
         """Return the queries that no other machine need find again, of rounds with reports."""
         kept = set(rounds) if self.adapts else {0}
         return {
-            self._key(round, d.laws.fingerprint): (list(d.names), list(d.weights))
+            self._key(round, d.laws.fingerprint): (d.names, d.weights)
             for (round, _), d in self._designs.items()
             if d.searched and round in kept
         }
@@ -178,7 +178,7 @@ class Asked:
 
     def _stored(self, laws: Laws, key: str, queries: Stored) -> Design:
         if key in queries:
-            design = Design.of(laws, self._epsilon, *queries[key])
+            design = Design(laws, self._epsilon, *queries[key])
             design.searched = True
             return design
         if self.adapts:

@@ -17,14 +17,14 @@ from flwr_kld.predictors.laws import Laws
 ClassMap = NDArray[np.uint16]
 """Shape [M], in 0 .. C-1."""
 
-MOST_CLASSES = 1 << 16
+_MOST_CLASSES = 1 << 16
 _BLOCK = 32
 
 
 def labels(laws: Laws) -> ClassMap:
     """Each label a class of its own."""
-    if laws.labels > MOST_CLASSES:
-        raise ValueError(f"a query has at most {MOST_CLASSES} classes: hash the labels")
+    if laws.labels > _MOST_CLASSES:
+        raise ValueError(f"a query has at most {_MOST_CLASSES:,} classes")
     return np.arange(laws.labels).astype(np.uint16)
 
 
@@ -76,21 +76,6 @@ def regions_code(coefficients: NDArray[np.float64]) -> int:
     """Write coefficients, shape [C, K], as one number, rounded to 127ths of the largest."""
     largest = np.abs(coefficients).max() or 1.0
     return int.from_bytes(np.rint(127 * coefficients / largest).astype(np.int8).tobytes(), "big")
-
-
-def hashed(laws: Laws, classes: int, number: int) -> ClassMap:
-    """Hash the labels to `classes` classes, the same way for any laws."""
-    digest = hashlib.shake_256(f"flwr-kld hash {classes} {number}".encode())
-    words = np.frombuffer(digest.digest(4 * laws.labels), dtype="<u4")
-    return (words % classes).astype(np.uint16)
-
-
-def hadamard(laws: Laws, row: int) -> ClassMap:
-    """Entry of a Hadamard matrix (Sylvester's) in a row, 1 where it is -1."""
-    both = np.arange(laws.labels, dtype=np.uint64) & np.uint64(row)
-    for shift in (32, 16, 8, 4, 2, 1):  # parity of the common bits
-        both ^= both >> np.uint64(shift)
-    return (both & np.uint64(1)).astype(np.uint16)
 
 
 @lru_cache(maxsize=8)

@@ -7,14 +7,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.predictors.channel import MOST_CLASSES
 from flwr_kld.predictors.class_maps import side_code
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.predictors.query import Query, named_query
@@ -26,37 +25,23 @@ class Design:
     """Which queries are asked how often, for one table of laws. Public."""
 
     def __init__(
-        self,
-        laws: Laws,
-        names: Sequence[str],
-        weights: Sequence[int],
-        queries: Sequence[Query],
-        law: Floats,
-        symbols: Integers,
+        self, laws: Laws, epsilon: float, names: Sequence[str], weights: Sequence[int] | None = None
     ) -> None:
-        self.laws = laws
-        self.names = names
-        self.weights = weights
-        self.queries = queries
-        self.law = law
-        self.starts: Integers = np.concatenate([[0], np.cumsum(symbols)])
+        """Build the queries of these names, by default asked equally often."""
+        self.laws, self.names = laws, list(names)
+        self.weights = [1] * len(names) if weights is None else list(weights)
+        if not names or len(self.weights) != len(names) or min(self.weights) < 1:
+            raise ValueError("a design needs queries, and a positive integer weight for each")
+        self.queries = [named_query(laws, name, epsilon) for name in names]
+        masses = class_masses(laws, self.queries)
+        self.law: Floats = np.vstack(
+            [q.channel.push(mass).T for q, mass in zip(self.queries, masses, strict=True)]
+        )
+        """``Q_j(z | q)``, shape [cells, K]."""
+        self.starts: Integers = np.cumsum([0, *(query.channel.classes for query in self.queries)])
         """First row of each query, and the number of rows; shape [queries + 1]."""
         self.searched = False
         """Whether the queries were searched for, so that another machine may find others."""
-
-    @classmethod
-    def of(
-        cls, laws: Laws, epsilon: float, names: Sequence[str], weights: Sequence[int] | None = None
-    ) -> Design:
-        """Build the queries of these names, by default asked equally often."""
-        weights = [1] * len(names) if weights is None else list(weights)
-        if not names or len(weights) != len(names) or min(weights) < 1:
-            raise ValueError("a design needs queries, and a positive integer weight for each")
-        queries = [named_query(laws, name, epsilon) for name in names]
-        masses = class_masses(laws, queries)
-        law = np.vstack([q.channel.push(mass).T for q, mass in zip(queries, masses, strict=True)])
-        symbols = np.array([query.channel.symbols for query in queries], dtype=np.int64)
-        return cls(laws, list(names), weights, queries, law, symbols)
 
     @property
     def epsilon(self) -> float:
@@ -96,9 +81,7 @@ class Design:
 
     def asks_as(self, other: Design) -> bool:
         """Whether the other asks the same queries, as often, about the same laws."""
-        return (self.laws, list(self.names), list(self.weights)) == (
-            other.laws, list(other.names), list(other.weights)
-        )  # fmt: skip
+        return (self.laws, self.names, self.weights) == (other.laws, other.names, other.weights)
 
     @cached_property
     def _bounds(self) -> list[int]:
@@ -132,16 +115,16 @@ _INDISTINGUISHABLE = 1e-12
 def optimal_design(laws: Laws, epsilon: float) -> Design:
     """Choose queries and weights for one table of laws; seconds for K = 100 and M = 65,536."""
     names = query_pool(laws, epsilon)
-    information = pair_information(Design.of(laws, epsilon, names))
+    information = pair_information(Design(laws, epsilon, names))
     for seed in range(_GROWTHS if laws.hypotheses > 2 else 0):
         replies = best_replies(laws, _play(information, _SHORT)[1], seed)
         if not replies:  # no two hypotheses differ here
             break
-        information = np.vstack([information, pair_information(Design.of(laws, epsilon, replies))])
+        information = np.vstack([information, pair_information(Design(laws, epsilon, replies))])
         names += replies
     weights = np.rint(_GRAIN * _play(information, _STEPS)[0]).astype(np.int64)
     chosen = np.flatnonzero(weights)
-    design = Design.of(laws, epsilon, [names[q] for q in chosen], weights[chosen].tolist())
+    design = Design(laws, epsilon, [names[q] for q in chosen], weights[chosen].tolist())
     design.searched = True
     return design
 
@@ -228,7 +211,6 @@ def maximin(payoff: NDArray[np.floating[Any]], steps: int = _STEPS) -> tuple[Flo
     return averages[0], averages[1]
 
 
-_HASHES = 32
 _MOST_OPTIMISED = 100
 """Hypotheses up to which the optimal design is the default."""
 
@@ -240,39 +222,12 @@ def default_design(laws: Laws, epsilon: float) -> Design:
 
 def ovr(laws: Laws, epsilon: float) -> Design:
     """Randomised response on whether a random hypothesis makes the label likelier than average."""
-    return Design.of(laws, epsilon, [f"ovr/{j}" for j in range(laws.hypotheses)])
+    return Design(laws, epsilon, [f"ovr/{j}" for j in range(laws.hypotheses)])
 
 
 def mlq(laws: Laws, epsilon: float) -> Design:
     """Randomised response on the hypothesis that makes the label likeliest."""
-    return Design.of(laws, epsilon, ["mlq"])
-
-
-def k_rr(laws: Laws, epsilon: float) -> Design:
-    """Randomised response on the label itself."""
-    return Design.of(laws, epsilon, ["labels"])
-
-
-def subset(laws: Laws, epsilon: float) -> Design:
-    """Subset selection on the label, or on public hashes of it where there are many labels."""
-    if laws.labels <= MOST_CLASSES:
-        return Design.of(laws, epsilon, ["labels/subset"])
-    names = [f"hash/{MOST_CLASSES}/{n}/subset" for n in range(_HASHES)]
-    return Design.of(laws, epsilon, names)
-
-
-def hadamard(laws: Laws, epsilon: float) -> Design:
-    """Randomised response on a random entry of the label's row in a Hadamard matrix."""
-    # Acharya, Sun, Zhang 2019 with public coins. There are about as many queries as labels, so they
-    # are built when they are asked for; masses of all of them come from one fast transform.
-    rows = _Rows(laws, epsilon)
-    transformed = _walsh(laws.probabilities, len(rows) + 1)[:, 1:]
-    minus = (1 - transformed) / 2  # mass of the labels whose entry is -1
-    channel = rows[0].channel
-    law = channel.push(np.stack([1 - minus, minus], axis=2))  # [K, queries, 2]
-    names = [f"hadamard/{row}" for row in range(1, len(rows) + 1)]
-    cells = law.transpose(1, 2, 0).reshape(2 * len(rows), laws.hypotheses)
-    return Design(laws, names, [1] * len(rows), rows, cells, np.full(len(rows), 2))
+    return Design(laws, epsilon, ["mlq"])
 
 
 DESIGNS: dict[str, Callable[[Laws, float], Design]] = {
@@ -280,43 +235,4 @@ DESIGNS: dict[str, Callable[[Laws, float], Design]] = {
     "design": optimal_design,
     "ovr": ovr,
     "mlq": mlq,
-    "k-rr": k_rr,
-    "subset": subset,
-    "hadamard": hadamard,
 }
-
-
-class _Rows(Sequence[Query]):
-    """Queries for the rows 1 .. N-1 of the smallest Hadamard matrix that holds the labels."""
-
-    def __init__(self, laws: Laws, epsilon: float) -> None:
-        self._laws, self._epsilon = laws, epsilon
-        self._count = (1 << (laws.labels - 1).bit_length()) - 1
-        self._build = lru_cache(maxsize=64)(self._row)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> Query: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Query]: ...
-    def __getitem__(self, index: int | slice) -> Query | list[Query]:
-        at = range(self._count)[index]
-        return [self._build(i) for i in at] if isinstance(at, range) else self._build(at)
-
-    def _row(self, index: int) -> Query:
-        return named_query(self._laws, f"hadamard/{index + 1}", self._epsilon)
-
-
-def _walsh(rows: Floats, size: int) -> Floats:
-    """Fast Walsh-Hadamard transform of rows padded to `size`, a power of two."""
-    values = np.zeros((len(rows), size))
-    values[:, : rows.shape[1]] = rows
-    step = 1
-    while step < size:
-        blocks = values.reshape(len(rows), -1, 2, step)
-        left, right = blocks[:, :, 0], blocks[:, :, 1]
-        values = np.stack([left + right, left - right], axis=2).reshape(len(rows), size)
-        step *= 2
-    return values

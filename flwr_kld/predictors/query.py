@@ -9,15 +9,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
-from flwr_kld.codec.model import Model, must
+from flwr_kld.codec.model import Model
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors import class_maps
-from flwr_kld.predictors.channel import Channel, RandomisedResponse, SubsetSelection
+from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.local_report import unpacked
@@ -30,11 +29,6 @@ _MAPS: dict[str, Callable[..., ClassMap]] = {
     "cells": class_maps.cells,
     "side": class_maps.side,
     "regions": class_maps.regions,
-    "hash": class_maps.hashed,
-    "hadamard": class_maps.hadamard,
-}
-_CHANNELS: dict[str, type[RandomisedResponse] | type[SubsetSelection]] = {
-    channel.kind: channel for channel in (RandomisedResponse, SubsetSelection)
 }
 
 
@@ -42,7 +36,6 @@ _CHANNELS: dict[str, type[RandomisedResponse] | type[SubsetSelection]] = {
 class _Wire(Model, what="the predictor's query", refused=QueryRefused):
     """A query as it travels; the classes of the labels are compressed little-endian uint16."""
 
-    channel: Annotated[str, must(f"be one of {', '.join(_CHANNELS)}", _CHANNELS.__contains__)]
     classes: int
     epsilon: float
     class_of: bytes
@@ -53,7 +46,7 @@ class Query:
     """What one client is asked. Public."""
 
     class_of: ClassMap  # Class of each label, shape [M], in 0..channel.classes-1
-    channel: Channel  # From classes to symbols
+    channel: RandomisedResponse  # What blurs the class
 
     @property
     def labels(self) -> int:
@@ -68,9 +61,8 @@ class Query:
 
     def to_config(self) -> dict[str, str | int | float | bytes]:
         """Return the query as values of a Flower ConfigRecord."""
-        channel = self.channel
         packed = zlib.compress(self.class_of.astype("<u2").tobytes())
-        return _Wire(channel.kind, channel.classes, channel.epsilon, packed).to_config()
+        return _Wire(self.channel.classes, self.channel.epsilon, packed).to_config()
 
     @classmethod
     def from_config(cls, config: object, labels: int) -> Query:
@@ -78,7 +70,7 @@ class Query:
         wire = _Wire.from_config(config)
         try:
             class_of = unpacked(wire.class_of, "<u2", labels).astype(np.uint16)
-            channel = _CHANNELS[wire.channel](wire.classes, wire.epsilon)
+            channel = RandomisedResponse(wire.classes, wire.epsilon)
             if class_of.max() >= wire.classes:
                 raise ValueError("a class has no row in the channel")
         except (ValueError, ArithmeticError):
@@ -87,14 +79,11 @@ class Query:
 
 
 def named_query(laws: Laws, name: str, epsilon: float) -> Query:
-    """Build a query from its name: a map, its numbers, and ``subset`` where that is the channel."""
-    # ``"ovr/3"`` is randomised response on whether hypothesis 3 makes the label likelier than on
-    # average; ``"hash/14/0/subset"`` is subset selection on the first hash to 14 classes.
-    kind, *rest = name.split("/")
-    subset = rest[-1:] == ["subset"]
+    """Build a query from its name, a map and its numbers."""
+    # ``"ovr/3"`` asks whether hypothesis 3 makes the label likelier than on average.
+    kind, *numbers = name.split("/")
     try:
-        class_of = _MAPS[kind](laws, *(int(part, 0) for part in (rest[:-1] if subset else rest)))
+        class_of = _MAPS[kind](laws, *(int(number, 0) for number in numbers))
     except (KeyError, TypeError, IndexError, OverflowError):
         raise ValueError(f"there is no query named {name!r}") from None
-    channel = SubsetSelection if subset else RandomisedResponse
-    return Query(class_of, channel(max(2, int(class_of.max()) + 1), epsilon))
+    return Query(class_of, RandomisedResponse(max(2, int(class_of.max()) + 1), epsilon))

@@ -42,9 +42,7 @@ from flwr_kld.simulations.studies.runner import (
 )
 
 EPSILON, HORIZON, PAIRS = 1.0, 100_000, (31, 127)
-LEARNERS = (
-    "default", "design", "ovr", "hadamard", "k-rr", "adaptive", "algorithm 2", "algorithm 1",
-)  # fmt: skip
+LEARNERS = ("default", "design", "ovr", "adaptive", "algorithm 2", "algorithm 1")
 ROUND = 100
 """Reports between two choices of queries, where these adapt."""
 DELTA = 1e-6

@@ -39,7 +39,7 @@ HORIZONS = (1_000, 10_000, 100_000)
 HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0)
 ROUND, SHARE = 200, 0.01
 WITH_SHARE = "design, share, rounds"
-BAYES = ("design", "ovr", "mlq", "k-rr", "hadamard", "subset")
+BAYES = ("design", "ovr", "mlq")
 METHODS = (
     *BAYES, WITH_SHARE, "algorithm 2", "algorithm 1", "bound", "theorem 5", "theorem 4",
 )  # fmt: skip

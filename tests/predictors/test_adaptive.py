@@ -54,7 +54,7 @@ def test_it_asks_about_the_rivals_that_are_left():
     rivals[[5, 9]] = np.log(0.5)
     chosen = adaptive_design(LAWS, 1.0, rivals, 1)
     apart = 1 - chosen.affinities[5, 9]
-    best = 1 - Design.of(LAWS, 1.0, ["pair/5/9"]).affinities[5, 9]
+    best = 1 - Design(LAWS, 1.0, ["pair/5/9"]).affinities[5, 9]
     at_large = 1 - adaptive_design(LAWS, 1.0, UNIFORM, 1).affinities[5, 9]
     assert apart > 0.95 * best
     assert apart > 4 * at_large
@@ -73,7 +73,7 @@ def test_reports_say_more_than_a_bit_at_large_epsilon():
     one, many = (adaptive_design(LAWS, e, UNIFORM, 1) for e in (1.0, 4.0))
     assert {q.channel.classes for q in one.queries} == {2}
     assert max(q.channel.classes for q in many.queries) > 8
-    bits = Design.of(LAWS, 4.0, [f"ovr/{j}" for j in range(24)])
+    bits = Design(LAWS, 4.0, [f"ovr/{j}" for j in range(24)])
     apart = [1 - d.affinities[np.triu_indices(24, 1)].mean() for d in (bits, many)]
     assert apart[1] > 2 * apart[0]
 

@@ -56,7 +56,7 @@ def learnt(predictor):
     return json.dumps(predictor.state()["rounds"]), predictor.log_weights.tobytes()
 
 
-@pytest.mark.parametrize("design", ["design", "ovr", "hadamard", "subset"])
+@pytest.mark.parametrize("design", ["design", "ovr"])
 def test_without_share_the_weights_are_bayes_rule(design):
     prior = [0.4, 0.3, 0.2, 0.1]
     predictor = BayesMixture(named(TABLE), 1.0, design=design, share=0.0, prior=prior)
@@ -264,8 +264,8 @@ def test_an_unreadable_state_is_refused_and_changes_nothing(change):
 
 
 def test_counts_of_other_queries_are_refused():
-    wide, narrow = (BayesMixture(named(TABLE), 1.0, design=d) for d in ("k-rr", "mlq"))
-    wide.update(batch(wide, [[0, 10]]))
+    wide, narrow = (BayesMixture(named(TABLE), 1.0, design=d) for d in ("ovr", "mlq"))
+    wide.update(batch(wide, [[3, 1]]))
     state = narrow.state() | {key: wide.state()[key] for key in ("rounds", "contexts", "queries")}
     with pytest.raises(ValueError, match="other queries"):
         narrow.restore(state)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
-from itertools import accumulate, combinations, pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,27 +10,21 @@ from scripted import ScriptedBits
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, uniform_below
-from flwr_kld.predictors.channel import (
-    MOST_CLASSES,
-    MatrixChannel,
-    RandomisedResponse,
-    SubsetSelection,
-)
+from flwr_kld.predictors.channel import RandomisedResponse
 
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 12.0)
 CHANNELS = [
     *(RandomisedResponse(classes, e) for classes in (2, 3, 7, 100, 1000) for e in EPSILONS),
-    *(SubsetSelection(classes, e) for classes in (2, 3, 7, MOST_CLASSES) for e in EPSILONS),
 ]
 
 
 def name(channel):
-    return f"{channel.kind}-{channel.classes}-{channel.epsilon:g}"
+    return f"{channel.classes}-{channel.epsilon:g}"
 
 
 def columns(channel):
     """Smallest and largest weight of each symbol over all classes."""
-    for symbol in range(channel.symbols):
+    for symbol in range(channel.classes):
         weights = [channel.weight(true, symbol) for true in range(channel.classes)]
         yield min(weights), max(weights)
 
@@ -38,7 +32,7 @@ def columns(channel):
 @pytest.mark.parametrize("channel", CHANNELS, ids=name)
 def test_rows_are_distributions_and_no_ratio_exceeds_e_to_the_epsilon(channel):
     for true in {0, 1, channel.classes - 1}:
-        row = [channel.weight(true, symbol) for symbol in range(channel.symbols)]
+        row = [channel.weight(true, symbol) for symbol in range(channel.classes)]
         assert min(row) > 0
         assert sum(row) == TOTAL
     worst = max(Fraction(high, low) for low, high in columns(channel))
@@ -46,23 +40,20 @@ def test_rows_are_distributions_and_no_ratio_exceeds_e_to_the_epsilon(channel):
     assert worst > exp_below(channel.epsilon * (1 - 1e-6))  # no privacy is given away either
 
 
-def runs(channel, true):
+def runs(channel):
     """Bounds of the runs of numbers that should give one symbol each."""
-    if isinstance(channel, RandomisedResponse):
-        truth = channel.own - channel.other
-        return [0, *(truth + k * channel.other for k in range(channel.classes + 1))]
-    weights = (channel.weight(true, z) for z in range(channel.symbols))
-    return [0, *accumulate(weights)]
+    truth = channel.own - channel.other
+    return [0, *(truth + k * channel.other for k in range(channel.classes + 1))]
 
 
 @pytest.mark.parametrize(
     "channel",
-    [RandomisedResponse(2, 1.0), RandomisedResponse(5, 0.5), SubsetSelection(5, 0.5)],
+    [RandomisedResponse(2, 1.0), RandomisedResponse(5, 0.5)],
     ids=name,
 )
 def test_each_symbol_owns_exactly_its_weight_in_numbers(channel):
     for true in range(channel.classes):
-        bounds, owned = runs(channel, true), Counter()
+        bounds, owned = runs(channel), Counter()
         assert bounds[-1] == TOTAL
         for start, end in pairwise(bounds):
             symbols = {
@@ -70,59 +61,28 @@ def test_each_symbol_owns_exactly_its_weight_in_numbers(channel):
             }
             assert len(symbols) == 1
             owned[symbols.pop()] += end - start
-        assert owned == {z: channel.weight(true, z) for z in range(channel.symbols)}
+        assert owned == {z: channel.weight(true, z) for z in range(channel.classes)}
 
 
-@pytest.mark.parametrize("channel", [RandomisedResponse(4, 1.0), SubsetSelection(6, 1.0)], ids=name)
-def test_push_is_the_law_of_the_symbol(channel):
+def test_push_is_the_law_of_the_symbol():
+    channel = RandomisedResponse(4, 1.0)
     mass = np.random.default_rng(1).dirichlet(np.ones(channel.classes), size=3)
     rows = np.array(
-        [[channel.weight(c, z) / TOTAL for z in range(channel.symbols)]
+        [[channel.weight(c, z) / TOTAL for z in range(channel.classes)]
          for c in range(channel.classes)]
     )  # fmt: skip
     np.testing.assert_allclose(channel.push(mass), mass @ rows, rtol=1e-13)
 
 
-def test_subsets_are_those_that_hold_the_class():
-    channel = SubsetSelection(6, 0.5)
-    subsets = list(combinations(range(6), 2))  # 6 / (e^0.5 + 1) = 2.3
-    assert channel.symbols == len(subsets)
-    for true, (symbol, subset) in product(range(6), enumerate(subsets)):
-        is_large = channel.weight(true, symbol) > TOTAL // len(subsets)
-        assert is_large == (true in subset)
-
-
-def test_a_matrix_is_refused_if_it_leaks_a_hair_more():
-    half = TOTAL // 2
-    epsilon = 1.0
-    r = exp_below(epsilon)
-    other = -(-TOTAL // (r + 1))  # the smallest that is private
-    for moved, private in ((0, True), (1, False)):
-        own = TOTAL - int(other) + moved
-        rows = [[own, TOTAL - own], [TOTAL - own, own]]
-        if private:
-            MatrixChannel(rows, epsilon)
-        else:
-            with pytest.raises(ValueError, match="not epsilon-private"):
-                MatrixChannel(rows, epsilon)
-    with pytest.raises(ValueError, match="possible from each class"):
-        MatrixChannel([[TOTAL, 0], [half, half]], epsilon)
-    with pytest.raises(ValueError, match=r"sum to 2\*\*128"):
-        MatrixChannel([[half, half], [half, half - 1]], epsilon)
-
-
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
-@pytest.mark.parametrize("kind", [RandomisedResponse, SubsetSelection])
-def test_an_epsilon_that_means_nothing_is_refused(kind, epsilon):
+def test_an_epsilon_that_means_nothing_is_refused(epsilon):
     with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
-        kind(3, epsilon)
+        RandomisedResponse(3, epsilon)
 
 
-def test_too_few_or_too_many_classes_are_refused():
+def test_too_few_classes_are_refused():
     with pytest.raises(ValueError, match="classes must be"):
         RandomisedResponse(1, 1.0)
-    with pytest.raises(ValueError, match="classes must be"):
-        SubsetSelection(MOST_CLASSES + 1, 1.0)
 
 
 def test_uniform_integers_favour_nobody():

@@ -43,7 +43,7 @@ def test_the_game_is_played_to_within_two_percent_of_its_value(seed):
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_the_design_is_nearly_the_best_mixture_of_its_pool(epsilon):
     laws = random_laws(6, 40)
-    pool = pair_information(Design.of(laws, epsilon, query_pool(laws, epsilon)))
+    pool = pair_information(Design(laws, epsilon, query_pool(laws, epsilon)))
     design = optimal_design(laws, epsilon)
     mixed = design.shares @ pair_information(design)
     value = (mixed / pool.max(axis=0)).min()

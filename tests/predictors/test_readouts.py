@@ -79,7 +79,7 @@ def test_mixture_weights_are_those_of_expected_counts():
 
 def test_no_other_mixture_is_likelier():
     rng = np.random.default_rng(4)
-    law = DESIGNS["k-rr"](random_laws(4, 12), 1.0).law
+    law = Design(random_laws(4, 12), 1.0, ["labels"]).law
     counts = rng.multinomial(3000, law @ [0.2, 0.3, 0.4, 0.1])
 
     def loss(logits):
@@ -105,7 +105,7 @@ def exact_risk(laws, design, true, horizon):
 @pytest.mark.parametrize(("seed", "epsilon"), list(product(range(4), (0.5, 1.0, 4.0))))
 def test_the_exact_risk_stays_below_the_bound_at_any_horizon(seed, epsilon):
     laws = random_laws(2, 8, seed)
-    design = Design.of(laws, epsilon, ["mlq"])
+    design = Design(laws, epsilon, ["mlq"])
     bound = kl_risk_bound(design)
     for true in (0, 1):
         risk = exact_risk(laws, design, true, 400)
@@ -115,7 +115,7 @@ def test_the_exact_risk_stays_below_the_bound_at_any_horizon(seed, epsilon):
 
 def test_the_bound_holds_where_rivals_are_infinitely_far_by_kl():
     laws = Laws([[0.5, 0.5, 0, 0], [0, 0.1, 0.9, 0], [0, 0.4, 0.3, 0.3]])
-    design = Design.of(laws, 1.0, ["pair/1/0"])
+    design = Design(laws, 1.0, ["pair/1/0"])
     assert np.isinf(laws.divergences).any()
     bound = kl_risk_bound(design)
     for true in range(3):
@@ -138,10 +138,10 @@ def test_the_bound_counts_every_rival_and_every_report_of_a_batch():
 
 def test_what_cannot_be_told_apart_has_no_bound():
     table = np.array([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3], [0.2, 0.4, 0.4]])
-    design = Design.of(Laws(table), 1.0, ["pair/0/2"])  # labels 1 and 2 are one class
+    design = Design(Laws(table), 1.0, ["pair/0/2"])  # labels 1 and 2 are one class
     bound = kl_risk_bound(design)
     assert np.isinf(bound[:2]).all()
-    twins = Design.of(Laws(np.vstack([table[0], table[0], table[2]])), 1.0, ["mlq"])
+    twins = Design(Laws(np.vstack([table[0], table[0], table[2]])), 1.0, ["mlq"])
     assert np.isfinite(kl_risk_bound(twins)).all()  # of two equal laws either will do
 
 
@@ -171,7 +171,7 @@ PRIORS = (np.full(3, 1 / 3), np.array([0.7, 0.2, 0.1]))
 def test_the_exact_risk_with_share_stays_below_the_bound(share, rounds, batch, epsilon):
     for seed, prior in product(range(3), PRIORS):
         laws = random_laws(3, 6, seed)
-        design = Design.of(laws, epsilon, ["ovr/0"])
+        design = Design(laws, epsilon, ["ovr/0"])
         bound = shared_risk_bound(design, batch=batch, rounds=rounds, share=share, prior=prior)
         for true in range(3):
             risk = exact_shared_risk(laws, design, true, rounds, batch, share, prior)
@@ -181,7 +181,7 @@ def test_the_exact_risk_with_share_stays_below_the_bound(share, rounds, batch, e
 def test_the_bound_counts_what_share_and_prior_give_to_rivals():
     """Reports that leave nothing open: what is lost is lost to the prior, once or every round."""
     sharp = Laws(np.full((3, 3), 0.01) + 0.97 * np.eye(3))
-    design = Design.of(sharp, 8.0, ["mlq"])
+    design = Design(sharp, 8.0, ["mlq"])
     for rounds, share, prior in ((8, 0.5, PRIORS[0]), (1, 0.0, np.array([0.998, 0.001, 0.001]))):
         bound = shared_risk_bound(design, batch=1, rounds=rounds, share=share, prior=prior)
         risk = exact_shared_risk(sharp, design, 1, rounds, 1, share, prior)
@@ -217,7 +217,7 @@ FAR = Laws([[0.5, 0.498, 0.001, 0.001], [0.5, 0.001, 0.498, 0.001], [0.2, 1e-4, 
 
 
 def test_no_round_costs_more_than_what_share_leaves_to_the_truth():
-    design = Design.of(FAR, 1.0, ["pair/0/2"])
+    design = Design(FAR, 1.0, ["pair/0/2"])
     early, late = (
         shared_risk_bound(design, batch=2, rounds=rounds, share=0.1, prior=PRIORS[0])
         for rounds in (1000, 1001)
@@ -228,7 +228,7 @@ def test_no_round_costs_more_than_what_share_leaves_to_the_truth():
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_nor_more_than_the_prior_and_the_shares_so_far_allow(share):
-    design = Design.of(FAR, 1.0, ["pair/0/2"])
+    design = Design(FAR, 1.0, ["pair/0/2"])
     prior = np.array([0.001, 0.998, 0.001])  # √odds are 32
     bounds = [
         shared_risk_bound(design, batch=1, rounds=rounds, share=share, prior=prior)[0]

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from examples import examples
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.channel import RandomisedResponse, SubsetSelection
+from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, radius, select
@@ -44,7 +44,7 @@ def expected_counts(design, law, reports=1e9):
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 4.0]), st.sampled_from(["ovr/0", "mlq"]))
 def test_without_chance_no_bound_exceeds_the_distance_to_any_law(seed, epsilon, also):
     law = np.random.default_rng(seed).dirichlet(np.ones(12) / 2)
-    design = Design.of(LAWS, epsilon, ["pair/0/1", "pair/2/3", also, "labels/subset"], [3, 1, 2, 1])
+    design = Design(LAWS, epsilon, ["pair/0/1", "pair/2/3", also, "labels"], [3, 1, 2, 1])
     scores = PairScores(5)
     scores.add(design, expected_counts(design, law))
     bounds = scores.distances(0.05)
@@ -55,7 +55,7 @@ def test_without_chance_no_bound_exceeds_the_distance_to_any_law(seed, epsilon, 
 def test_scheffes_sets_give_the_classical_guarantee(factor):
     """All sets asked and no chance: factor 3 without slack, also where the truth is outside."""
     pairs = [f"pair/{i}/{j}" for i in range(5) for j in range(i)]
-    design = Design.of(LAWS, 1.0, pairs)
+    design = Design(LAWS, 1.0, pairs)
     for seed in range(8):
         law = 0.8 * TABLE[seed % 5] + 0.2 * np.random.default_rng(seed).dirichlet(np.ones(12))
         predictor = BayesMixture(named(TABLE), 1.0, share=0.0)
@@ -143,9 +143,9 @@ def test_bad_arguments_are_refused(options):
 
 
 def test_two_classes_are_never_further_apart_than_a_channel_says():
-    for channel in (RandomisedResponse(5, 1.0), SubsetSelection(5, 1.0), SubsetSelection(6, 0.3)):
+    for channel in (RandomisedResponse(5, 1.0), RandomisedResponse(6, 0.3)):
         rows = [
-            [channel.weight(c, z) / TOTAL for z in range(channel.symbols)]
+            [channel.weight(c, z) / TOTAL for z in range(channel.classes)]
             for c in range(channel.classes)
         ]
         widest = max(tv(a, b) for a in rows for b in rows)

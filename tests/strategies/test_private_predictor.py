@@ -114,7 +114,7 @@ def test_the_symbols_law_is_the_channels():
     counts[rows.rows] = rows.counts
     expected = np.concatenate(
         [
-            [q.channel.weight(int(q.class_of[0]), z) / 2**128 for z in range(q.channel.symbols)]
+            [q.channel.weight(int(q.class_of[0]), z) / 2**128 for z in range(q.channel.classes)]
             for q in design.queries
         ]
     )
