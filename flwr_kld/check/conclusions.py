@@ -19,11 +19,13 @@ from flwr_kld.inference.decision import (
     hold_to_segments,
     ranked,
 )
-from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.design_effect import DesignEffects, design_effect
 from flwr_kld.inference.estimators.registry import Estimator
+from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.segments import Segment, segments
+from flwr_kld.query.noisy import ClientSums
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import ColumnReport, Reading
 
@@ -95,7 +97,7 @@ class Conclusions:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
         why = measured.contradiction()
         measured_of = measured.columns
-        effects = {name: self._design_effect(name, one) for name, one in measured_of.items()}
+        effects = {name: self._design_effects(name, one) for name, one in measured_of.items()}
         found = {
             name: self._column(name, one, budget, why, effects[name])
             for name, one in measured_of.items()
@@ -108,7 +110,9 @@ class Conclusions:
         verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
         for name in ranked(verdicts)[:1]:  # of a table: of the column that its verdict shows
             reading, decided = found[name]
-            decided = self._deciders[name].characterised(decided, measured_of[name], effects[name])
+            decided = self._deciders[name].characterised(
+                decided, measured_of[name], effects[name].average
+            )
             found[name] = reading, decided
         states = tuple(state for _, decided in found.values() for state in decided.states)
         table = self.reference.domain
@@ -122,7 +126,7 @@ class Conclusions:
                 reading,
                 decided.verdict,
                 columns=len(found),
-                design_effect=effects[name],
+                effects=effects[name],
                 draws=measured.parts[0].by,
                 segments=parts[name],
                 unit=units.get(name, ""),
@@ -132,10 +136,18 @@ class Conclusions:
         }
         return columns, states
 
-    def _design_effect(self, name: str, measured: Measured) -> float:
+    def _design_effects(self, name: str, measured: Measured) -> DesignEffects:
         """How far a column's counts spread, as this check and the last ones tell."""
-        recent = self.recent.get(name, RecentChecks())
-        return design_effect([*recent.spreads, measured.spread], measured.most_alike)
+        recent, most = self.recent.get(name, RecentChecks()), measured.most_alike
+        average = design_effect([*recent.spreads, measured.spread], most)
+        return DesignEffects(average, most, self._along(measured))
+
+    def _along(self, measured: Measured) -> float:
+        """How far the sums of the score spread that the deciding half was asked for."""
+        if measured.second is None or not isinstance(measured.second.values, ClientSums):
+            return 1.0
+        sums = measured.second.values
+        return divergence_sum(measured.witness, sums, self.alarm.level_at_once).design_effect
 
     def _column(
         self,
@@ -143,12 +155,12 @@ class Conclusions:
         measured: Measured,
         budget: str,
         contradiction: str | None,
-        design_effect: float,
+        effects: DesignEffects,
     ) -> tuple[Reading, Decided]:
         decider = self._deciders.get(name)
         decided = Decided(None)
         if decider is not None:
-            decided = decider.decide(measured, budget, contradiction, design_effect)
+            decided = decider.decide(measured, budget, contradiction, effects.of_drift)
         own = self.candidates
         if own is not None:
             own = {one: candidate.columns[name] for one, candidate in own.items()}
@@ -157,7 +169,7 @@ class Conclusions:
             estimator=self.estimator,
             theta=self.theta,
             candidates=own,
-            design_effect=design_effect,
+            effects=effects,
         )
         drawn_from, counted = measured.estimated
         decided, note = self._doubt(decided, reading, contradiction)

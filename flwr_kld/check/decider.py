@@ -240,8 +240,6 @@ class Decider:
         p_value = 1.0
         if witness.plan.outside.any():
             p_value = outside_sum(witness, sums, alarm.level_at_once).p_value()
-        # Clients who differ in the very way in which they drift vary more in that than on average.
-        so_far = divergence_sum(witness, sums, alarm.level_at_once).design_effect
         verdict = self._verdict(
             measured,
             lower_confidence_bound(witness, sums, level=each),
@@ -250,7 +248,7 @@ class Decider:
             alarm.outside(
                 outside_limits(witness, sums, level=alarm.level), p_value, deciding.outside
             ),
-            effect=max(design_effect, so_far),
+            effect=design_effect,
             most_records=deciding.most_records,
         )
         self._recent = self._recent.with_check(first, measured.spread)

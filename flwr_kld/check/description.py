@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import Table
-from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.design_effect import DesignEffects, design_effect
 from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.segments import counts_by
@@ -62,8 +62,8 @@ def _groups(
 
 def _statistics(measured: Measured, counts: NoisyCounts, effect: float) -> ColumnStatistics:
     if measured.parts[0].by == "record":  # what was counted is not a sample of itself
-        return column_statistics(counts, design_effect=0.0)
-    return column_statistics(counts, design_effect=effect, most_alike=measured.most_alike)
+        return column_statistics(counts, DesignEffects(0.0))
+    return column_statistics(counts, DesignEffects(effect, measured.most_alike))
 
 
 def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> Reference:

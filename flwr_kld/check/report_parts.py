@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.allowance import allowance
+from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
 from flwr_kld.inference.figures.calibration import calibration
@@ -45,13 +46,13 @@ def read(
     *,
     estimator: str | Estimator,
     theta: float,
+    effects: DesignEffects = INDEPENDENT,
     candidates: Mapping[str, Reference] | None = None,
-    design_effect: float = 1.0,
 ) -> Reading:
     """Return what follows from the published values alone."""
     reading = replace(
-        _read_counts(published, estimator, theta, design_effect),
-        outside=outside_fraction(published, design_effect=design_effect),
+        _read_counts(published, estimator, theta, effects),
+        outside=outside_fraction(published, effects),
     )
     if not candidates:
         return reading
@@ -59,7 +60,7 @@ def read(
 
 
 def _read_counts(
-    published: NoisyCounts, estimator: str | Estimator, theta: float, design_effect: float
+    published: NoisyCounts, estimator: str | Estimator, theta: float, effects: DesignEffects
 ) -> Reading:
     try:
         found = estimate(published, estimator=estimator, theta=theta)
@@ -77,11 +78,13 @@ def _read_counts(
         )
     population, hidden = None, 0.0
     if found.target == "cohort":
-        population = posterior_ratios(published, theta=theta, design_effect=design_effect)
+        population = posterior_ratios(
+            published, theta=theta, design_effect=effects.average, along=effects.along
+        )
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value
-    movements = explain(published, found, most=_MOVEMENTS, design_effect=design_effect)
+    movements = explain(published, found, effects=effects, most=_MOVEMENTS)
     return Reading(
         estimate=found.value,
         theta=found.theta,
@@ -106,18 +109,18 @@ def column_report(
     verdict: Verdict | None,
     *,
     columns: int,
-    design_effect: float,
+    effects: DesignEffects,
     draws: Literal["client", "record"],
     segments: tuple[Segment, ...] = (),
     unit: str = "",
     description: str = "",
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
-    counts = cell_counts(published, design_effect, draws)
+    counts = cell_counts(published, effects.average, draws)
     if reading.estimate is None:
         return ColumnReport(reading, verdict, counts=counts, unit=unit, description=description)
     level = 1 - _FALSE / columns
-    said = sentence(name, published, level=level, design_effect=design_effect, unit=unit)
+    said = sentence(name, published, effects=effects, level=level, unit=unit)
     moved = moved_segments(segments)
     if moved is not None:
         said = moved if said is None else f"{said}; {moved}"
@@ -125,9 +128,9 @@ def column_report(
         reading,
         verdict,
         sentence=said and said.removeprefix(f"{name}: "),
-        histogram=histogram(published, design_effect=design_effect),
-        figures=figures(published, design_effect=design_effect),
-        calibration=calibration(published, design_effect=design_effect),
+        histogram=histogram(published, effects),
+        figures=figures(published, effects),
+        calibration=calibration(published, effects),
         segments=segments,
         counts=counts,
         unit=unit,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
+Floats = NDArray[np.float64]
 _ROUNDS = 4
 """Of the fixed point: the counts that say how alike any two records are vary by its solution."""
 _DIFFERENT = 1e-6
@@ -93,31 +94,50 @@ def design_effect(spreads: Sequence[Spread], most: float) -> float:
     return min(max(mean + doubt, 1.0), max(most, 1.0))
 
 
-def worst_effects(
-    variance: NDArray[np.float64],
-    length: NDArray[np.float64],
-    law: NDArray[np.float64],
-    *,
-    average: float,
-    most: float,
-) -> NDArray[np.float64]:
-    """Return the largest design effects of numbers that go with a column's average one.
+@dataclass(frozen=True)
+class DesignEffects:
+    """By how much numbers of one column vary more than those of as many independent records."""
 
-    Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of which
-    the design effect tells the trace. So of a number w of each cell, w' B w is at most w' S w, and
-    at most tr B (w' S w)² / |S w|², which a B of one direction reaches: a rare kind of clients.
+    average: float = 1.0  # Over its cells; 0 where nothing was sampled
+    most: float = 1.0  # If all records of a client were alike
+    # Of the score that tells of its drift, where half of the clients were asked for that
+    along: float = 1.0
 
-    Parameters
-    ----------
-    variance, length : NDArray[np.float64]
-        w' S w and |S w|² of each number.
-    law : NDArray[np.float64]
-        Fraction of the records in each cell.
-    average, most : float
-        Design effect of the column, and if all records of a client are alike.
-    """
-    if most <= 1:
-        return np.full(variance.shape, average)
-    known = (average - 1) / (most - 1) * (1 - float(law @ law))
-    shared = np.divide(known * variance, length, out=np.ones_like(length), where=length > 0)
-    return np.asarray(np.maximum(1 + (most - 1) * np.minimum(shared, 1), average))
+    def __post_init__(self) -> None:
+        if self.average != 0 and not self.average >= 1:
+            raise ValueError("a design effect is at least 1, or 0 where nothing was sampled")
+
+    @property
+    def of_drift(self) -> float:
+        """That of the divergence: clients may differ most in the very way in which they drift."""
+        return max(self.average, self.along)
+
+    def of_cells(self, law: Floats) -> Floats:
+        """Return the largest that each cell's fraction may have; shape [cells]."""
+        squares = law**2
+        length = (1 - law) ** 2 * squares + squares * (squares.sum() - squares)
+        return self.worst(law * (1 - law), length, law)
+
+    def of_groups(self, weights: Floats, law: Floats) -> Floats:
+        """Return the largest that sums over the cells with these weights may have; shape [sums]."""
+        # Shapes: weights [sums, cells].
+        squares = (weights - (weights @ law)[:, None]) ** 2
+        return self.worst(squares @ law, squares @ law**2, law)
+
+    def worst(self, variance: Floats, length: Floats, law: Floats) -> Floats:
+        """Return the largest that go with the average one, of numbers w of each cell.
+
+        Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of
+        which the average tells the trace. So w' B w is at most w' S w, and at most
+        tr B (w' S w)² / |S w|², which a B of one direction reaches: a rare kind of clients.
+        `variance` is w' S w, `length` is |S w|².
+        """
+        if self.most <= 1:
+            return np.full(np.shape(variance), self.average)
+        known = (self.average - 1) / (self.most - 1) * (1 - float(law @ law))
+        shared = np.divide(known * variance, length, out=np.ones_like(length), where=length > 0)
+        return np.asarray(np.maximum(1 + (self.most - 1) * np.minimum(shared, 1), self.average))
+
+
+INDEPENDENT = DesignEffects()
+"""Of records that are drawn by themselves."""

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
+from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.figures.cell_fractions import in_cells, noisy_fractions
+from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.fraction_interval import (
     Floats,
     fraction_intervals,
@@ -90,9 +91,8 @@ _KEPT = 2000
 """Counts of a column that a report keeps, at most."""
 
 
-def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
+def histogram(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Histogram:
     """Estimate the fractions of a column's cells."""
-    design_effect = real("design_effect", design_effect, least=1)
     plan, total = noisy.plan, noisy.records
     bars = list(_bars(noisy))
     share, expected = (
@@ -100,6 +100,10 @@ def histogram(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Histogram:
         for of_cells in (noisy.values / total, plan.mass)
     )
     share, cells = np.clip(share, 0.0, 1.0), np.array([len(cells) for cells, _ in bars])
+    law = as_law(noisy.values / total, plan.mass)
+    squares = np.array([float(law[cells] @ law[cells]) for cells, _ in bars])
+    length = (1 - share) ** 2 * squares + share**2 * (float(law @ law) - squares)
+    design_effect = effects.worst(share * (1 - share), length, law)
     noise = cells.astype(np.float64)
     if not noisy.total_is_known:  # N is the sum of the noisy counts
         noise += plan.cells * share**2 - 2 * cells * share
@@ -206,9 +210,9 @@ def explain(
     counts: NoisyCounts,
     estimate: Estimate,
     *,
+    effects: DesignEffects = INDEPENDENT,
     most: int = 10,
     level: float = 0.95,
-    design_effect: float = 1.0,
 ) -> list[Movement]:
     """Name the cells that moved most, those that moved beyond chance first.
 
@@ -218,9 +222,9 @@ def explain(
     """
     plan, y, total = counts.plan, counts.values, counts.records
     level, most = real("level", level, above=0, below=1), whole("most", most, least=1)
-    design_effect = real("design_effect", design_effect, least=1)
-    low, high = fraction_intervals(counts, level=level, design_effect=design_effect)
     p, share = plan.mass, np.clip(y / total, 0.0, 1.0)
+    design_effect = effects.of_cells(as_law(y / total, p))
+    low, high = fraction_intervals(counts, level=level, design_effect=design_effect)
     unmoved = np.sqrt(fraction_variance(counts, p, design_effect=design_effect))
     z = (y / total - p) / unmoved
     contribution = _contribution(counts, estimate, unmoved)
@@ -277,19 +281,23 @@ def _contribution(counts: NoisyCounts, estimate: Estimate, unmoved: Floats) -> F
     return np.where(scored, told, read)
 
 
-def outside_fraction(counts: NoisyCounts, *, design_effect: float = 1.0) -> OutsideFraction | None:
+def outside_fraction(
+    counts: NoisyCounts, effects: DesignEffects = INDEPENDENT
+) -> OutsideFraction | None:
     """Estimate the fraction of records where Π is 0, and say what they are."""
     plan, total = counts.plan, counts.records
     cells = np.flatnonzero(plan.outside)
     if not len(cells):
         return None
+    law = as_law(counts.values / total, plan.mass)
 
     def estimate(which: list[int]) -> tuple[float, float]:
         share = float(np.clip(counts.values[which].sum() / total, 0.0, 1.0))
         noise = counts.noise.variance * len(which)
         if not counts.total_is_known:  # N is the sum of the noisy counts
             noise += counts.noise.variance * (plan.cells * share**2 - 2 * len(which) * share)
-        sampling = design_effect * share * (1 - share) / total
+        of_them = np.isin(np.arange(plan.cells), which)[None].astype(np.float64)
+        sampling = float(effects.of_groups(of_them, law)[0]) * share * (1 - share) / total
         return share, math.sqrt(sampling + max(noise, 0.0) / total**2)
 
     symbols = only_symbol(plan)
@@ -316,8 +324,8 @@ def sentence(
     name: str,
     noisy: NoisyCounts,
     *,
+    effects: DesignEffects = INDEPENDENT,
     level: float = 0.95,
-    design_effect: float = 1.0,
     unit: str = "",
 ) -> str | None:
     """Say what moved most in a column, such as ``air_time: lower, 17 % → 24 % below 82 (22–26 %)``.
@@ -327,17 +335,17 @@ def sentence(
     the column at once.
     """
     level = real("level", level, above=0, below=1)
-    design_effect = real("design_effect", design_effect, least=1)
     domain = noisy.plan.reference.domain
     if isinstance(domain, Binned):
-        said = _of_numbers(noisy, domain, level, design_effect, unit)
+        said = _of_numbers(noisy, domain, level, effects, unit)
     else:
-        said = ", ".join(_of_cells(noisy, level, design_effect))
+        said = ", ".join(_of_cells(noisy, level, effects))
     return f"{name}: {said}" if said else None
 
 
-def _of_cells(noisy: NoisyCounts, level: float, design_effect: float) -> Iterator[str]:
+def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[str]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
+    design_effect = effects.of_cells(as_law(share, p))
     low, high = fraction_intervals(noisy, level=level, design_effect=design_effect)
     away = np.where((p < low) | (p > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
@@ -348,7 +356,7 @@ def _of_cells(noisy: NoisyCounts, level: float, design_effect: float) -> Iterato
 
 
 def _of_numbers(
-    noisy: NoisyCounts, domain: Binned, level: float, design_effect: float, unit: str
+    noisy: NoisyCounts, domain: Binned, level: float, effects: DesignEffects, unit: str
 ) -> str:
     plan, last = noisy.plan, len(domain.edges) - 1
     at = np.linspace(0, last, min(last + 1, _CUTS)).round().astype(int)
@@ -360,16 +368,19 @@ def _of_numbers(
     groups = held[told]
     if not len(groups):
         return ""
+    seen = noisy_fractions(noisy)
+    law = as_law(seen, plan.mass)
+    design_effect = effects.of_groups(groups.astype(np.float64), law)
     low, high = group_intervals(
         noisy, groups, level=1 - (1 - level) / len(groups), design_effect=design_effect
     )
-    seen = noisy_fractions(noisy)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(told) == 0
     having = 1 - weights[0]
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
+    design_effect = effects.of_groups(rows, law)
     variance = weighted_variance(noisy, rows, plan.mass, design_effect=design_effect)
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))

@@ -39,9 +39,10 @@ import numpy as np
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.decision import decide
-from flwr_kld.inference.design_effect import design_effect
+from flwr_kld.inference.design_effect import DesignEffects, design_effect
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
@@ -78,16 +79,25 @@ def limits(check: Halves | Whole, level: float) -> tuple[LowerBound, UpperLimit]
         bound, effect = LowerBound(found.at_least(level), found.at_least(0.5)), 1.0
     else:
         bound = lower_confidence_bound(check.witness, check.sums, level=level)
-        in_sums = divergence_sum(check.witness, check.sums, 1 - level).design_effect
-        effect = max(effect_of(check), in_sums)
+        effect = effects_of(check).of_drift
     return bound, upper_limit(check.first, theta=THETA, level=level, design_effect=effect)
 
 
-def effect_of(check: Halves | Whole) -> float:
-    """Return the design effect as a check tells it: 1 where records are drawn by themselves."""
+def effects_of(check: Halves | Whole) -> DesignEffects:
+    """Return design effects as a check tells them: 1 where records are drawn by themselves."""
     if isinstance(check, Whole):
-        return 1.0
-    return design_effect([check.spread], check.witness.deciding.most_records)
+        return DesignEffects()
+    most = check.witness.deciding.most_records
+    along = divergence_sum(check.witness, check.sums, 1 - LEVEL).design_effect
+    return DesignEffects(design_effect([check.spread], most), most, along)
+
+
+def population(check: Halves | Whole) -> Estimate:
+    """Estimate D_θ of the population as a check does."""
+    effects = effects_of(check)
+    return posterior_ratios(
+        check.first, theta=THETA, design_effect=effects.average, along=effects.along
+    )
 
 
 def verdict(check: Halves | Whole, alarm: Alarm, threshold: float) -> Verdict:
@@ -116,7 +126,7 @@ def covers(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether both limits and the stated deviation hold, and where the limits are."""
     bound, upper = limits(check, LEVEL)
     truth = max(setting.truth, 0.0)
-    told = posterior_ratios(check.first, theta=THETA, design_effect=effect_of(check))
+    told = population(check)
     return {
         "lower_holds": bound.lower <= truth,
         "upper_holds": upper.value >= truth,
@@ -141,21 +151,21 @@ def finds_at_5_percent(setting: Setting, checks: Checks, check: Halves | Whole) 
 
 def tells(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether what a report tells of the population is true of it."""
-    first, effect = check.first, effect_of(check)
+    first, effects = check.first, effects_of(check)
     plan, law = first.plan, setting.federation.law(checks.most_records)
     p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
     inside = (plan.mass > 0) & (p > 0)
     pi, p = plan.mass[inside], p[inside]
     psi = float((p - pi) @ np.log(p / pi))
-    told = figures(first, design_effect=effect).psi
-    reading = posterior_ratios(first, theta=THETA, design_effect=effect)
+    told = figures(first, effects).psi
+    reading = population(check)
     off = (reading.value - max(setting.truth, 0.0)) / reading.error.total
     return {
-        "sentence": sentence("it", first, design_effect=effect) is not None,
+        "sentence": sentence("it", first, effects=effects) is not None,
         "psi_holds": told.low - _CLOSE <= psi <= told.high,
         "population_holds": abs(off) <= 2,
         "squared_z": off**2,
-        "effect": effect,
+        "effect": effects.average,
     }
 
 

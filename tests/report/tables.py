@@ -13,6 +13,7 @@ from report.samples import REPORT, decided
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
+from flwr_kld.inference.design_effect import INDEPENDENT
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
@@ -56,7 +57,7 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(
             name, counts, reading, verdict,
-            columns=len(drifts), design_effect=1.0, draws="client",
+            columns=len(drifts), effects=INDEPENDENT, draws="client",
         )  # fmt: skip
     return replace(
         REPORT,

@@ -44,11 +44,16 @@ NAME = "posterior_ratios"
 
 
 def posterior_ratios(
-    counts: NoisyCounts, *, theta: float = 0.01, design_effect: float = 1.0
+    counts: NoisyCounts, *, theta: float = 0.01, design_effect: float = 1.0, along: float = 1.0
 ) -> Estimate:
-    """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0."""
+    """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
+
+    Its error allows for the design effect of the score that tells the drift, where that is known:
+    `along`.
+    """
     theta = check_theta(theta)
-    counts, design_effect = _effective(counts, real("design_effect", design_effect, least=1))
+    counts, k = _effective(counts, real("design_effect", design_effect, least=1))
+    design_effect = max(design_effect / k, 1.0)
     plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
     total, total_variance = _total(counts, scored)
@@ -78,7 +83,7 @@ def posterior_ratios(
     # Poisson and noise answer for the error in proportion to their variance in the counts.
     by_noise = cells.weight @ (noise / (noise + cells.expected * np.exp(cells.log_means)))
     privacy = variance * by_noise / cells.weight.sum()
-    sampling = design_effect * max(variance - privacy, 0.0)
+    sampling = max(design_effect, along / k) * max(variance - privacy, 0.0)
     return assemble(
         plan,
         theta=theta,
@@ -90,8 +95,8 @@ def posterior_ratios(
     )
 
 
-def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, float]:
-    """Return the counts of as many independent records as tell as much, and what is left over."""
+def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, int]:
+    """Return the counts of as many independent records as tell as much, and how many each is."""
     # Clustered counts vary as if each k records were one: whole k that is odd, as counts are
     # rounded to it and so is the law of their noise.
     steps = allotted(counts.plan)
@@ -103,7 +108,7 @@ def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, 
         records=counts.records / k,
         plan=counts.plan.allotted(Allotment(tuple(k * n for n in steps.counts), steps.alike)),
     )
-    return found, max(design_effect / k, 1.0)
+    return found, k
 
 
 def _total(counts: NoisyCounts, scored: NDArray[np.int64]) -> tuple[float, float]:

@@ -17,9 +17,9 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
+from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.figures.numbers import Figure
 from flwr_kld.inference.fraction_interval import Floats
-from flwr_kld.kernel.arguments import real
 from flwr_kld.query.noisy import NoisyCounts
 
 _REACH = float(-ndtri(0.025))
@@ -39,7 +39,7 @@ class Calibration:
     error: Figure | None
 
 
-def calibration(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Calibration | None:
+def calibration(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Calibration | None:
     """Estimate accuracy and calibration with 95 % limits; None if the column tells of neither."""
     pair = _pair(noisy.plan.reference.domain)
     if pair is None:
@@ -50,7 +50,7 @@ def calibration(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Calibratio
     if (noisy.plan.symbols_in[cell_of] > 1).any():
         return None
     counts = noisy.values[cell_of].astype(np.float64)
-    reading = _Reading(counts, noisy.noise.variance, real("design_effect", design_effect, least=1))
+    reading = _Reading(counts, noisy.noise.variance, effects)
     if not isinstance(predicted, Binned):
         return Calibration(reading.share(np.eye(len(counts), dtype=bool)), None)
     middles = _middles(predicted)
@@ -64,25 +64,31 @@ class _Reading:
 
     counts: Floats
     noise: float
-    design_effect: float
+    effects: DesignEffects
 
     @property
     def records(self) -> float:
         """Number of records where both are known, at least 1."""
         return max(float(self.counts.sum()), 1.0)
 
+    def _effects(self, weights: NDArray[np.generic]) -> Floats:
+        """Return the design effects of sums of the cells with these weights, [sums, *cells]."""
+        law = np.maximum(self.counts, 0).ravel() / self.records
+        return self.effects.of_groups(weights.reshape(len(weights), -1).astype(np.float64), law)
+
     def share(self, chosen: NDArray[np.bool_]) -> Figure:
         """Estimate the fraction of the records in some of the cells."""
         share = float(np.clip(self.counts[chosen].sum() / self.records, 0, 1))
         noise = self.noise * float(((chosen - share) ** 2).sum())
-        sampled = self.design_effect * share * (1 - share) * self.records
+        sampled = float(self._effects(chosen[None])[0]) * share * (1 - share) * self.records
         return _figure(share, float(np.sqrt(sampled + noise)) / self.records)
 
     def distance(self, middles: Floats) -> Figure:
         """Estimate how far fractions of events are from what was predicted, over all bins."""
         weights = np.stack([-middles, 1 - middles], axis=1)  # of no event and of one, in each bin
         excess = (weights * self.counts).sum(axis=1)
-        each = self.design_effect * np.maximum(self.counts, 0) + self.noise
+        of_bin = self._effects(weights * np.eye(len(weights))[:, :, None])[:, None]
+        each = of_bin * np.maximum(self.counts, 0) + self.noise
         variance = (weights**2 * each).sum(axis=1)
         away = np.sqrt(np.maximum(excess**2 - variance, 0.0))  # E excess**2 is too large by that
         # What was seen is at least the truth's with its errors' signs, and not above the truth by

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.inference.figures.fractions import Fraction, fractions
 from flwr_kld.inference.figures.numbers import Figure
 from flwr_kld.inference.figures.ordered import OrderedFigures, ordered_figures
 from flwr_kld.inference.fraction_interval import Floats
-from flwr_kld.kernel.arguments import real
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
@@ -52,9 +52,9 @@ class Figures:
         return asdict(self)
 
 
-def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
+def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
-    design_effect = real("design_effect", design_effect, least=1)
+    design_effect = effects.of_drift
     seen = noisy_fractions(noisy)
     laws = drawn_laws(noisy, seen, design_effect=design_effect)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
@@ -77,8 +77,8 @@ def figures(noisy: NoisyCounts, *, design_effect: float = 1.0) -> Figures:
         jensen_shannon=jensen_shannon,
         total_variation=total_variation,
         hellinger=hellinger,
-        shares=tuple(_shares(noisy, seen, design_effect)),
-        ordered=ordered_figures(noisy, seen, design_effect=design_effect),
+        shares=tuple(_shares(noisy, seen, effects)),
+        ordered=ordered_figures(noisy, seen, effects),
     )
 
 
@@ -94,10 +94,10 @@ def distances(laws: Floats, reference: Floats) -> Floats:
     return np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
 
 
-def _shares(noisy: NoisyCounts, seen: Floats, design_effect: float) -> Iterator[ShareFigure]:
+def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[ShareFigure]:
     names, symbols = _kinds(noisy.plan)
     expected = (symbols @ noisy.plan.reference.probabilities).tolist()
-    found = fractions(noisy, seen, names, symbols, design_effect=design_effect)
+    found = fractions(noisy, seen, names, symbols, effects)
     for of_clients, of_reference in zip(found, expected, strict=True):
         yield ShareFigure(**asdict(of_clients), reference=of_reference)
 

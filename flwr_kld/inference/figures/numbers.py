@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.design_effect import worst_effects
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
 from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
 from flwr_kld.query.noisy import NoisyCounts
@@ -56,8 +56,7 @@ class Quantile:
 class _Alike:
     """How alike records of a client may be in any one number, given how they are on average."""
 
-    average: float  # Design effect of the column, and if all records of a client are alike
-    most: float
+    effects: DesignEffects
     law: Floats  # Fraction of the records in each cell, [cells]
     shares: Floats  # Sum of these in each bin, and of their squares, [bins]
     squares: Floats
@@ -66,8 +65,7 @@ class _Alike:
     def factor(self, centred: Floats) -> Floats:
         """Return by how much the average understates the variance of numbers, [numbers, bins]."""
         variance, length = centred**2 @ self.shares, centred**2 @ self.squares
-        effect = worst_effects(variance, length, self.law, average=self.average, most=self.most)
-        return np.asarray(effect / self.average)
+        return self.effects.worst(variance, length, self.law) / self.effects.average
 
 
 @dataclass(frozen=True)
@@ -84,18 +82,12 @@ class Numbers:
 
     @classmethod
     def from_counts(
-        cls,
-        noisy: NoisyCounts,
-        seen: Floats,
-        *,
-        design_effect: float,
-        most_alike: float | None = None,
+        cls, noisy: NoisyCounts, seen: Floats, effects: DesignEffects
     ) -> Numbers | None:
         """Read them; None if the column has no order, or no finite bin.
 
-        With `most_alike`, the design effect if all records of a client are alike, errors are the
-        largest that go with the column's average `design_effect`: records of a client may be far
-        more alike in a mean than in a bin.
+        Errors are the largest that go with the column's average design effect: records of a client
+        may be far more alike in a mean than in a bin.
         """
         # Shapes: seen [cells].
         domain = noisy.plan.reference.domain
@@ -112,14 +104,14 @@ class Numbers:
         # A ratio moves like its numerator less itself times its denominator.
         influence = (sums - below[:, None] * having) / present
         law = as_law(seen, noisy.plan.mass)
-        covariance = fraction_covariance(noisy, influence, law, design_effect=design_effect)
+        covariance = fraction_covariance(noisy, influence, law, design_effect=effects.average)
         alike = None
-        if most_alike is not None and most_alike > 1:
+        if effects.most > 1 and effects.average:
             noise = fraction_covariance(noisy, influence, law, design_effect=0.0)
             # Of each bin that is read, in which several cells may be
             cuts = np.vstack([sums, having])
             cuts = np.diff(cuts, axis=0, prepend=0)
-            alike = _Alike(design_effect, most_alike, law, cuts @ law, cuts @ law**2, noise)
+            alike = _Alike(effects, law, cuts @ law, cuts @ law**2, noise)
         values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         if domain.means is not None and len(at) == len(domain.edges):
             values = np.array(domain.means)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.numbers import (
     SIDES,
     Figure,
@@ -43,11 +44,11 @@ class OrderedFigures:
 
 
 def ordered_figures(
-    noisy: NoisyCounts, seen: Floats, *, design_effect: float
+    noisy: NoisyCounts, seen: Floats, effects: DesignEffects
 ) -> OrderedFigures | None:
     """Estimate them; None if the column has no order, no finite bin, or no values in Π."""
     # Shapes: seen [cells].
-    clients = Numbers.from_counts(noisy, seen, design_effect=design_effect)
+    clients = Numbers.from_counts(noisy, seen, effects)
     if clients is None or not noisy.plan.reference.probabilities[:-1].sum() > 0:
         return None
     reference = _of_reference(noisy.plan.reference.probabilities, clients)

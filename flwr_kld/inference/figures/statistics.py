@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
-from flwr_kld.inference.figures.fractions import Fraction, effects_of, fractions
+from flwr_kld.inference.figures.fractions import Fraction, fractions
 from flwr_kld.inference.figures.numbers import Figure, Numbers, Quantile
 from flwr_kld.inference.fraction_interval import (
     Floats,
@@ -57,13 +58,8 @@ class ColumnStatistics:
         return tuple(sorted(self.histogram, key=lambda one: -one.value)[:most])
 
 
-def column_statistics(
-    noisy: NoisyCounts, *, design_effect: float, most_alike: float | None = None
-) -> ColumnStatistics:
-    """Estimate them from counts of which every symbol has a cell of its own.
-
-    With `most_alike`, intervals hold however records of a client are alike in what they are of.
-    """
+def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStatistics:
+    """Estimate them from counts of which every symbol has a cell of its own."""
     domain = noisy.plan.reference.domain
     seen, way = noisy_fractions(noisy), domain.unlisted_way()
     listed = np.flatnonzero(way < 0)
@@ -72,30 +68,25 @@ def column_statistics(
         seen,
         domain.unlisted,
         way == np.arange(len(domain.unlisted))[:, None],
-        design_effect=design_effect,
-        most_alike=most_alike,
+        effects,
     )
-    numbers = Numbers.from_counts(noisy, seen, design_effect=design_effect, most_alike=most_alike)
+    numbers = Numbers.from_counts(noisy, seen, effects)
     found = None
     if numbers is not None:
         found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES))
     cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
     cells[noisy.plan.cell_of[listed]] = True
     count = Figure(*count_interval(noisy, cells, level=_LEVEL))
-    histogram = _histogram(noisy, seen, listed, design_effect, most_alike)
+    histogram = _histogram(noisy, seen, listed, effects)
     return ColumnStatistics(count, unlisted, tuple(histogram), found)
 
 
 def _histogram(
-    noisy: NoisyCounts,
-    seen: Floats,
-    listed: NDArray[np.int64],
-    design_effect: float,
-    most_alike: float | None,
+    noisy: NoisyCounts, seen: Floats, listed: NDArray[np.int64], effects: DesignEffects
 ) -> Iterator[Fraction]:
     domain, cells = noisy.plan.reference.domain, noisy.plan.cell_of[listed]
     law = as_law(seen, noisy.plan.mass)
-    effect = effects_of(None, law, design_effect, most_alike)
+    effect = effects.of_cells(law)
     low, high = fraction_intervals(noisy, level=_LEVEL, design_effect=effect)
     variance = fraction_variance(noisy, law, design_effect=effect)
     numbers = np.array([np.clip(seen, low, high), np.sqrt(np.maximum(variance, 0)), low, high])

@@ -25,6 +25,7 @@ from scipy.stats import binom, binomtest
 
 from examples import examples
 from flwr_kld import Binned, Categories, Labels, Reference
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
@@ -137,14 +138,14 @@ def test_limits_of_shares_hold(adjacency):
 
 def test_records_in_clusters_tell_less():
     counts = release(plan_of(DELAYS, BEFORE), AFTER * 20_000)
-    one, four = figures(counts), figures(counts, design_effect=4)
+    one, four = figures(counts), figures(counts, DesignEffects(4))
     assert deviations(four) / deviations(one) == pytest.approx(2, rel=0.25)
     assert four.shares[2].deviation == pytest.approx(2 * one.shares[2].deviation)
     for figure in ("mean", "wasserstein"):
         wide, narrow = getattr(four.ordered, figure), getattr(one.ordered, figure)
         assert wide.deviation == pytest.approx(2 * narrow.deviation)
-    with pytest.raises(ValueError, match="design_effect"):
-        figures(counts, design_effect=0.5)
+    with pytest.raises(ValueError, match="at least 1"):
+        figures(counts, DesignEffects(0.5))
 
 
 def test_bins_that_share_a_cell_share_its_records_as_the_reference_does():
@@ -226,7 +227,7 @@ def test_whatever_is_published_figures_are_finite_and_in_range(
     counts = data.draw(st.lists(COUNTS, min_size=plan.cells, max_size=plan.cells))
     noisy = NoisyCounts(np.array(counts), records, blank.event, plan, False)
     with np.errstate(all="raise", under="ignore"):
-        found = figures(noisy, design_effect=design_effect)
+        found = figures(noisy, DesignEffects(design_effect))
     form = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert all(math.isfinite(number) for number in numbers_in(form))
     assert 0 <= found.total_variation.value <= 1 + 1e-9

@@ -17,6 +17,7 @@ from inference.figures.columns import (
 from scipy.stats import wasserstein_distance
 
 from flwr_kld import Binned, Partition, Reference
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
 from flwr_kld.kernel.promise import Adjacency
@@ -186,7 +187,7 @@ def test_quantiles_lie_within_their_intervals_whose_ends_rise(
     blank = release(plan, np.zeros(domain.size), adjacency=adjacency)
     noisy = NoisyCounts(np.array(counts), float(records), blank.event, plan, False)
     with np.errstate(all="raise", under="ignore"):
-        found = figures(noisy, design_effect=design_effect).ordered.quantiles
+        found = figures(noisy, DesignEffects(design_effect)).ordered.quantiles
     ends = np.array([(q.low, q.value, q.high) for q in found])
     assert (np.diff(ends, axis=1) >= 0).all()
     assert (np.diff(ends, axis=0) >= 0).all()

@@ -5,6 +5,7 @@ import pytest
 from inference.figures.columns import GAUSSIAN, LAPLACE, release
 
 from flwr_kld import Binned, Labels, Table
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.statistics import column_statistics
 from flwr_kld.inference.segments import counts_by
 from flwr_kld.kernel.promise import Adjacency
@@ -21,7 +22,7 @@ def told(domain, counts, noise, effect=0.0, runs=RUNS, **options):
     plan = each_symbol(domain)
     for seed in range(1000, 1000 + runs):
         noisy = release(plan, counts, noise, seed=seed, **options)
-        yield column_statistics(noisy, design_effect=effect)
+        yield column_statistics(noisy, DesignEffects(effect))
 
 
 def counted(domain, records):
@@ -78,7 +79,7 @@ def test_mean_and_deviation_hold_however_values_lie_in_their_bins(law):
     ends = {"low ends": [low], "high ends": [high], "either": [low, high]}[law]
     values = np.concatenate([np.repeat(end, counts[:-1]) for end in ends])
     found = column_statistics(
-        release(each_symbol(domain), counts * len(ends) * 1000, LAPLACE), design_effect=0.0
+        release(each_symbol(domain), counts * len(ends) * 1000, LAPLACE), DesignEffects(0.0)
     ).numbers
     assert held(found.mean, values.mean())
     assert found.deviation.low - 1e-3 <= values.std() <= found.deviation.high + 1e-3
@@ -88,7 +89,7 @@ def test_the_ends_of_a_deviation_are_reached():
     """Two bins of equal mass: all at the shared edge, or as far apart as can be."""
     domain = Binned([0.0, 1.0, 2.0])
     found = column_statistics(
-        release(each_symbol(domain), np.array([0, 1, 1, 0, 0]) * 10**7, LAPLACE), design_effect=0.0
+        release(each_symbol(domain), np.array([0, 1, 1, 0, 0]) * 10**7, LAPLACE), DesignEffects(0.0)
     ).numbers
     assert found.deviation.low == pytest.approx(0, abs=1e-2)
     assert found.deviation.high == pytest.approx(1, abs=1e-2)
@@ -98,7 +99,7 @@ def test_the_ends_of_a_deviation_are_reached():
 def test_a_value_of_its_own_in_each_bin_is_known_exactly():
     domain = Binned.quantiles([0, 0, 1, 2, 3], 9)
     found = column_statistics(
-        release(each_symbol(domain), np.array([4, 3, 2, 1, 0]) * 10**6, LAPLACE), design_effect=0.0
+        release(each_symbol(domain), np.array([4, 3, 2, 1, 0]) * 10**6, LAPLACE), DesignEffects(0.0)
     ).numbers
     assert found.mean.value == pytest.approx(1, abs=1e-3)
     assert found.deviation.value == pytest.approx(1, abs=0.15)
@@ -142,7 +143,7 @@ def test_groups_are_told_apart_and_their_sizes_are_not_known_exactly():
     for seed in range(RUNS):
         noisy = release(plan, symbols, LAPLACE, seed=seed)
         parts = counts_by(noisy, "site")
-        groups = {name: column_statistics(own, design_effect=0.0) for name, own in parts}
+        groups = {name: column_statistics(own, DesignEffects(0.0)) for name, own in parts}
         assert groups.keys() == {"n", "s", "other", "missing"}
         covered.append(
             [
@@ -161,7 +162,7 @@ def test_a_group_that_nobody_is_in_says_nothing_certain():
     plan = each_symbol(table.columns["site × age"])
     noisy = release(plan, np.eye(plan.cells)[0] * 1000, LAPLACE)
     empty = dict(counts_by(noisy, "site"))["s"]
-    found = column_statistics(empty, design_effect=0.0)
+    found = column_statistics(empty, DesignEffects(0.0))
     assert found.count.low == 0
     assert all(one.low < 0.1 for one in found.histogram)
     assert all(np.isfinite([one.value, one.low, one.high]).all() for one in found.histogram)
@@ -193,7 +194,7 @@ def test_clients_that_are_alike_in_the_mean_only_are_allowed_for(ordered):
         noisy = release(plan, counts, LAPLACE, seed=run)
         for bound in (False, True):
             numbers = column_statistics(
-                noisy, design_effect=average, most_alike=each if bound else None
+                noisy, DesignEffects(average, each if bound else 1.0)
             ).numbers
             # E clamp: the outer bins count as their edges, 1 and 19
             error = 1.96 * numbers.mean.deviation

@@ -5,6 +5,7 @@ import pytest
 
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation import MOST, histogram
@@ -80,7 +81,7 @@ def test_deviations_are_those_of_repeated_checks(adjacency):
 
 def test_a_design_effect_widens_and_below_1_is_refused():
     counts = noisy(Binned([10, 20]), [400, 2000, 1200, 400])
-    narrow, wide = histogram(counts), histogram(counts, design_effect=4.0)
+    narrow, wide = histogram(counts), histogram(counts, DesignEffects(4.0))
     assert all(w > n for w, n in zip(wide.deviation, narrow.deviation, strict=True))
-    with pytest.raises(ValueError, match="design_effect"):
-        histogram(counts, design_effect=0.5)
+    with pytest.raises(ValueError, match="at least 1"):
+        histogram(counts, DesignEffects(0.5))

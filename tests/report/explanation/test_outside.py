@@ -5,6 +5,7 @@ import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.outside import percent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
@@ -56,7 +57,7 @@ def test_the_deviation_is_the_spread(adjacency):
 
 def test_clusters_make_it_wider():
     counts = released(ROWS)
-    one, four = (outside_fraction(counts, design_effect=effect) for effect in (1.0, 4.0))
+    one, four = (outside_fraction(counts, DesignEffects(effect)) for effect in (1.0, 4.0))
     assert one.deviation < four.deviation < 2 * one.deviation + 1e-9
 
 

@@ -16,8 +16,10 @@ from inference.figures.columns import (
 from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
+from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.report.explanation import sentence
+from flwr_kld.report.explanation import explain, sentence
 
 N = 1_000_000
 FEW = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
@@ -106,15 +108,42 @@ def test_chance_is_rarely_taken_for_movement(domain, law, noise, adjacency):
 
 def test_clusters_are_allowed_for():
     plan, records = plan_of(DELAYS, BEFORE), 20 * np.random.default_rng(0).multinomial(60, BEFORE)
-    assert sentence("it", release(plan, records), design_effect=20) is None
+    assert sentence("it", release(plan, records), effects=DesignEffects(20)) is None
     drift = release(plan, AFTER * N)
     assert sentence("it", drift).endswith(" (48–48 %)")
-    assert sentence("it", drift, design_effect=20).endswith(" (47–49 %)")
+    assert sentence("it", drift, effects=DesignEffects(20)).endswith(" (47–49 %)")
+
+
+@pytest.mark.parametrize(
+    ("domain", "kind", "law"),
+    [
+        pytest.param(PORTS, 4, FEW, id="labels"),
+        pytest.param(DELAYS, 6, np.array([0.2, 0.2, 0.2, 0.2, 0.15, 0.05, 0, 0]), id="numbers"),
+    ],
+)
+def test_a_rare_kind_of_clients_is_no_drift(domain, kind, law):
+    """One client in 100 has records of one kind only, which nobody else has; 100 are drawn."""
+    rng, each, runs, wrong = np.random.default_rng(5), 200, 60, {False: 0, True: 0}
+    rare = 0.01
+    expected = (1 - rare) * law
+    expected[kind] += rare
+    between = rare * (1 - rare) * (law @ law + 1)  # trace of a client's covariance
+    average = 1 + (each - 1) * between / (1 - expected @ expected)
+    plan = plan_of(domain, expected)
+    for run in range(runs):
+        few = rng.binomial(100, rare)
+        counts = rng.multinomial((100 - few) * each, law)
+        counts[kind] += few * each
+        drawn = release(plan, counts, LAPLACE, seed=run)
+        for bound in wrong:
+            effects = DesignEffects(average, each if bound else 1.0)
+            found = [m.beyond_chance for m in explain(drawn, estimate(drawn), effects=effects)]
+            wrong[bound] += sentence("it", drawn, effects=effects) is not None or any(found)
+    assert wrong[True] <= 0.05 * runs
+    assert wrong[False] > 0.3 * runs  # by the average over cells
 
 
 def test_a_level_must_be_one():
     counts = release(plan_of(DELAYS, BEFORE), BEFORE * N)
     with pytest.raises(ValueError, match="level"):
         sentence("it", counts, level=1.0)
-    with pytest.raises(ValueError, match="design_effect"):
-        sentence("it", counts, design_effect=0)
