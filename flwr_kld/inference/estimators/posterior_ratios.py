@@ -2,7 +2,7 @@
 
 1. r has a law, and which one is averaged over (`law_average`): many shapes of drift
    (`drift_shapes`), the best of them also with a free smooth factor (`free_law`); their mean is one
-   level, or follows a cubic in ln Π (`trend`).
+   level, or follows a line in ln Π that bends (`trend`).
 2. A cell's count is Poisson with mean N Π r, and the law of its noise is known: both are taken
    exactly. A count that tells r more finely than the grid is read as it is, less the second-order
    bias of φ.

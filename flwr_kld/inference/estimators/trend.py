@@ -1,4 +1,4 @@
-"""How the mean of ``r = P / Π`` changes with Π: ``E[r] = e^a``, a cubic in ln Π.
+"""How the mean of ``r = P / Π`` changes with Π: ``E[r] = e^a``, a line in ln Π that bends.
 
 Drifts that flatten or steepen a distribution, or empty its tail, move rare symbols otherwise than
 frequent ones; what is left of r once that is taken out can then follow one law in all cells. Fitted
@@ -13,7 +13,9 @@ import numpy as np
 
 from flwr_kld.inference.estimators.score import Floats
 
-_DEVIATIONS = np.array([1e3, 0.5, 0.25, 0.06])
+_BENDS = (0.9, 0.7, 0.4, 0.2, 0.1)
+"""Quantiles of ln Π over the single symbols at which it may: closer where symbols are rare."""
+_DEVIATIONS = np.array([1e3, 0.5, *np.full(len(_BENDS), 0.5)])
 """Of the coefficients about 0, a priori, per deviation of ln Π; the level is free."""
 _STEPS = 12
 _MOST = 6.0
@@ -47,8 +49,8 @@ class Trend:
     """The fitted trend."""
 
     log_mean: Floats  # a of each count, shape [J]
-    design: Floats  # Slope of a in the coefficients, shape [J, 4]
-    covariance: Floats  # Of the coefficients, shape [4, 4]
+    design: Floats  # Slope of a in the coefficients, shape [J, coefficients]
+    covariance: Floats  # Of the coefficients, shape [coefficients, coefficients]
     # What its slope and bends cost, in nats (Occam's factor): a trend is a choice among many
     evidence: float
 
@@ -59,9 +61,10 @@ def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
     share = expected / expected.sum()
     x = counted.log_symbol - share @ counted.log_symbol
     x = x / max(float(np.sqrt(share @ x**2)), 1.0)
-    design = np.stack([np.ones_like(x), x, x**2, x**3], axis=1)
+    bends = np.quantile(x[:singles] if singles else x, _BENDS)
+    design = np.column_stack([np.ones_like(x), x, np.maximum(bends - x[:, None], 0)])
     precision = np.diag(_DEVIATIONS**-2.0)
-    at, spread = np.zeros(4), 0.0
+    at, spread = np.zeros(len(_DEVIATIONS)), 0.0
     told = precision
     for _ in range(_STEPS):
         mean = expected * np.exp(np.clip(design @ at, -_MOST, _MOST))
