@@ -23,7 +23,7 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.reference import ReferenceMaker, require_ending, require_place
-from flwr_kld.report.statistics_report import statistics_table
+from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
 
 
 def describe(
@@ -36,6 +36,12 @@ def describe(
     reference: Annotated[
         Path | None,
         typer.Option(help="Keep what was released as a reference, too: .npz or .json."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write it, too: .html (a page), .png or .svg (a picture), .csv, .json, or .prom."
+        ),
     ] = None,
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,
@@ -53,10 +59,15 @@ def describe(
     if reference is not None:
         require_ending(reference)
         require_place(reference)
+    if save is not None:
+        StatisticsReport.require_form(save)
+        require_place(save)
     runs = ReferenceMaker(ledger, population, app, connection, run_config or (), timeout)
     made = runs.make(check_key(key))
     if reference is not None and made.reference is not None:
         made.reference.save(reference)
+    if save is not None and made.report is not None:
+        made.report.save(save)
     if as_json:
         written = str(reference) if reference and made.reference else None
         print_json({"file": written, **made.to_dict()})

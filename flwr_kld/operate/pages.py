@@ -36,11 +36,13 @@ from flwr_kld.report.entries import (
     latest_rounds,
     numbered,
     report_of,
+    statistics_of,
 )
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import SCREENS, TEMPLATES, Picture, render
 from flwr_kld.report.report import MARKS, Report
 from flwr_kld.report.series import Point, Series
+from flwr_kld.report.statistics_report import StatisticsReport
 
 EACH = 30
 """Checks or rounds of a page."""
@@ -123,11 +125,7 @@ class Pages:
             spent=None if before else self._left(stamp, population),
             leaving=[] if before else self._view.leaving(population, _LEAVING),
             ticks=list(_ticks(series, links)),
-            beside=[
-                words
-                for entry in entries
-                if not is_check(entry) and (words := beside(self._view.with_report(entry)))
-            ],
+            beside=list(self._beside(entries)),
             predictors=[
                 (name, _link("rounds", population=population, predictor=name))
                 for name in self._of(stamp, population).predictors
@@ -135,6 +133,32 @@ class Pages:
             older=_older(entries, len(series), "checks", query),
             newest=_link("checks", **query) if before else None,
         )
+
+    def _beside(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
+        """Yield words for what is no check, and where it is shown by itself."""
+        for light in entries:
+            entry = light if is_check(light) else self._view.with_report(light)
+            if (words := beside(entry)) is not None:
+                shown = statistics_of(entry) is not None
+                yield words, _link("description", number=entry.number) if shown else None
+
+    def description(self, number: int | None) -> str:
+        """Return the page of one description of clients' data."""
+        entry, report = self._description(number)
+        title = f"What the data of {entry.population} look like"
+        return report.page(
+            plots=_plots({"population": entry.population, "described": entry.number}),
+            **self._around(self.stamp(), entry.population, title, entry.key),
+            charged=entry,
+            newest=_link("checks", population=entry.population),
+        )
+
+    def _description(self, number: int | None) -> tuple[Entry, StatisticsReport]:
+        entry = None if number is None else self._view.entry(number)
+        report = None if entry is None else statistics_of(entry)
+        if entry is None or report is None:
+            raise NotThere("the ledger has no such description")
+        return entry, report
 
     def check(self, number: int | None) -> str:
         """Return the page of one check."""
@@ -174,13 +198,15 @@ class Pages:
         population: str,
         predictor: str | None,
         before: int | None,
+        described: int | None = None,
         *,
         dark: bool,
         narrow: bool,
     ) -> bytes:
         """Return the plot of a page, for one kind of screen; kept until the ledger changes."""
         self._require(population)
-        return self._drawn(self.stamp(), population, predictor, before, dark, narrow)
+        stamp = self.stamp()
+        return self._drawn(stamp, population, predictor, before, described, dark, narrow)
 
     def _draw(
         self,
@@ -188,20 +214,23 @@ class Pages:
         population: str,
         predictor: str | None,
         before: int | None,
+        described: int | None,
         dark: bool,
         narrow: bool,
     ) -> bytes:
-        series: Series[Any]
-        if predictor is None:
-            series, _ = self._series(stamp, self._checks(population, before))
+        shown: Series[Any] | StatisticsReport
+        if described is not None:
+            _, shown = self._description(described)
+        elif predictor is None:
+            shown, _ = self._series(stamp, self._checks(population, before))
         else:
             entries = self._rounds(population, predictor, before)
-            series = RoundSeries.from_entries(map(self._view.with_report, entries))
-        if not series.reports:
+            shown = RoundSeries.from_entries(map(self._view.with_report, entries))
+        if isinstance(shown, Series) and not shown.reports:
             raise NotThere("there is nothing to draw")
         with self._drawing, TemporaryDirectory() as folder:
             file = Path(folder) / "plot.svg"
-            series.plot(file, dark=dark, narrow=narrow)
+            shown.plot(file, dark=dark, narrow=narrow)
             return file.read_bytes()
 
     # ---------------------------------------------------------------------------------- parts
@@ -346,6 +375,7 @@ def site(pages: Pages) -> Starlette:
             _text(request, "population"),
             request.query_params.get("predictor"),
             _number(request, "before"),
+            _number(request, "described"),
             dark=request.query_params.get("dark") == "1",
             narrow=request.query_params.get("narrow") == "1",
         )
@@ -356,6 +386,7 @@ def site(pages: Pages) -> Starlette:
         "/": page(lambda _: pages.populations()),
         "/checks": page(lambda r: pages.checks(_text(r, "population"), _number(r, "before"))),
         "/check": page(lambda r: pages.check(_number(r, "number"))),
+        "/description": page(lambda r: pages.description(_number(r, "number"))),
         "/rounds": page(
             lambda r: pages.rounds(
                 _text(r, "population"), _text(r, "predictor"), _number(r, "before")

@@ -61,32 +61,39 @@ class Missing(Protocol):
 
 
 @contextmanager
-def two_panels(
-    file: str | Path | None, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
-) -> Iterator[tuple[Any, Any, Any, Theme]]:
-    """Yield a figure, its two axes, one above the other, and their colours; then write a file."""
+def canvas(
+    file: str | Path | None, size: tuple[float, float], *, title: str, dark: bool, narrow: bool
+) -> Iterator[tuple[Any, Theme]]:
+    """Yield a figure of this size, in inches, and its colours; then write a file."""
     matplotlib = require("matplotlib", extra="plots")
     figures = require("matplotlib.figure", extra="plots")
     theme = DARK if dark else LIGHT
-    width, height = (3.9, 4.6) if narrow else (8.6, 5.2)
     style = {
         "font.size": 8 if narrow else 9, "svg.hashsalt": "flwr-kld", "text.color": theme.ink,
         "axes.labelcolor": theme.ink, "xtick.color": theme.ink, "ytick.color": theme.ink,
     }  # fmt: skip
     with matplotlib.rc_context(style):
-        figure = figures.Figure(
-            figsize=(width, height + taller), layout="constrained", facecolor=theme.ground
-        )
-        panels = figure.subplots(2, sharex=True, height_ratios=(3 + 4 * taller / height, 1))
-        for axes in panels:
-            axes.set_facecolor(theme.ground)
-        yield figure, *panels, theme
-        for axes in panels:
-            _tidy(axes, theme, narrow)
+        figure = figures.Figure(figsize=size, layout="constrained", facecolor=theme.ground)
+        yield figure, theme
         if title:
             figure.suptitle(title, fontsize="large")
         if file is not None:
             figure.savefig(file, dpi=150)
+
+
+@contextmanager
+def two_panels(
+    file: str | Path | None, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
+) -> Iterator[tuple[Any, Any, Any, Theme]]:
+    """Yield a figure, its two axes, one above the other, and their colours; then write a file."""
+    width, height = (3.9, 4.6) if narrow else (8.6, 5.2)
+    size = (width, height + taller)
+    with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
+        panels = figure.subplots(2, sharex=True, height_ratios=(3 + 4 * taller / height, 1))
+        yield figure, *panels, theme
+        for axes in panels:
+            axes.grid(axis="y", color=theme.faint, alpha=0.25)
+            tidy(axes, theme, narrow)
 
 
 def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:
@@ -187,9 +194,9 @@ def _form_of(dates: Sequence[datetime]) -> str | None:
     return None
 
 
-def _tidy(axes: Any, theme: Theme, narrow: bool) -> None:
-    """Give a panel its grid, spines and legend."""
-    axes.grid(axis="y", color=theme.faint, alpha=0.25)
+def tidy(axes: Any, theme: Theme, narrow: bool) -> None:
+    """Give a panel its colours, spines and legend."""
+    axes.set_facecolor(theme.ground)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.faint)
     if axes.get_legend_handles_labels()[1]:

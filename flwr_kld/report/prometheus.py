@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld._extras import require
+from flwr_kld.inference.figures.statistics import ColumnStatistics
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.report import Report, drifted
+from flwr_kld.report.statistics_report import StatisticsReport
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""
@@ -248,18 +250,78 @@ def _by_class(dropouts: dict[str, int]) -> Counter[str]:
     return classes
 
 
-def _registry(states: Callable[[], Iterable[MonitorState]]) -> Any:
+class _Described:
+    """Makes the metrics of a description."""
+
+    def __init__(self, report: StatisticsReport) -> None:
+        self._report = report
+        self._family = require("prometheus_client.core", extra="metrics").GaugeMetricFamily
+
+    def collect(self) -> Iterator[Any]:
+        report = self._report
+        monitor = report.cost.population or "default"
+        asked = self._family(
+            "kld_described_records", "Records that a description counted", labels=["monitor"]
+        )
+        asked.add_metric([monitor], report.records)
+        yield asked
+        labels = ["monitor", "column", "group", "end"]
+        found = {
+            name: self._family(f"kld_described_{name}", f"{text}; ends of its 95 % interval",
+                               labels=[*labels, *more])
+            for name, (text, *more) in _DESCRIBED.items()
+        }  # fmt: skip
+        for name, column in report.columns.items():
+            for group, own in {"": column.statistics, **column.groups}.items():
+                for metric, one, *more in _described(own):
+                    for end in ("value", "low", "high"):
+                        of = [monitor, name, group, end, *more]
+                        found[metric].add_metric(of, getattr(one, end))
+        yield from found.values()
+
+
+_DESCRIBED = {
+    "values": ("Records whose value the table lists",),
+    "share": ("Fraction of the records without such a value, 0 to 1", "what"),
+    "mean": ("Mean of a column of numbers, in its unit",),
+    "deviation": ("Standard deviation of a column of numbers, in its unit",),
+    "quantile": ("Quantile of a column of numbers, in its unit", "level"),
+}
+
+
+def _described(own: ColumnStatistics) -> Iterator[tuple[Any, ...]]:
+    """Yield metric, number with its interval, and further label of what a column holds."""
+    yield "values", own.count
+    for one in own.unlisted:
+        yield "share", one, one.name
+    if own.numbers is not None:
+        yield "mean", own.numbers.mean
+        yield "deviation", own.numbers.deviation
+        for quantile in own.numbers.quantiles:
+            yield "quantile", quantile, f"{quantile.level:g}"
+
+
+def _registry(collector: _Collector | _Described) -> Any:
     registry = require("prometheus_client", extra="metrics").CollectorRegistry()
-    registry.register(_Collector(states))
+    registry.register(collector)
     return registry
 
 
 def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
     """Write a text file that readers see whole or not at all."""
+    _save(_Collector(lambda: states), path)
+
+
+def save_description(report: StatisticsReport, path: Path) -> None:
+    """Write such a file of what clients' data look like."""
+    _save(_Described(report), path)
+
+
+def _save(collector: _Collector | _Described, path: Path) -> None:
     if path.suffix != ".prom":
         raise ValueError(f"node_exporter reads files that end in .prom, not {path.name!r}")
     write = require("prometheus_client", extra="metrics").write_to_textfile
-    write(str(path), _registry(lambda: states))
+    write(str(path), _registry(collector))
 
 
 @contextmanager
@@ -268,7 +330,7 @@ def serve_metrics(
 ) -> Iterator[int]:
     """Answer Prometheus over HTTP, from a thread of its own, until the context is left."""
     start = require("prometheus_client", extra="metrics").start_http_server
-    server, thread = start(port, addr=address, registry=_registry(states))
+    server, thread = start(port, addr=address, registry=_registry(_Collector(states)))
     try:
         yield server.server_port
     finally:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.box import SIMPLE
@@ -14,19 +16,22 @@ from rich.table import Table
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.figures.fractions import Fraction
-from flwr_kld.inference.figures.numbers import Figure
+from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.integral.references import ColumnCells, reference_of_cells
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.render import LAYOUT, Picture, pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
+from flwr_kld.report.series import FORMATS
 
 _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
 """Levels of the deciles that a line shows."""
+_CAPTION = "95 % intervals in brackets; of numbers, however values lie between a bin's edges"
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,83 @@ class StatisticsReport(Envelope):
         """Return the same for a notebook."""
         return f"<pre>{escape(str(self))}</pre>"
 
+    def plot(
+        self,
+        file: str | Path | None = None,
+        *,
+        title: str = "",
+        dark: bool = False,
+        narrow: bool = False,
+    ) -> Any:
+        """Draw where the values of each column lie, into a file if one is given; return the figure.
+
+        Of numbers: how dense records lie between the edges, the mean, and the shares beyond; of
+        labels, the most frequent; with 95 % intervals.
+        """
+        # Imported here: it needs the extra that draws.
+        from flwr_kld.report.statistics_plot import draw_statistics
+
+        return draw_statistics(self.columns, file, title=title, dark=dark, narrow=narrow)
+
+    def to_html(self) -> str:
+        """Return a self-contained page."""
+        return self.page(
+            pictures(lambda file, dark, narrow: self.plot(file, dark=dark, narrow=narrow))
+        )
+
+    def page(self, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
+        """Return a page with these pictures."""
+        return render(
+            "description.html.j2",
+            layout=layout,
+            **{"title": "What clients' data look like", **around},
+            report=self,
+            last=self,
+            what="description",
+            views=self.protection.sight.views,
+            plots=plots,
+            rows=list(_rows(self.columns)),
+            caption=_CAPTION,
+        )
+
+    def to_csv(self) -> str:
+        """Return one row a number of each column, and of each group: with its 95 % interval."""
+        text = StringIO()
+        rows = csv.writer(text)
+        rows.writerow(["column", "group", "number", "value", "at_least", "at_most"])
+        for name, column in self.columns.items():
+            for group, own in {"": column.statistics, **column.groups}.items():
+                for what, one in _numbers_of(own):
+                    rows.writerow([name, group, what, one.value, one.low, one.high])
+        return text.getvalue()
+
+    def save(self, file: str | Path) -> None:
+        """Write a file; its ending says what: a page, a plot, a table, all in full, or metrics.
+
+        Raises
+        ------
+        ValueError
+            If it ends in none of .html, .png, .svg, .csv, .json and .prom.
+        """
+        file = self.require_form(file)
+        texts = {".html": self.to_html, ".csv": self.to_csv, ".json": self.to_json}
+        if file.suffix in texts:
+            file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
+        elif file.suffix == ".prom":
+            # Imported here: it needs the extra that writes them.
+            from flwr_kld.report.prometheus import save_description
+
+            save_description(self, file)
+        else:
+            self.plot(file)
+
+    @staticmethod
+    def require_form(file: str | Path) -> Path:
+        """Raise ValueError unless `save` knows what a file's ending asks for; return the file."""
+        if Path(file).suffix not in (forms := (*FORMATS, ".prom")):
+            raise ValueError(f"{file} must end in one of {', '.join(forms)}")
+        return Path(file)
+
 
 def reference_of_counts(
     domain: Domain, counts: Mapping[str, CellCounts], records: float, mechanism: str
@@ -163,21 +245,36 @@ def reference_of_counts(
 def statistics_table(columns: Mapping[str, DescribedColumn]) -> Table:
     """Return a table for a terminal: of each column and group, the values and what they are."""
     table = Table(
-        caption="95 % intervals in brackets; of numbers, however values lie between a bin's edges",
+        caption=_CAPTION,
         box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
     )  # fmt: skip
     table.add_column("column", overflow="fold")
     table.add_column("values", justify="right")
     table.add_column("others", overflow="fold")
     table.add_column("what they are", overflow="fold", ratio=1)
+    for cells in _rows(columns):
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
     for name, column in columns.items():
         rows = {f"{name} ({column.unit})" if column.unit else name: column.statistics}
         rows |= {f"  {group}": own for group, own in column.groups.items()}
         for title, own in rows.items():
             others = ", ".join(f"{one.name} {percent(one.value)}" for one in own.unlisted)
-            cells = (title, f"{own.count.value:,.0f}", others, "; ".join(what(own)))
-            table.add_row(*map(escape, cells))
-    return table
+            yield title, f"{own.count.value:,.0f}", others, "; ".join(what(own))
+
+
+def _numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction | Quantile]]:
+    yield "values", own.count
+    for one in (*own.unlisted, *own.histogram):
+        yield f"fraction {one.name}", one
+    if own.numbers is not None:
+        yield "mean", own.numbers.mean
+        yield "s.d.", own.numbers.deviation
+        for quantile in own.numbers.quantiles:
+            yield f"quantile {quantile.level:g}", quantile
 
 
 def statistics_text(columns: Mapping[str, DescribedColumn], *, width: int = 100) -> str:

@@ -53,6 +53,15 @@ def test_it_is_shown_again_without_a_charge_and_kept_as_a_reference(describe, fl
     assert Reference.load(out).fingerprint == MADE.fingerprint
 
 
+def test_it_is_saved_as_a_page_and_a_wrong_form_asks_nobody(describe, flwr, tmp_path):
+    flwr.will("make", REPORT.to_dict())
+    assert describe("--key", KEY, "--save", tmp_path / "d.doc").exit_code == 4
+    assert not flwr.calls
+    done = describe("--key", KEY, "--save", tmp_path / "d.csv")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "d.csv").read_bytes().decode() == REPORT.to_csv()
+
+
 def test_json_has_the_report(describe, flwr, tmp_path):
     flwr.will("make", REPORT.to_dict())
     answer = json.loads(describe("--key", KEY, "--json").stdout)

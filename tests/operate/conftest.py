@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from report.samples import decided, learnt
+from report.samples import STATISTICS, decided, learnt
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Kind, Ledger
@@ -53,6 +53,9 @@ def fill(url: str) -> None:
         report = learnt(number, EVIL, name=EVIL).to_dict()
         settle(ledger, "fleet", f"{EVIL}/{number}", report, 4 + number, Kind.ROUND)
     ledger.reserve("night 7", [Charge(COST, Everyone())], population="fleet")
+    columns = {EVIL: replace(STATISTICS.columns["minutes"], unit=EVIL, description=EVIL)}
+    described = replace(STATISTICS, whom=EVIL, columns={**STATISTICS.columns, **columns})
+    settle(ledger, EVIL, f"{EVIL} described", described.to_dict(), 5, Kind.STATISTICS)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ pytestmark = [
 PAGES = {
     "populations": "", "fleet": "checks?population=fleet",
     "evil": f"checks?population={quote(EVIL)}", "check": "check?number=3",
+    "described": "description?number=10",
     "predictor": f"rounds?population=fleet&predictor={quote(EVIL)}",
     "not there": "check?number=999",
 }  # fmt: skip

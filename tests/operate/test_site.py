@@ -20,9 +20,12 @@ from flwr_kld.operate.door import Door
 FLEET, EVILS = "/checks?population=fleet", f"/checks?population={quote(EVIL)}"
 PAGES = (
     "/", FLEET, EVILS, "/checks?population=empty", "/check?number=3", "/check?number=4",
+    "/description?number=10",
     f"/rounds?population=fleet&predictor={quote(EVIL)}", f"{FLEET}&before=3",
 )  # fmt: skip
-OURS = re.compile(r"|data:,|\./|#\w*|(checks|check|rounds|plot\.svg)\?.*|style\.css|live\.js")
+OURS = re.compile(
+    r"|data:,|\./|#\w*|(checks|check|description|rounds|plot\.svg)\?.*|style\.css|live\.js"
+)
 """Addresses that a page may name."""
 TOKEN = "0123456789abcdef-0123456789abcdef"
 
@@ -79,6 +82,16 @@ def test_the_pages_say_what_the_ledger_says(visitor):
     assert "No check yet" in visitor.get("/checks?population=empty").text
 
 
+def test_a_description_is_shown_from_beside_the_checks(visitor):
+    assert "description?number=10" in visitor.get(EVILS).text
+    shown = visitor.get("/description?number=10").text
+    assert "minutes (min)" in shown
+    assert "28.75 (18 to 31)" in shown
+    assert "Each description hides" in shown
+    drawn = visitor.get(f"/plot.svg?population={quote(EVIL)}&described=10")
+    assert drawn.body.startswith(b"<?xml")
+
+
 @pytest.mark.parametrize(
     "target",
     [
@@ -86,6 +99,7 @@ def test_the_pages_say_what_the_ledger_says(visitor):
         "//evil.example/", "/checks/", "/docs", "/openapi.json", "/page.html.j2", "/drift.db",
         "/check?number=10000000", "/check?number=7", "/check", "/checks?population=none",
         "/rounds?population=fleet&predictor=none", "/plot.svg?population=empty",
+        "/description?number=3", "/description", "/plot.svg?population=fleet&described=3",
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_not_there(visitor, target):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.fractions import Fraction, fractions
@@ -39,6 +40,7 @@ class NumberStatistics:
     mean: Figure
     deviation: Figure  # Their standard deviation
     quantiles: tuple[Quantile, ...]  # The deciles
+    edges: tuple[float, ...]  # Public: where the bins of the histogram end
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStati
     numbers = Numbers.from_counts(noisy, seen, effects)
     found = None
     if numbers is not None:
-        found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES))
+        edges = tuple(domain.edges) if isinstance(domain, Binned) else ()
+        found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES), edges)
     cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
     cells[noisy.plan.cell_of[listed]] = True
     count = Figure(*count_interval(noisy, cells, level=_LEVEL))
