@@ -84,6 +84,7 @@ def _draw_numbers(
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 1.15 * max(float(high.max(initial=0)), 1e-12))
     axes.set_yticks([])
+    axes.locator_params(axis="x", nbins=4)
 
 
 def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
