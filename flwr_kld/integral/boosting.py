@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from rich.progress import track
 
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.learners import Classifier, WeakLearner, WeakLearnerError
@@ -70,16 +69,11 @@ class Boosted(Private):
 
 
 def boost(
-    points: Points,
-    learner: WeakLearner,
-    steps: Sequence[float],
-    *,
-    clamp: float = LN_2,
-    progress: bool = False,
+    points: Points, learner: WeakLearner, steps: Sequence[float], *, clamp: float = LN_2
 ) -> Boosted:
     """Fit F = Σ θ_t c_t."""
     boosted = Boosted(clamp, len(points.base))
-    for t, step in enumerate(track(steps, "boosting", disable=not progress, transient=True), 1):
+    for t, step in enumerate(steps, 1):
         model = tilted(points.base, boosted.fitted)
         try:
             classifier = learner.fit(points.features, points.target, model, points.records)

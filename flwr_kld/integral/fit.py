@@ -37,7 +37,6 @@ def mollify(
     *,
     learner: WeakLearner | None = None,
     rounds: int = ROUNDS,
-    progress: bool = False,
     bits: BitSource | None = None,
 ) -> BoxLaw:
     """Fit a law of the box to records on a finite base.
@@ -55,8 +54,6 @@ def mollify(
         A `Tree` by default.
     rounds : int
         Of boosting. Default 10.
-    progress : bool
-        Whether to show a progress bar.
     bits : BitSource, optional
         For the split into records to fit and records held out.
 
@@ -72,9 +69,7 @@ def mollify(
     WeakLearnerError
         If the learner fails.
     """
-    log_ratio, held = boost_freely(
-        symbols, base, learner=learner, rounds=rounds, progress=progress, bits=bits
-    )
+    log_ratio, held = boost_freely(symbols, base, learner=learner, rounds=rounds, bits=bits)
     return BoxLaw(base, box, cooled(log_ratio, base, box, held))
 
 
@@ -84,7 +79,6 @@ def boost_freely(
     *,
     learner: WeakLearner | None = None,
     rounds: int = ROUNDS,
-    progress: bool = False,
     bits: BitSource | None = None,
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Boost without any bound on F but float64's; parameters as of `mollify`. Private."""
@@ -98,7 +92,7 @@ def boost_freely(
     held, used = base.histogram(shuffled[:kept]), base.histogram(shuffled[kept:])
     points = Points(base.features, used / used.sum(), base.mass, records - kept)
     steps = [_FREE_STEP] * rounds
-    boosted = boost(points, learner or Tree(), steps, clamp=_FREE_CLAMP, progress=progress)
+    boosted = boost(points, learner or Tree(), steps, clamp=_FREE_CLAMP)
     return boosted.fitted, held
 
 
@@ -123,7 +117,6 @@ def mbde(
     learner: WeakLearner | None = None,
     rounds: int = ROUNDS,
     tries: int | None = None,
-    progress: bool = False,
     bits: BitSource | None = None,
 ) -> RejectionLaw:
     """Fit the paper's mollified boosted density, for rejection from Q0.
@@ -142,8 +135,6 @@ def mbde(
         T. Default 10; the paper takes 3.
     tries : int, optional
         Number of tries of `RejectionLaw`. Public.
-    progress : bool
-        Whether to show a progress bar.
     bits : BitSource, optional
         For the points that stand for Q0 on R^d while fitting.
 
@@ -159,9 +150,7 @@ def mbde(
     WeakLearnerError
         If the learner fails.
     """
-    boosted = mbde_boosted(
-        records, base, epsilon, learner=learner, rounds=rounds, progress=progress, bits=bits
-    )
+    boosted = mbde_boosted(records, base, epsilon, learner=learner, rounds=rounds, bits=bits)
     if isinstance(base, GaussianBase):
         return RejectionLaw(base, boosted.log_ratio, epsilon, tries=tries)
     table = boosted.fitted
@@ -175,7 +164,6 @@ def mbde_boosted(
     *,
     learner: WeakLearner | None = None,
     rounds: int = ROUNDS,
-    progress: bool = False,
     bits: BitSource | None = None,
 ) -> Boosted:
     """Return F and the history behind `mbde`: as private as the records."""
@@ -186,7 +174,7 @@ def mbde_boosted(
         counts = base.histogram(records)
         _check_records(int(counts.sum()))
         points = Points(base.features, counts / counts.sum(), base.mass, int(counts.sum()))
-    return boost(points, learner or Tree(), steps, progress=progress)
+    return boost(points, learner or Tree(), steps)
 
 
 def _with_base_draws(data: Floats, base: GaussianBase, bits: BitSource | None) -> Points:

@@ -17,8 +17,6 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
   decides: D_θ 1.5 to 3 times the threshold;
 - ``level``: how often such a check finds D_θ above what it is, at a level of 5 % and of a
   thousandth, for laws of every shape;
-- ``distance``: how often a drift that is spread over 1,000 symbols of a power law is found at 5 %
-  where none is tolerated, and the smallest found with power .8;
 - ``false_no_drift``: how often "no drift" is said where D_θ is exactly threshold + resolution, the
   least that it excludes, in more than 200 settings; it may be in 20 % of the runs of each. In a
   quarter of so many runs nothing drifts: a check that never says "no drift" would pass, too.
@@ -28,10 +26,9 @@ Writes ``QUESTION.csv`` and ``QUESTION.json``.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import cycle, pairwise
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -68,6 +65,8 @@ _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 _RARE = 1e-3
 _SHOWN = 40
 """Settings in the printed table."""
+_FINEST = 1e4
+"""Steps of a nat that seeds tell apart."""
 _CLOSE = 1e-3
 """Of a PSI, whose interval never reaches 0 itself."""
 
@@ -139,14 +138,6 @@ def covers(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
 def finds(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     """Say whether a drift is found at the level of one check of a year."""
     return {"found": checks.found_at_once(check, _YEAR)}
-
-
-def finds_at_5_percent(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
-    """Say whether a drift is found where one check is all that there is."""
-    level = 1 - LEVEL
-    if isinstance(check, Whole):
-        return {"found": check.read(level).p_value(checks.threshold) < level}
-    return {"found": divergence_sum(check.witness, check.sums, level).p_value() < level}
 
 
 def tells(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
@@ -269,15 +260,6 @@ def first_check_settings() -> list[Setting]:
     ]
 
 
-def distance_settings() -> list[Setting]:
-    """List divergences, ascending, in two sizes of cohort."""
-    nats = {
-        (400, 50): (0.0, 0.0025, 0.0035, 0.0046, 0.006, 0.008),
-        (3_000, 100): (0.0, 0.00015, 0.00025, 0.00036, 0.0005, 0.0007),
-    }
-    return [Setting(1_000, "spread", d, *cohort) for cohort in nats for d in nats[cohort]]
-
-
 _ANYWHERE = (
     "vanishing", "new category", "rare category", "tilted", "alternating", "spread", "sparse",
     "one group",
@@ -346,7 +328,6 @@ class Question:
     runs: int  # Checks in each setting
     worst: str  # What is to be small, or large: the printed table begins with the worst
     largest: bool = False  # Whether a large one is bad
-    finest: float = 1e4  # Steps of a nat that seeds tell apart
     without: bool = False  # Whether a quarter of so many checks have no drift, too
 
 
@@ -405,7 +386,6 @@ QUESTIONS = {
     "first_check": Question(first_check_settings, finds, 0.1, 200, "found"),
     "themselves": Question(themselves_settings, finds, 0.1, 200, "found"),
     "level": Question(level_settings, errs, None, 50, "at_5_percent", largest=True),
-    "distance": Question(distance_settings, finds_at_5_percent, 0.0, 400, "found", finest=1e6),
     "false_no_drift": Question(
         false_no_drift_settings, says, 0.1, 50, "no_drift", largest=True, without=True
     ),
@@ -415,7 +395,7 @@ QUESTIONS = {
 def means(name: str, setting: Setting, runs: int) -> Read:
     """Run so many checks, each of which stands alone."""
     question = QUESTIONS[name]
-    rng = generator(setting.name, int(question.finest * setting.nats))
+    rng = generator(setting.name, int(_FINEST * setting.nats))
     threshold = setting.nats if question.threshold is None else question.threshold
     checks = Checks(
         setting.reference, setting.trust, threshold, setting.records, about=setting.about
@@ -438,20 +418,6 @@ def row(item: tuple[str, Setting, int]) -> Row:
     return found
 
 
-def smallest(rows: Sequence[Row], power: float = 0.8) -> dict[str, float]:
-    """Interpolate where each cohort of `distance` has this power; NaN if it has it nowhere."""
-    found: dict[str, float] = {}
-    for before, after in pairwise(rows):
-        cohort = after["setting"].partition(", ")[2]
-        found.setdefault(cohort, math.nan)
-        grows = before["setting"].partition(", ")[2] == cohort and math.isnan(found[cohort])
-        if grows and after["found"] >= power:
-            gain = max(after["found"] - before["found"], 1e-9)
-            part = min(max((power - before["found"]) / gain, 0.0), 1.0)
-            found[cohort] = before["D"] + part * (after["D"] - before["D"])
-    return found
-
-
 def main() -> None:
     """Run the study."""
     parser = parser_of(__doc__, out="lone_checks", runs=(0, "checks in each setting"))
@@ -465,8 +431,6 @@ def main() -> None:
     numbers = [key for key, value in rows[0].items() if isinstance(value, float)]
     summary: Row = {f"mean_{key}": float(np.mean([row[key] for row in rows])) for key in numbers}
     summary |= {"settings": len(rows), "worst": worst[0][question.worst]}
-    if chosen.question == "distance":
-        summary["smallest"] = smallest(rows)
     console.print("\n".join(f"{name}: {value}" for name, value in summary.items()))
     save(rows, chosen.out, chosen.question, summary)
 

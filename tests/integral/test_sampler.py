@@ -2,7 +2,6 @@
 
 import io
 import logging
-import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
@@ -10,7 +9,6 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 from integral.laws import finite_base
-from rich.console import Console
 
 from flwr_kld.integral import GaussianBase, Mollifier, Sampler, mbde, mollify
 from flwr_kld.integral.sampler import BudgetSpent, Law, epsilon_of_draws
@@ -126,16 +124,6 @@ def test_nothing_is_logged_or_printed(caplog):
             Sampler(fitted, 2).draw(2)
     assert not caplog.records
     assert out.getvalue() == err.getvalue() == ""
-
-
-def test_the_progress_bar_shows_rounds_and_nothing_else(monkeypatch):
-    shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, color_system=None, width=80)
-    monkeypatch.setattr("rich._console", terminal)
-    mbde(RECORDS, BASE, 1.0, rounds=3, progress=True)
-    bars = re.findall(r"boosting.*?(?=\r|\x1b|\n|$)", shown.getvalue())
-    assert bars
-    assert all(re.fullmatch(r"boosting [━╸╺ ]*\d+% [\d:-]+ *", bar) for bar in bars), bars
 
 
 @pytest.mark.parametrize("draws", [0, -1])
