@@ -242,31 +242,10 @@ class Partitioner(Protocol):
 
 
 def partitioned(data: Handwriting, partitioner: Partitioner) -> Handwriting:
-    """Give every image to a client: its partition becomes its writer.
-
-    The partitioner sees the columns ``row``, ``label`` and ``writer``, so both
-    ``DirichletPartitioner(..., partition_by="label")`` and ``NaturalIdPartitioner("writer")`` fit.
-
-    Parameters
-    ----------
-    data : Handwriting
-        Its own writers are not kept.
-    partitioner : Partitioner
-        From flwr-datasets, without a data set yet.
-
-    Returns
-    -------
-    Handwriting
-        With writers 0, 1, ... numbered as the partitions. An image that the partitioner leaves out
-        is dropped; an empty partition has no writer.
-
-    Raises
-    ------
-    ImportError
-        If flwr-datasets is not installed.
-    ValueError
-        If the partitioner already has a data set.
-    """
+    """Give every image to a client: the number of its partition becomes its writer."""
+    # The partitioner has no data set yet. It sees the columns ``row``, ``label`` and ``writer``, so
+    # that ``DirichletPartitioner(…, partition_by="label")`` fits, too. An image that it leaves out
+    # is dropped.
     datasets = require("datasets", extra="simulation")
     partitioner.dataset = datasets.Dataset.from_dict(
         {"row": np.arange(len(data)), "label": data.labels, "writer": data.writer}

@@ -39,21 +39,9 @@ class SurvivalCurve:
 
 
 def kaplan_meier(events: Floats, censored: Floats) -> Floats:
-    """Survival after each bin: Kaplan and Meier (1958), where censoring falls evenly in a bin.
-
-    Those censored in a bin are at risk in half of it (Cutler and Ederer 1958), so that the curve is
-    that of the times themselves but for what moves within a bin.
-
-    Parameters
-    ----------
-    events, censored : NDArray[np.float64]
-        Records by the bin of their time, shape [..., bins].
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape [..., bins].
-    """
+    """Survival after each bin: Kaplan and Meier (1958), where censoring falls evenly in a bin."""
+    # Those censored in a bin are at risk in half of it (Cutler and Ederer 1958), so that the curve
+    # is that of the times themselves but for what moves within a bin. Shapes: [..., bins] each.
     at_risk = _at_risk(events + censored) - censored / 2
     hazard = np.divide(events, at_risk, out=np.zeros_like(events), where=at_risk > 0)
     return np.asarray(np.cumprod(1 - hazard, axis=-1))
@@ -67,26 +55,10 @@ def curves(
     records: float,
     design_effect: float,
 ) -> tuple[list[SurvivalCurve], float | None]:
-    """Read a curve for each group, and the p-value of the log-rank test that they are one.
-
-    Parameters
-    ----------
-    counts : NDArray[np.float64]
-        Noised, shape [groups, 2, bins]: records with the event, then those censored.
-    names : Sequence[str]
-        Of the groups.
-    noise : float
-        Standard deviation of the noise in each count.
-    records : float
-        Number of records in all these counts.
-    design_effect : float
-        Of the records of a population that clients were drawn from; 0 for these very records.
-
-    Returns
-    -------
-    tuple[list[SurvivalCurve], float | None]
-        The p-value is None for one group.
-    """
+    """Read a curve for each group, and the p-value of the log-rank test that they are one."""
+    # `counts` are noised, shape [groups, 2, bins]: `records` in all, with the event, then censored.
+    # `noise` is the standard deviation in each; `design_effect` 0 for these very records. The
+    # p-value is None for one group.
     read, random = _as_records(counts, records), np.random.default_rng(0)
     noise_alone = _noise(random, noise, (_DRAWS, *read.shape))
     drawn = read

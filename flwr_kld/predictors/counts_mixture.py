@@ -59,15 +59,7 @@ class _State(Model, what="the stored state of a predictor"):
 
 
 class CountsMixture:
-    """Learns from noised histograms of labels, one a round.
-
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        The K candidates.
-    share : float
-        As of `BayesMixture`.
-    """
+    """Learns from noised histograms of labels, one a round; parameters as of `BayesMixture`."""
 
     def __init__(self, hypotheses: Hypotheses, *, share: float = 0.01) -> None:
         self.hypotheses = instance(
