@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace, truncated_laplace
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
@@ -118,6 +118,26 @@ def central_release(
         )
     ball = allotment.client_moves(Clip(clip), guarantee.adjacency)
     return pure_laplace(guarantee, ball.l1) if law == "laplace" else ball_event(guarantee, ball)
+
+
+@lru_cache(maxsize=64)
+def selection_release(guarantee: Guarantee) -> Release:
+    """Return the release of labels told by their texts: the least reach of truncated Laplace noise.
+
+    Raises `ValueError` if no table serves the guarantee, which must be one of records.
+    """
+    epsilon, delta, shifts = guarantee.epsilon, guarantee.delta, guarantee.adjacency.count_shifts
+    scale, each = len(shifts) / epsilon, delta / len(shifts)
+    q = math.exp(-1 / scale)
+    if not each or not q:
+        raise _unserved(epsilon, delta)
+    # Where the outermost weight is `each` of all, on real numbers
+    least = math.ceil(scale * math.log((1 - q + 2 * q * each) / (each * (1 + q))))
+    for reach in range(max(least, 1), least + 3):  # rounding may ask for one more
+        table = truncated_laplace(scale, reach)
+        if hockey_stick(table, shifts, epsilon) <= delta:
+            return Release("truncated-laplace", table, shifts, guarantee)
+    raise _unserved(epsilon, delta)
 
 
 def pure_laplace(guarantee: Guarantee, norm: int) -> Release:

@@ -1,7 +1,7 @@
 """Families of noise laws, as exact tables: discrete Laplace and Gaussian, and shares of noise.
 
-Proof notes: ``docs/proofs/noise.md``, ``docs/proofs/noise-shares.md``,
-``docs/proofs/noise-shares.md`` and ``docs/proofs/noise-shares.md``.
+Proof notes: ``docs/proofs/noise.md``, ``docs/proofs/noise-shares.md`` and
+``docs/proofs/discovery.md``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Decimal, localcontext
+from itertools import repeat
 
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
 
@@ -68,6 +69,17 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
         side = [int(unit * r) for r in relative[1:] if unit * r >= 1]
     centre = TOTAL - 2 * sum(side)
     return NoiseTable((*side[::-1], centre, *side))
+
+
+def truncated_laplace(scale: float, reach: int) -> NoiseTable:
+    """Build the bounded table of ``P(Z = k) ∝ e**(-|k| / scale)`` for ``|k| <= reach``."""
+    # Desfontaines, Voss, Gipson, Mandayam 2022: k-TSGD. What the outermost weight is goes into
+    # delta. The rate is that of `discrete_laplace`, for the same reason.
+    if reach > _LONGEST_REACH:
+        raise _too_large("noise", "epsilon or delta")
+    with localcontext(prec=_DIGITS, rounding=ROUND_FLOOR):
+        ratio = (-(1 - _ROUNDING_SLACK) / Decimal(scale)).exp()
+        return _table(repeat(ratio, reach))
 
 
 def _too_large(what: str, cure: str) -> ValueError:

@@ -221,15 +221,18 @@ class Released:
     Parameters
     ----------
     values : NDArray[np.int64]
-        Shape [layout.length], in steps.
+        Shape [layout.length], in steps; or one count for each of `labels`.
     records : float or None
-        Number of records, exact where it is public, else from the noisy counts; None for sums.
+        Number of records, exact where it is public, else from the noisy counts; None for sums, and
+        for labels.
     clients : int
         Number of clients in the sum.
     release : Release
         What it cost, and the law of the noise.
     private : bool
         False if the noise came from a seed.
+    labels : tuple[str, ...]
+        That are shown, the most frequent first, where clients told labels by their texts.
     """
 
     values: NDArray[np.int64]
@@ -237,6 +240,7 @@ class Released:
     clients: int
     release: Release
     private: bool
+    labels: tuple[str, ...] = ()
 
 
 class ClientRows(Private):
@@ -377,10 +381,10 @@ class ClientRows(Private):
         # No frame holds numbers that may show.
         vector, layout = SumVector(self._values[client].astype(np.int64)), self.layout
         if clip is not None:
-            counts = clipped(vector._values[: layout.counts], clip, _own(bits))
+            counts = clipped(vector._values[: layout.counts], clip, own_bits(bits))
             (vector._values,) = _numbers(counts[None], layout, guarantee, bits)
         if share is not None:
-            noise = sample(share.share, len(vector._values), _own(bits))
+            noise = sample(share.share, len(vector._values), own_bits(bits))
             vector._values = share.grid * layout.steps * vector._values + noise
         if counted:
             records = self._values[client, self.layout.parts[0]].sum(dtype=np.int64)
@@ -670,7 +674,7 @@ class ClearSum(Private):
         for size, _, name, values in sorted(self._held, key=lambda one: one[1]):
             if size > most:
                 over[str(name)] = size
-                counts = [sampled(values[part], most, _own(bits)) for part in self.layout.parts]
+                counts = [sampled(values[part], most, own_bits(bits)) for part in self.layout.parts]
                 numbers = _numbers(np.concatenate(counts)[None], self.layout, guarantee, bits)
                 self._values += numbers[0] - values
         self.limit = ClientLimit.of(self._sizes, most, over)
@@ -773,20 +777,20 @@ def _numbers(
     """Return what clients answer with whose counts by cell, shape [clients, cells], are these."""
     columns, clients = layout.columns, len(counts)
     if layout.scores is not None:
-        coins = _own(bits).words(clients * layout.length).reshape(clients, -1)
+        coins = own_bits(bits).words(clients * layout.length).reshape(clients, -1)
         return answer_of(layout.scores, counts, guarantee, coins)
     if not (steps := layout._allotted.alike):
         return counts
     starts = [part.start for part in layout.parts]
-    coins = _own(bits).words(clients * columns).reshape(clients, columns)
+    coins = own_bits(bits).words(clients * columns).reshape(clients, columns)
     return np.hstack([counts, alike_records(counts, starts, guarantee, steps, coins)])
 
 
-def _own(bits: BitSource) -> BitSource:
+def own_bits(bits: BitSource | NightNoise) -> BitSource:
     """Refuse randomness that is not the kernel's: another source might say nothing new."""
-    if type(bits) not in (SystemBits, SeededBits):
-        raise TypeError("noise is drawn from SystemBits, or from SeededBits in a simulation")
-    return bits
+    if type(bits) is SystemBits or type(bits) is SeededBits:
+        return bits
+    raise TypeError("noise is drawn from SystemBits, or from SeededBits in a simulation")
 
 
 def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> NDArray[np.int64]:
@@ -794,7 +798,7 @@ def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> N
     if isinstance(noise, NightNoise):
         return noise._drawn(release, layout)
     _require_hidden(release, layout)
-    return sample(release.table, layout.length, _own(noise))
+    return sample(release.table, layout.length, own_bits(noise))
 
 
 def _require_public_total(guarantee: Guarantee) -> None:

@@ -11,17 +11,21 @@ import pytest
 from rows import clear_of, rows_of
 
 import flwr_kld
-from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.central import calibrated_laplace, selection_release
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee, Release
 from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.release import NotPrivateEnough
+from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
     ClearSum,
     ClientRows,
+    Held,
     Layout,
+    NightNoise,
     PartialSum,
     RingSum,
     ShareSum,
@@ -33,6 +37,7 @@ KERNEL = ROOT / "flwr_kld/kernel"
 LAYOUT = Layout((3,))
 SCORED = Layout((1,), (Scores((1,), (0,), 1, 1),))
 EVENT = calibrated_laplace(Guarantee(1.0))
+SELECTION = selection_release(Guarantee(1.0, 1e-6))
 
 
 class Half:
@@ -54,6 +59,11 @@ def summand() -> SumVector:
 
 def clear() -> ClearSum:
     return ClearSum(LAYOUT, counts())
+
+
+def labels() -> LabelSum:
+    texts = np.frombuffer(b"7".ljust(LONGEST, b"\0"), np.int64)[None]
+    return LabelSum([("a", Held([ClientLabels([texts]).to_wire(0)]))])
 
 
 RUN = {
@@ -112,6 +122,17 @@ RUN = {
     "whether a hidden number of records is zero": (
         ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
     ),
+    "labels with noise that has no end": (
+        ValueError, lambda: labels().release(EVENT, SystemBits()),
+    ),
+    "labels with randomness that is none": (
+        TypeError, lambda: labels().release(SELECTION, Half()),
+    ),
+    "labels with the noise of a night": (
+        TypeError, lambda: labels().release(SELECTION, NightNoise(Continual(9), [bytes(32)])),
+    ),
+    "labels as a list": (TypeError, lambda: list(labels())),
+    "a pickle of labels": (TypeError, lambda: __import__("pickle").dumps(labels())),
     "a pickle": (TypeError, lambda: __import__("pickle").dumps(clear())),
     "a pickle of rows": (TypeError, lambda: __import__("pickle").dumps(counts())),
     "an array": (TypeError, lambda: np.asarray(clear())),

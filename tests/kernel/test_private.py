@@ -32,6 +32,7 @@ from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import TOTAL
+from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
     ClearSum,
     ClientRows,
@@ -105,6 +106,11 @@ def answered() -> NightAnswers:
     return answers
 
 
+def labelled() -> ClientLabels:
+    texts = np.array([NEEDLE, b""], f"S{LONGEST}").view(np.int64).reshape(2, -1)
+    return ClientLabels([np.repeat(texts, [COUNT % 997, 1], axis=0)])
+
+
 def boosted() -> Boosted:
     outcome = Boosted(1.0, 2)
     outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT))
@@ -128,6 +134,8 @@ def private_objects() -> list[Private]:
         total.server.result().total,
         addition._part,
         noised(),
+        labelled(),
+        LabelSum([(["a"], Held([labelled().to_wire(0)]))]),
         NightNoise(Continual(9), [KEY]),
         (answers := answered()),
         answers._book,

@@ -1,0 +1,132 @@
+"""Labels told by their texts, which leave with the noise of a `Release` or not at all.
+
+Every label that somebody has gets noise that reaches no farther than W, and is shown with its
+noised count if this exceeds W. A label that nobody has would never be, had it noise as well: so
+what is shown is computed from noised counts of *all* texts, and costs what one of these does
+(partition selection: Desfontaines, Voss, Gipson, Mandayam 2022).
+Proof note: ``docs/proofs/discovery.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.kernel.law import BitSource, sample
+from flwr_kld.kernel.promise import Unit, hides
+from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.vector import Held, NightNoise, Private, Released, own_bits
+
+LONGEST = 40
+"""Bytes of a label's text."""
+MOST_TOLD = 2**24
+"""Records that one client tells of."""
+_ENTRY = np.dtype([("records", "<u4"), ("text", f"S{LONGEST}")])
+
+
+class ClientLabels(Private):
+    """How many records of each client have which label, a row each. Private: shows no value.
+
+    Parameters
+    ----------
+    texts : Sequence[NDArray]
+        One array a client: the text of each record in UTF-8, filled up with zeros, as the bytes of
+        int64 [records, LONGEST / 8]; zeros alone for a record that tells of none.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, texts: Sequence[NDArray[np.signedinteger[Any]]]) -> None:
+        self._values = [_entries(own) for own in texts]
+
+    def to_wire(self, client: int) -> bytes:
+        """Write a row for a server that may see it: labels in order, each behind its count."""
+        return self._values[client].tobytes()
+
+
+def _entries(texts: NDArray[np.signedinteger[Any]]) -> NDArray[np.void]:
+    names, records = np.unique(
+        np.ascontiguousarray(texts).view(f"S{LONGEST}").reshape(-1), return_counts=True
+    )
+    entries = np.zeros(len(names), _ENTRY)
+    entries["text"], entries["records"] = names, records
+    told: NDArray[np.void] = entries[names != b""]
+    return told
+
+
+def _fault_of(row: bytes) -> str:
+    """Say why no honest client answers so; nothing if one does."""
+    if len(row) % _ENTRY.itemsize:
+        return "an answer is not a list of labels and their numbers"
+    entries = np.frombuffer(row, _ENTRY)
+    texts, records = entries["text"], entries["records"]
+    if (texts == b"").any() or (texts[1:] <= texts[:-1]).any():
+        return "labels must be in order, each once, and none of them empty"
+    if (records == 0).any() or int(records.sum(dtype=np.int64)) > MOST_TOLD:
+        return f"labels must be of 1 to {MOST_TOLD:,} records of a client"
+    written = texts.astype(f"S{LONGEST + 1}").tobytes()  # a zero after each
+    return "" if written.decode(errors="ignore").encode() == written else "labels must be UTF-8"
+
+
+class LabelSum(Private):
+    """Exact number of a cohort's records with each label. Private: leaves only through `release`.
+
+    Parameters
+    ----------
+    answers : Iterable[tuple[Sequence[Any], Held[list[bytes]]]]
+        Names of some clients, and `ClientLabels.to_wire` of each. What no honest client answers is
+        left out.
+    """
+
+    __slots__ = ("_values", "clients", "refused")
+
+    limit = None
+    """No client's size is known."""
+
+    def __init__(self, answers: Iterable[tuple[Sequence[Any], Held[list[bytes]]]]) -> None:
+        self._values = Counter[bytes]()
+        self.clients = 0
+        """Number of clients in the sum. Public."""
+        self.refused: dict[Any, str] = {}
+        """Why the others are not in it, by name. Public."""
+        for names, held in answers:
+            for name, row in zip(names, held._value, strict=True):
+                if fault := _fault_of(row):
+                    self.refused[name] = fault
+                else:
+                    self._values.update(
+                        {text: n for n, text in np.frombuffer(row, _ENTRY).tolist()}
+                    )
+                    self.clients += 1
+
+    def release(self, release: Release, noise: BitSource | NightNoise) -> Released:
+        """Add the release's noise to the count of each label, and show those beyond its reach.
+
+        Raises
+        ------
+        ValueError
+            If the noise has a tail, or hides less than what one record moves these counts by.
+        TypeError
+            If the noise is that of a night, or its bits are not the kernel's.
+        """
+        table, promised = release.table, release.guarantee
+        needed = promised.adjacency.count_shifts
+        if table.tail or promised.unit is not Unit.RECORD or not hides(release.moves, needed):
+            raise ValueError(
+                f"labels are shown by noise that ends and hides {needed} for each record, not by "
+                f"{release.mechanism} noise that hides {release.moves} for each {promised.unit}"
+            )
+        bits = own_bits(noise)
+        drawn = sample(table, len(self._values), bits).tolist()
+        shown = {  # no frame holds a label that is not
+            text.decode(): count + more
+            for (text, count), more in zip(self._values.items(), drawn, strict=True)
+            if count + more > table.reach
+        }
+        labels = tuple(sorted(shown, key=lambda label: (-shown[label], label)))
+        values = np.array([shown[label] for label in labels], dtype=np.int64)
+        return Released(values, None, self.clients, release, bits.private, labels)
