@@ -202,7 +202,12 @@ def host_drift_queries(
         def count(tokens: Mapping[int, bytes]) -> None:
             with answering(refused, *tokens):
                 some = [loaded.pop(member) for member in tokens]
-                rows = Records.counted([own for own, _ in some], terms, cell_of)
+                records = [own for own, _ in some]
+                if terms.by_text:
+                    labels = Records.labels(records, terms)
+                    numbers.update((m, Held(labels.to_wire(row))) for row, m in enumerate(tokens))
+                    return
+                rows = Records.counted(records, terms, cell_of)
                 for row, (member, token) in enumerate(tokens.items()):
                     with answering(refused, member):
                         numbers[member] = Held(some[row][1](rows, row, token))
@@ -247,6 +252,8 @@ def host_drift_queries(
 
     def agree(terms: Terms, context: Context) -> None:
         meant(terms, context)
+        if terms.by_text:
+            raise QueryRefused("labels that are told by their texts cannot be added up unseen")
         require_claim(terms, "trusted", "distributed")
         if terms.night is not None:
             raise QueryRefused("a secure sum is of no standing session: clients have no name in it")

@@ -20,6 +20,7 @@ from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.selection import MOST_TOLD, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, of_period, record_ids, salted
@@ -166,10 +167,7 @@ class Records(Private):
         most: int = LARGEST_CLIENT,
     ) -> ClientRows:
         """Count what the terms take of each member's by cell, or add up scores: a row each."""
-        if not terms.selection.takes_all:
-            Records._select(members, terms.selection)
-        for own in members:
-            own.keep(min(terms.clip or most, most))
+        Records._take(members, terms, most)
         return ClientRows.count(
             [own._symbols for own in members],
             cell_of,
@@ -177,6 +175,20 @@ class Records(Private):
             terms.guarantee,
             SystemBits(),
         )
+
+    @staticmethod
+    def labels(members: Sequence[Records], terms: Terms) -> ClientLabels:
+        """Count what the terms take of each member's by the texts of labels: a row each."""
+        Records._take(members, terms, MOST_TOLD)
+        return ClientLabels([own._symbols for own in members])
+
+    @staticmethod
+    def _take(members: Sequence[Records], terms: Terms, most: int) -> None:
+        """Keep what the terms take of each member's, of at most so many records."""
+        if not terms.selection.takes_all:
+            Records._select(members, terms.selection)
+        for own in members:
+            own.keep(min(terms.clip or most, most))
 
     @staticmethod
     def _select(members: Sequence[Records], selection: Selection) -> None:

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.arguments import instance
+from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import LARGEST_CLIENT, NO_RECORDS, ClearSum
 from flwr_kld.report.report import some_of
 from flwr_kld.standing.standing import Standing
@@ -48,15 +49,20 @@ class PlainSum:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
         night = _night(exchange)
-        clear = ClearSum.of_answers(
-            cohort.read() if night is None else night.read(cohort.read()),
-            exchange.plan.layout,
-            promised,
-            exchange.bits,
-            most=exchange.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
-            # Of a part of its records a small client may well have none.
-            empty=not (promised.total_is_public and exchange.plan.selection.takes_all),
-        )
+        clear: ClearSum | LabelSum
+        if exchange.terms.by_text:
+            clear = LabelSum(cohort.read())
+        else:
+            clear = ClearSum.of_answers(
+                cohort.read() if night is None else night.read(cohort.read()),
+                exchange.plan.layout,
+                promised,
+                exchange.bits,
+                # A sample changes by itself.
+                most=exchange.clip if night is None else LARGEST_CLIENT,
+                # Of a part of its records a small client may well have none.
+                empty=not (promised.total_is_public and exchange.plan.selection.takes_all),
+            )
         for participant, why in clear.refused.items():
             if isinstance(participant, Participant):
                 cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")

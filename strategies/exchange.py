@@ -15,6 +15,7 @@ from flwr_kld.check.tracing import ASKING, WAITING, phase
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.envelopes import MODEL, TERMS, Answer
 from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
@@ -106,7 +107,7 @@ class Collected:
     """What came back from a cohort."""
 
     # Sum over the survivors: private until the trust model publishes it, or noised already
-    total: ClearSum | ShareSum | Released
+    total: ClearSum | LabelSum | ShareSum | Released
     left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
     bytes_down: float  # Payload for each participant asked, mean
     bytes_up: float

@@ -15,14 +15,16 @@ from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.tree_code import LENGTHS, POSITIONS, SYMBOLS
+from flwr_kld.inference.label_counts import found_from, interval
 from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.kernel.selection import LONGEST
+from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
 from flwr_kld.query.plan import QueryPlan, each_spelling
 from flwr_kld.query.spelling import Spelling, labels_in
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.strategies.aggregation import Aggregation
+from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
 from flwr_kld.trust import Trust
@@ -38,11 +40,14 @@ _95 = 1.96
 class LabelDiscovery(Question[DiscoveryReport]):
     """Ask a cohort which labels, that a column does not list, many of its records have.
 
-    One exchange of histograms of hashes, which the noise protects as it does a table of as many
-    columns; names are found in the noised sums. Whoever may see exact counts (under `Trusted` the
-    server, under `TrustedAggregator` the aggregator) can read each client's unlisted labels off
-    them, rare ones, too: where nobody may, take `TwoAggregators`. Whatever the column lists is left
-    out. The follow-up of a check that says "27 % other".
+    One exchange. Under `Trusted` with a delta, clients tell the server how many of their records
+    have which label, and it shows those whose noised count exceeds all that the noise can be. Else,
+    and where whole clients are hidden or a secure sum adds up, clients count histograms of hashes,
+    which the noise protects as it does a table of as many columns; names are found in the noised
+    sums, of four times as many records. Whoever may see exact counts (under `Trusted` the server,
+    under `TrustedAggregator` the aggregator) can read each client's unlisted labels off them, rare
+    ones, too: where nobody may, take `TwoAggregators`. Whatever the column lists is left out. The
+    follow-up of a check that says "27 % other".
 
     Parameters
     ----------
@@ -51,15 +56,16 @@ class LabelDiscovery(Question[DiscoveryReport]):
     column : str
         A feature of the table with `Labels`.
     trust : Trust
-        Who adds the noise, and how much; give it a delta, without which the noise is thrice as
-        large or more.
+        Who adds the noise, and how much; give it a delta, without which far more records are
+        needed.
     aggregation, cohort, population, min_clients, timeout, ledger, budget
         As in `KLDrift`.
 
     Raises
     ------
     ValueError
-        If the table has no such column, or one that lists no labels.
+        If the table has no such column, or one that lists no labels; or no noise serves the
+        guarantee.
     """
 
     entry = Kind.DISCOVERY
@@ -85,8 +91,11 @@ class LabelDiscovery(Question[DiscoveryReport]):
         labels_in(reference.domain, column)
         require_trust(trust)
         self.reference, self.column = reference, column
+        aggregation = fitting(trust, aggregation)
+        by_text = None if aggregation.hides_parts else trust.by_text()
+        self._by_text = by_text is not None
         super().__init__(
-            trust.over(POSITIONS),
+            by_text or trust.over(POSITIONS),
             aggregation,
             cohort=cohort,
             population=population,
@@ -99,20 +108,38 @@ class LabelDiscovery(Question[DiscoveryReport]):
     def _draw(
         self, chosen: list[Participant], present: list[Participant]
     ) -> tuple[Part, QueryPlan]:
-        spelling = Spelling(self.column, secrets.token_hex(8))
+        spelling = Spelling(self.column, None if self._by_text else secrets.token_hex(8))
         return Part(chosen, self.cohort.select()), each_spelling(self.reference, spelling)
 
     def _told(
         self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
     ) -> tuple[DiscoveryReport, Sequence[Remembered]]:
-        counts = Measured(published, [part]).published
-        return DiscoveryReport(reading=_found(counts), **about), ()
+        if isinstance(published.values, NoisyLabels):
+            reading = _shown(published.values, self.column)
+        else:
+            reading = _found(Measured(published, [part]).published)
+        return DiscoveryReport(reading=reading, **about), ()
+
+
+def _shown(labels: NoisyLabels, column: str) -> Discovered:
+    """Say what follows from the labels that were shown."""
+    noise = labels.event.noise
+    return Discovered(
+        column,
+        tuple(
+            FoundLabel(name, float(count), *map(float, interval(noise, count)))
+            for name, count in labels.counts.items()
+        ),
+        records=None,
+        shown_from=float(noise.reach + 1),
+        found_from={str(LONGEST): float(found_from(noise))},
+    )
 
 
 def _found(counts: NoisyCounts) -> Discovered:
     """Search the noised histograms."""
     spelling = counts.plan.spelling
-    if spelling is None:
+    if spelling is None or spelling.salt is None:
         raise TypeError("labels are found in histograms of their spelling")
     sums = counts.values.reshape(POSITIONS, SYMBOLS + 1).astype(np.float64)
     search = Search(sums[:, :SYMBOLS], counts.noise.variance, spelling.salt)

@@ -29,8 +29,9 @@ from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
-from flwr_kld.query.noisy import ClientSums, NoisyCounts, noisy
+from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -159,7 +160,7 @@ class Publisher:
     def _deciding(
         self, first: Exchanged, second: Part, theta: float, threshold: float, outside: float
     ) -> Deciding:
-        values, clients = first.values, len(second.participants)
+        values, clients = first.numbers, len(second.participants)
         return Deciding(
             clients=clients,
             records=values.records,
@@ -191,18 +192,18 @@ class Publisher:
         if first.limit is not None:
             limit = first.limit.largest
         elif not first.most_records:
-            limit = default_most_records(first.values.records, first.survivors)
+            limit = default_most_records(first.numbers.records, first.survivors)
         return min(limit, MOST_RECORDS)
 
     def _released(
         self,
-        total: ClearSum | ShareSum | Released,
+        total: ClearSum | LabelSum | ShareSum | Released,
         plan: QueryPlan,
         noise: BitSource | NightNoise,
-    ) -> NoisyCounts | ClientSums:
+    ) -> NoisyCounts | ClientSums | NoisyLabels:
         if isinstance(total, Released):
             return noisy(total, plan)
-        if self._counts_nothing(total):
+        if not isinstance(total, LabelSum) and self._counts_nothing(total):
             raise CheckFailed("the cohort holds no records: nothing to compare")
         return noisy(self.trust.publish(total, plan, noise), plan)
 
@@ -310,8 +311,8 @@ class Question(Counting[tuple[Part, QueryPlan], R]):
             timeout=self.timeout,
         )
         counts = published.values
-        if not isinstance(counts, NoisyCounts):
-            raise TypeError("a question asks for counts")
+        if isinstance(counts, ClientSums):
+            raise TypeError("a question asks for counts, or labels")
         about = {
             "started": opening.started,
             "guarantee": self.trust.guarantee,

@@ -13,7 +13,7 @@ from flwr_kld.inference.design_effect import Clients, Spread, spread
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS, ClientLimit
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels
 from flwr_kld.report.report import OneClient
 
 
@@ -21,7 +21,7 @@ from flwr_kld.report.report import OneClient
 class Exchanged:
     """Public: what came of one exchange."""
 
-    values: NoisyCounts | ClientSums  # Numbers after the noise
+    values: NoisyCounts | ClientSums | NoisyLabels  # After the noise
     asked: int  # Clients in the cohort and in the sum
     survivors: int
     left_out: dict[Participant, str]  # Why each client that is not in the sum is not
@@ -34,6 +34,13 @@ class Exchanged:
     # Whether somebody saw each client's numbers, and held them to what one may answer
     holds_to_limits: bool = True
     carried: int = 0  # Clients of a session that are silent, and count as they did before
+
+    @property
+    def numbers(self) -> NoisyCounts | ClientSums:
+        """What a check publishes: no labels, which are refused."""
+        if isinstance(self.values, NoisyLabels):
+            raise TypeError("labels are no numbers")
+        return self.values
 
     @property
     def one_client(self) -> OneClient:
@@ -53,7 +60,7 @@ class Exchanged:
 
     def share_of(self, most: int, clients: int) -> float:
         """Return what fraction a client of so many records holds among usual ones."""
-        others = self.values.records / self.survivors * (clients - 1)
+        others = self.numbers.records / self.survivors * (clients - 1)
         return most / (others + most)
 
 
@@ -75,7 +82,7 @@ class Measured:
     def published(self) -> NoisyCounts:
         """What the estimate is made of."""
         values = self.first.values
-        if isinstance(values, ClientSums):
+        if not isinstance(values, NoisyCounts):
             raise TypeError("the first exchange asks for counts")
         return values
 
@@ -112,7 +119,7 @@ class Measured:
     def contradiction(self) -> str | None:
         """Say what cannot be in the published counts, if clients count what they agreed to."""
         for exchange in self._done:
-            for column in exchange.values.columns.values():
+            for column in exchange.numbers.columns.values():
                 found = (
                     contradiction(column, exchange.survivors, exchange.most_records)
                     if isinstance(column, NoisyCounts)
@@ -188,7 +195,7 @@ class Measured:
         first = self.first
         if first.limit is not None:
             return first.limit.others + 1
-        usual = default_most_records(first.values.records, first.survivors)
+        usual = default_most_records(first.numbers.records, first.survivors)
         return first.most_records or usual
 
     @property
@@ -201,8 +208,8 @@ class Measured:
         """Fraction of the records that the deciding half did not count, about."""
         if self.second is None or not self.sizes_are_hidden or self.first.holds_to_limits:
             return None
-        before = self.usual or self.first.values.records / self.first.survivors
-        return 1 - self.second.values.records / self.second.survivors / before
+        before = self.usual or self.first.numbers.records / self.first.survivors
+        return 1 - self.second.numbers.records / self.second.survivors / before
 
     @property
     def one_client(self) -> OneClient:
@@ -244,7 +251,7 @@ def _as_counted(changes: int | None) -> str:
 
 
 def _columns(exchange: Exchanged) -> dict[str, Exchanged]:
-    columns = exchange.values.columns.items()
+    columns = exchange.numbers.columns.items()
     return {name: replace(exchange, values=column) for name, column in columns}
 
 

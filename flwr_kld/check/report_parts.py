@@ -17,7 +17,7 @@ from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
@@ -149,7 +149,7 @@ def compared(plan: QueryPlan) -> Compared:
 
 
 def protection(
-    published: NoisyCounts, trust: Trust, aggregation: str, *, hides_parts: bool
+    published: NoisyCounts | NoisyLabels, trust: Trust, aggregation: str, *, hides_parts: bool
 ) -> Protection:
     """Return how a release was protected."""
     return Protection(

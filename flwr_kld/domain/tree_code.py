@@ -15,14 +15,14 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.kernel.selection import LONGEST
+
 POSITIONS = 64
 """Histograms."""
 SYMBOLS = 256
 """Cells of each, a power of two."""
-LENGTHS = (4, 8, 12, 16, 24, 32, 40)
+LENGTHS = (4, 8, 12, 16, 24, 32, LONGEST)
 """Bytes to which texts are filled up: each of these has hashes of its own."""
-LONGEST = LENGTHS[-1]
-"""Bytes of a text that are told apart; of a longer one its first characters."""
 LAST = 16
 """Histograms under all bytes of a text: what any wrong byte spoils."""
 

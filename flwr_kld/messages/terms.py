@@ -203,6 +203,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             )
         if self.adds_scores and self.spelling is not None:
             raise Unfit("spelling", "of counts", "scores")
+        if self.by_text:
+            self._fit_texts()
         if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
             raise Unfit("trust", "who adds the noise", self.trust)
         if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (
@@ -213,6 +215,15 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             )
         if self.night is not None:
             self._fit_a_session()
+
+    def _fit_texts(self) -> None:
+        """Refuse labels told by their texts where nobody may see them, or no release shows any."""
+        if self.trust != "trusted":
+            raise Unfit("trust", "'trusted' where labels are told by their texts", self.trust)
+        if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
+            raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
+        if self.allotment != Allotment.even(1):
+            raise Unfit("allotment", "of one column, in whole counts, for labels", self.allotment)
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
@@ -258,6 +269,11 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def adds_scores(self) -> bool:
         """Whether clients answer with sums of scores, not with counts."""
         return self.score_wire != NO_SCORES
+
+    @property
+    def by_text(self) -> bool:
+        """Whether clients answer with labels and how many records have each, not with counts."""
+        return self.spelling is not None and self.spelling.by_text
 
     @property
     def numbers(self) -> int:

@@ -132,9 +132,26 @@ class ClientSums:
         return self.scores.units(self.event.guarantee)
 
 
-def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | ClientSums:
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Public: the labels that were shown, each with the number of its records after the noise."""
+
+    counts: dict[str, int]  # The most frequent first
+    event: Release  # What the release cost, and the law of its noise
+    private: bool  # False if the noise came from a seed
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in a count, in records, shown or not."""
+        return math.sqrt(self.event.noise.variance)
+
+
+def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | ClientSums | NoisyLabels:
     """Return what was released of a plan's numbers, as estimators and decisions take it."""
     values, release, private = released.values, released.release, released.private
+    if plan.spelling is not None and plan.spelling.by_text:
+        shown = dict(zip(released.labels, values.tolist(), strict=True))
+        return NoisyLabels(shown, release, private)
     if released.records is None:
         return ClientSums(values, released.clients, release, plan, private)
     steps = allotted(plan)

@@ -1,8 +1,9 @@
 """The question which labels nobody listed: public, and of one column that lists labels.
 
-It is asked as any other: histograms of the column's unlisted labels, by the hashes of a
-tree code (`flwr_kld.domain.tree_code`), are columns of a table that server and client make of their
-own one. So it is priced, charged and refused as a table of so many columns.
+It is asked as any other. With a salt, histograms of the column's unlisted labels, by the hashes of
+a tree code (`flwr_kld.domain.tree_code`), are columns of a table that server and client make of
+their own one: it is priced, charged and refused as a table of so many columns. Without one, clients
+tell how many records have which label, to a server that may see it: as a table of one column.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ class Spelling(Model, what="the question for labels"):
 
     column: Annotated[str, Field(min_length=1, max_length=300)]
     # Of the hashes: new in every question, so that two labels that share a cell in one do not in
-    # the next
-    salt: Annotated[str, Field(min_length=1, max_length=64)]
+    # the next; None where labels are told by their texts
+    salt: Annotated[str, Field(min_length=1, max_length=64)] | None
 
     def __post_init__(self) -> None:
-        for name, told in (("column", self.column), ("salt", self.salt)):
+        for name, told in (("column", self.column), ("salt", self.salt or "")):
             if not told.isprintable():
                 raise Unfit(name, "printable", "what is not")
+
+    @property
+    def by_text(self) -> bool:
+        """Whether labels are told by their texts."""
+        return self.salt is None
 
     def over(self, domain: Domain) -> Table:
         """Return what is counted of the records of a domain.
@@ -46,12 +52,15 @@ class Spelling(Model, what="the question for labels"):
 @lru_cache(maxsize=4)
 def _over(asked: Spelling, domain: Domain) -> Table:
     # Imported here: a client that is asked for no labels does without.
-    from flwr_kld.domain.spelled import Spelled
+    from flwr_kld.domain.spelled import Spelled, Written, WrittenTable
     from flwr_kld.domain.tree_code import POSITIONS
 
     table, labels = labels_in(domain, asked.column)
-    source = table.sources[asked.column]
-    names = [f"{asked.column}: {place}" for place in range(POSITIONS)]
+    column, source = asked.column, table.sources[asked.column]
+    if asked.salt is None:
+        texts = {column: Written(labels)}
+        return WrittenTable(texts, dialect=table.dialect, sources={column: source})
+    names = [f"{column}: {place}" for place in range(POSITIONS)]
     return Table(
         {name: Spelled(labels, asked.salt, place) for place, name in enumerate(names)},
         dialect=table.dialect,

@@ -14,8 +14,8 @@ class FoundLabel:
     """A label that many records share."""
 
     name: str
-    records: float  # Estimate
-    low: float  # 95 % interval, for the noise
+    records: float  # Estimate; where labels were told by their texts, the noised count
+    low: float  # 95 % interval, for the noise; of labels that are shown where texts were told
     high: float
 
     @property
@@ -30,15 +30,19 @@ class Discovered:
 
     column: str
     labels: tuple[FoundLabel, ...]  # The most frequent first
-    records: float  # With a label that nobody listed, estimate
+    # With a label that nobody listed, estimate; None where labels were told by their texts
+    records: float | None
     shown_from: float  # Records below which no estimate is shown
-    # Records from which a label is found with probability .95, by its bytes in UTF-8
+    # Records from which a label is found with probability .95, by its most bytes in UTF-8
     found_from: dict[str, float]
 
     @property
-    def named(self) -> float:
-        """Share of the unlisted records that the labels are of."""
-        return min(sum(label.records for label in self.labels) / max(self.records, 1.0), 1.0)
+    def named(self) -> str:
+        """How many records have an unlisted label, and which share of them these labels are of."""
+        if self.records is None:
+            return ""
+        share = min(sum(label.records for label in self.labels) / max(self.records, 1.0), 1.0)
+        return f"; about {max(self.records, 0):.0f} records have one, {share:.0%} of them these"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +58,16 @@ class DiscoveryReport(Envelope):
     def __str__(self) -> str:
         promise, found = self.guarantee, self.reading
         names = ", ".join(
-            f"{label.shown} ({label.records:.0f} ± {label.high - label.records:.0f})"
+            f"{label.shown} ({label.records:.0f}, {max(label.low, 1):.0f} to {label.high:.0f})"
             for label in found.labels
         )
-        needed = "; ".join(f"{n:.0f} for {size} bytes" for size, n in found.found_from.items())
+        needed = "; ".join(
+            f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()
+        )
         return (
-            f"unlisted labels of {found.column}: {names or 'none found'}; about "
-            f"{max(found.records, 0):.0f} records have one, {found.named:.0%} of them these. A "
-            f"label is found with probability .95 from about so many records on: {needed}; no "
-            f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
+            f"unlisted labels of {found.column}: {names or 'none found'}{found.named}. A label is "
+            f"found with probability .95 from about so many records on: {needed}; no estimate "
+            f"below {found.shown_from:.0f} is shown, though fewer records may have one. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
             f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
             f"{'; ' + note if (note := self.one_client.note) else ''}"

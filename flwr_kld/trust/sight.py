@@ -43,6 +43,15 @@ SERVER_SEES_PARTS = Sight(
 )
 """The server adds the noise to counts that it adds up itself."""
 
+SERVER_SEES_LABELS = Sight(
+    "The server saw each client's unlisted labels, and how many of its records have each.",
+    (
+        View("the server", "each asked client's unlisted labels: it is trusted with them"),
+        _STRANGERS,
+    ),
+)
+"""The server adds the noise to how many records have each label, and shows those that many have."""
+
 SERVER_SEES_SUM = Sight(
     "The server saw the cohort's exact sum, and nobody's own counts.",
     (

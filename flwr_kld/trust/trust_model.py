@@ -16,6 +16,7 @@ from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.terms import (
     MOST_COLUMNS,
@@ -102,6 +103,13 @@ class Trust(ABC):
             Clients in the sum.
         """
         return box_event(self.guarantee, MOVES * self.allotment.columns)
+
+    def by_text(self) -> Trust | None:
+        """Return this promise for labels that clients tell by their texts; None if nobody may see.
+
+        By default None: labels are found in sums of hashes.
+        """
+        return None
 
     def event_of(self, plan: QueryPlan, clients: int) -> Release:
         """Return the release of what a plan asks; the errors are those of `event`."""
@@ -212,7 +220,10 @@ class Trust(ABC):
         return Cost.of(self.sums_event(self.min_clients if survivors is None else survivors))
 
     def publish(
-        self, total: ClearSum | ShareSum, plan: QueryPlan, noise: BitSource | NightNoise
+        self,
+        total: ClearSum | ShareSum | LabelSum,
+        plan: QueryPlan,
+        noise: BitSource | NightNoise,
     ) -> Released:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
         release = self.event_of(plan, total.clients)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from flwr_kld.accounting import Cost
-from flwr_kld.calibration.central import central_release
+from flwr_kld.calibration.central import central_release, selection_release
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, instance, keep, whole
 from flwr_kld.kernel.law import noise_sum
@@ -14,6 +14,7 @@ from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_pair, check_public
 from flwr_kld.messages.terms import AggregatorNoise
+from flwr_kld.trust.sight import SERVER_SEES_LABELS, Sight
 from flwr_kld.trust.trust_model import Trust, allotted_to
 
 
@@ -93,6 +94,35 @@ class Trusted(CentralNoise):
     """
 
     name = "trusted"
+
+    def by_text(self) -> Trust | None:
+        """Return this promise for labels that the server sees; None where no release shows any."""
+        return ByText(self.guarantee) if self.delta and self.clip is None else None
+
+
+@dataclass(frozen=True)
+class ByText(Trust):
+    """A trusted server that sees clients' unlisted labels, and shows those that many share."""
+
+    promised: Guarantee
+
+    name = "trusted"
+
+    def __post_init__(self) -> None:
+        self.event(1)  # calibrated now, as in `CentralNoise`
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each question promises."""
+        return self.promised
+
+    def event(self, clients: int) -> Release:
+        """Return the release of labels; how many clients there are changes nothing."""
+        return selection_release(self.promised)
+
+    def sight(self, hides_parts: bool) -> Sight:
+        """Say who sees what: no sum hides parts of labels."""
+        return SERVER_SEES_LABELS
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from split_federation import KEYS, PAIR, Members, aggregators
 
 import flwr_kld.clients
 import flwr_kld.strategies
-from flwr_kld import Labels, Reference
+from flwr_kld import Labels, Reference, Table
 from flwr_kld.clients import (
     AggregatorKey,
     answer_drift_queries,
@@ -33,6 +33,7 @@ from flwr_kld.strategies import (
     Clip,
     Distributed,
     KLDrift,
+    LabelDiscovery,
     PrivatePredictor,
     SecureSum,
     Standing,
@@ -193,6 +194,14 @@ def test_no_frame_of_a_check_holds_what_is_private(name):
 def test_no_frame_of_a_check_through_an_aggregator_does(name):
     check = check_of(name)
     assert not seen_in_frames(lambda: check(grid()), *OWN)
+
+
+def test_no_frame_of_a_client_that_tells_labels_holds_them():
+    """Nor their numbers. What the server shows of them is public."""
+    app, table = ClientApp(), Table({"job": ["nurse"]})
+    answer_drift_queries(app, lambda _: {"job": list(RECORDS)}, table, discover={"job"})
+    ask = LabelDiscovery(table, "job", Trusted(EPSILON, 1e-6)).ask
+    assert not seen_in_frames(lambda: ask(InProcessGrid(app, NODES)), OWN[0])
 
 
 COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.sums"

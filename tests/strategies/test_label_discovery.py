@@ -1,7 +1,8 @@
-"""Labels that nobody listed: found by the sums alone, where many records share them."""
+"""Labels that nobody listed: shown by a server that sees them, or found by the sums alone."""
 
 import copy
 import json
+import math
 import zlib
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 import sealed_federation
 import split_federation
 from adversary.lying_server import watching
+from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from sealed_federation import KEY
 from split_federation import PAIR, Members
@@ -22,6 +24,7 @@ from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
 from flwr_kld.inference import label_search
 from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.count import Scores
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.query.plan import each_spelling, plan_fingerprint
 from flwr_kld.query.score_wire import scores_to_wire
@@ -43,6 +46,9 @@ TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 60])}, sources={"jo
 REFERENCE = Reference.from_counts(TABLE, np.ones(TABLE.size))
 ADD_REMOVE = Adjacency.ADD_REMOVE
 TWO = Trusted(2.0, 1e-6, adjacency=ADD_REMOVE)
+"""The server sees labels."""
+SUMS = replace(TWO, epsilon=30.0, clip=20)
+"""It sees histograms of their hashes: of whole clients."""
 
 
 def jobs(context):
@@ -79,28 +85,70 @@ def names(report: DiscoveryReport) -> list[str]:
     return [label.name for label in report.reading.labels]
 
 
+def secretly(context):
+    """120 bakers in all, one cook, and labels that one record has each."""
+    one = ["Köchin"] if context.node_id == 1000 else ["nurse"]
+    work = ["baker"] * 6 + [f"{context.node_id}-{i}" for i in range(5)] + one + ["smith", None]
+    return {"work": work, "age": [40] * 14}
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "threshold", "enough"), [("add-remove", 8, 9), ("replace-one", 15, 17)]
+)
+def test_a_trusted_server_shows_what_many_records_share_and_no_label_of_one(
+    adjacency, threshold, enough, caplog
+):
+    """What is printed is exact: ten of a million questions show any of 101 labels of one record."""
+    trust = replace(TWO, adjacency=adjacency)
+    report = LabelDiscovery(TABLE, "job", trust).ask(grid_of(secretly))
+    (baker,) = report.reading.labels
+    assert baker.name == "baker"
+    assert abs(baker.records - 120) <= threshold
+    assert baker.low <= baker.records <= baker.high < baker.low + 10
+    assert report.reading.shown_from == threshold
+    assert report.reading.found_from == {"40": enough}
+    assert report.reading.records is None
+    assert report.protection.mechanism == "truncated-laplace"
+    assert "labels" in report.protection.sight.exact
+    assert report.cost.epsilon == 2.0
+    assert report.cohort.survivors == 20
+    assert DiscoveryReport.from_json(report.to_json()) == report
+    for said in (str(report), report.to_json(), caplog.text):
+        assert not [name for name in ("chin", "1000-", "1019-", "nurse") if name in said]
+
+
+def test_where_many_share_nothing_nothing_is_shown():
+    grid = grid_of(lambda context: {"work": [f"{context.node_id}", "nurse"], "age": [1, 2]})
+    report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
+    assert names(report) == []
+    assert "none found" in str(report)
+
+
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_what_many_records_share_is_named_and_what_few_share_is_not(adjacency):
+def test_sums_name_what_many_records_share_and_not_what_few_share(adjacency):
     """120 of 400 records are bakers', at 35 deviations and more; ten share the other one."""
-    report = LabelDiscovery(TABLE, "job", replace(TWO, adjacency=adjacency)).ask(grid_of())
+    trust = TrustedAggregator(2.0, 1e-6, adjacency=adjacency, aggregator=KEY.public)
+    grid = sealed_federation.federation(app_of(aggregator=KEY.public))
+    report = LabelDiscovery(TABLE, "job", trust).ask(grid)
     (baker,) = report.reading.labels
     assert baker.name == "baker"
     assert baker.low - 20 < 120 < baker.high + 20
     assert report.reading.shown_from < 120
     assert report.reading.found_from["8"] < 120
-    assert abs(report.reading.records - 170) < 60
+    assert abs(report.reading.records - 170) < 250  # seven standard deviations
     assert DiscoveryReport.from_json(report.to_json()) == report
 
 
 WAYS = {
-    "plain": lambda: (TWO, None, grid_of()),
+    "plain": lambda: (TWO, None, grid_of(secretly)),
+    "without delta": lambda: (replace(TWO, epsilon=30.0, delta=0.0), None, grid_of(secretly)),
     "secure sum": lambda: (TWO, SecureSum(), grid_of(secure_sum=FirstUse())),
     "shares": lambda: (
         Distributed(2.0, min_clients=15, delta=1e-6, noise="skellam", adjacency=ADD_REMOVE),
         SecureSum(),
         grid_of(secure_sum=FirstUse()),
     ),
-    "whole clients": lambda: (replace(TWO, epsilon=30.0, clip=20), None, grid_of()),
+    "whole clients": lambda: (SUMS, None, grid_of()),
     "sealed": lambda: (
         TrustedAggregator(2.0, 1e-6, adjacency=ADD_REMOVE, aggregator=KEY.public),
         None,
@@ -116,19 +164,25 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_trust_model_finds_it(way):
-    """They ask as for any table, so nothing is special about them."""
+    """All but a trusted server ask as for any table, so nothing is special about them."""
     trust, aggregation, grid = WAYS[way]()
     report = LabelDiscovery(TABLE, "job", trust, aggregation=aggregation).ask(grid)
     assert names(report) == ["baker"]
     assert report.cohort.survivors == 20
     assert report.cost.epsilon <= trust.epsilon + 1e-9
+    assert (report.reading.records is None) is (way == "plain")
 
 
-def test_names_of_any_script_and_length_are_found():
+@pytest.mark.parametrize("aggregation", [None, SecureSum()])
+def test_names_of_any_script_and_length_are_found(aggregation):
     """Of forty bytes; of a longer one as many characters as forty bytes hold."""
     told = ["Пенсионер", "看護師", "Gesundheits- und Krankenpflegerin", "x" * 50, "7", "Ü" * 30]
-    grid = grid_of(lambda _: {"work": [*told * 50, "nurse"], "age": [1] * 301}, nodes=10)
-    report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
+    grid = grid_of(
+        lambda _: {"work": [*told * 50, "nurse"], "age": [1] * 301},
+        nodes=10,
+        secure_sum=FirstUse(),
+    )
+    report = LabelDiscovery(TABLE, "job", TWO, aggregation=aggregation).ask(grid)
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
 
 
@@ -161,7 +215,9 @@ def test_one_client_with_all_the_holders_counts_up_to_the_usual_limit(unsearched
         many = 5000 if context.node_id == 1000 else 0
         return {"work": ["baker"] * many + ["nurse"] * 10, "age": [1] * (many + 10)}
 
-    report = LabelDiscovery(TABLE, "job", Trusted(2.0, 1e-6)).ask(grid_of(records))
+    trust = TrustedAggregator(2.0, 1e-6, aggregator=KEY.public)
+    grid = sealed_federation.federation(app_of(records, aggregator=KEY.public))
+    report = LabelDiscovery(TABLE, "job", trust).ask(grid)
     assert report.reading.records < 200
     assert report.cohort.survivors == 20
 
@@ -175,9 +231,14 @@ def terms_of(**changes) -> Terms:
     return replace(TWO.over(64).terms(plan, check="c1", asked=20), **changes)
 
 
-def told(lie):
+def terms_by_text(**changes) -> Terms:
+    plan = each_spelling(REFERENCE, Spelling("job", None))
+    return replace(TWO.terms(plan, check="c1", asked=20), **changes)
+
+
+def told(lie, trust):
     """Let an honest server's clients hear a lie; return why they refuse, and what they counted."""
-    honest = app_of()
+    honest = app_of(secure_sum=FirstUse())
 
     def client(message, context):
         message = copy.deepcopy(message)
@@ -185,7 +246,7 @@ def told(lie):
         return honest(message, context)
 
     with watching() as seen, pytest.raises(CheckFailed) as refused:
-        LabelDiscovery(TABLE, "job", TWO).ask(InProcessGrid(client, 5))
+        LabelDiscovery(TABLE, "job", trust).ask(InProcessGrid(client, 5))
     return str(refused.value), seen
 
 
@@ -196,12 +257,11 @@ def respelt(asked, spelling: str, cell_of=None):
     cells = cells if cell_of is None else cell_of
     asked["wire"] = zlib.compress(cells.astype("<i4").tobytes())
     named = None if spelling == "null" else Spelling.from_json(spelling)
-    asked["plan"] = plan_fingerprint(
-        asked["reference"], cells, EVERYTHING, terms_of().allotment, None, named
-    )
+    steps = Allotment(tuple(json.loads(asked["allotment"])["counts"]))
+    asked["plan"] = plan_fingerprint(asked["reference"], cells, EVERYTHING, steps, None, named)
 
 
-def spelt(column: str, salt: str = "a1b2") -> str:
+def spelt(column: str, salt: str | None = "a1b2") -> str:
     return json.dumps({"column": column, "salt": salt}, sort_keys=True, separators=(",", ":"))
 
 
@@ -230,13 +290,114 @@ LIES = {
 }
 
 
+NOISE = {
+    "distributed": '{"bound":0,"mechanism":"skellam","n_min":3,"norm":1}',
+    "trusted-aggregator": f'{{"keys":["{"a" * 64}"],"law":"least"}}',
+    "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"],"law":"least"}}',
+}
+LIES_BY_TEXT = {
+    "another column": (lambda a: respelt(a, spelt("age", None)), "lists no labels"),
+    "its source": (lambda a: respelt(a, spelt("work", None)), "lists no labels"),
+    "no column": (lambda a: respelt(a, "null"), "number of columns"),
+    "hashes of one histogram": (lambda a: respelt(a, spelt("job")), "number of columns"),
+    "two cells": (lambda a: a.update(cells=[2]), "more cells than the domain has symbols"),
+    "many steps": (lambda a: a.update(allotment='{"alike":0,"counts":[3]}'), "allotment"),
+    "alike records": (lambda a: a.update(allotment='{"alike":1,"counts":[1]}'), "allotment"),
+    "no delta": (lambda a: a.update(delta=0.0), "delta > 0"),
+    "whole clients": (lambda a: a.update(unit="client", clip=5), "of records"),
+    "a sample of those that come or go": (lambda a: a.update(clip=5), "moves further"),
+    "labels and scores": (
+        lambda a: a.update(
+            allotment="null", clip=5, score_wire=scores_to_wire((Scores((1,), (0,), 9, 5),))
+        ),
+        "spelling",
+    ),
+    "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
+    **{
+        f"the model {name}": (lambda a, n=name, w=noise: a.update(trust=n, noise=w), "trust")
+        for name, noise in NOISE.items()
+    },
+    "another table": (lambda a: a.update(domain="f" * 64), "domain is not this client's"),
+}
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_question_that_does_not_fit_is_refused_before_anything_is_counted(lie):
     change, expected = LIES[lie]
-    why, seen = told(change)
+    why, seen = told(change, SUMS)
     assert expected in why
     assert not seen.admitted
     assert not seen.counted
+
+
+@pytest.mark.parametrize("lie", LIES_BY_TEXT)
+def test_a_question_by_text_that_does_not_fit_is_refused_before_anything_is_counted(lie):
+    change, expected = LIES_BY_TEXT[lie]
+    why, seen = told(change, TWO)
+    assert expected in why
+    assert not seen.admitted
+    assert not seen.counted
+
+
+def test_labels_are_not_told_in_a_secure_sum():
+    """Whoever adds up unseen is told hashes; a server that asks otherwise is told nothing."""
+    app, asked = app_of(secure_sum=FirstUse()), terms_by_text().to_config()
+
+    def client(message, context):
+        if "terms" in message.content:
+            message = copy.deepcopy(message)
+            message.content["terms"] = ConfigRecord(asked)
+        return app(message, context)
+
+    with watching() as seen, pytest.raises(CheckFailed, match="told by their texts"):
+        LabelDiscovery(TABLE, "job", TWO, aggregation=SecureSum()).ask(InProcessGrid(client, 5))
+    assert not seen.counted
+
+
+BAD = {
+    "no list of labels": b"\0" * 45,
+    "counts of a table": np.arange(11, dtype="<i4").tobytes(),
+    "a label twice": 2 * (b"\1\0\0\0" + b"baker".ljust(40, b"\0")),
+    "a negative number": b"\xff" * 4 + b"baker".ljust(40, b"\0"),
+    "no UTF-8": b"\1\0\0\0" + b"\xff".ljust(40, b"\0"),
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+def test_a_client_that_tells_what_no_honest_one_does_is_left_out_by_itself(answer):
+    honest = app_of(secretly)
+
+    def client(message, context):
+        reply = honest(message, context)
+        if context.node_id == 1000:
+            reply.content["numbers"] = ConfigRecord({"numbers": [answer]})
+        return reply
+
+    report = LabelDiscovery(TABLE, "job", TWO).ask(InProcessGrid(client, 20))
+    assert names(report) == ["baker"]
+    assert report.cohort.survivors == 19
+    ((why, clients),) = report.cohort.dropouts.items()
+    assert clients == 1
+    assert "invalid reply" in why
+    assert "baker" not in why
+
+
+ODD = [10**5000, "x" * 10**6, "\ud800", "a\0b", "\n", b"\xff", "\0", math.inf, object(), [], {}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+def test_a_record_that_does_not_fit_changes_nothing_but_its_own_label(odd):
+    """Neighbouring federations: what a report says besides noised counts is the same."""
+    told = []
+    for record in ("nurse", odd):
+
+        def records(context, record=record):
+            work = ["baker"] * 6 + [record if context.node_id == 1000 else "smith"]
+            return {"work": work, "age": [1] * 7}
+
+        report = LabelDiscovery(TABLE, "job", TWO).ask(grid_of(records))
+        told.append((names(report), report.cohort, report.reading.found_from))
+    assert told[0] == told[1]
 
 
 def test_scores_and_nights_are_of_no_spelling():
