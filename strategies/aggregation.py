@@ -28,6 +28,15 @@ from flwr_kld.trust.trust_model import require_kept
 logger = logging.getLogger("flwr_kld")
 
 
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Let a check fail by what the book of a session refuses."""
+    try:
+        yield
+    except QueryRefused as error:
+        raise CheckFailed(str(error)) from None
+
+
 class PlainSum:
     """The server receives each client's exact counts and adds them up."""
 
@@ -45,6 +54,7 @@ class PlainSum:
     ) -> None:
         """Need nobody but the cohort."""
 
+    @_refused()
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
@@ -74,25 +84,14 @@ class PlainSum:
         )
         if night is None:
             return collected
-        with _refused():
-            noise = night.claim(exchange.bits)
-        return replace(collected, noise=noise, carried=night.carried)
+        return replace(collected, noise=night.claim(exchange.bits), carried=night.carried)
 
 
 def _night(exchange: Exchange) -> NightAnswers | None:
     """Return what the server keeps of a session; None if the check is of none."""
     if not isinstance(exchange.trust, Standing):
         return None
-    with _refused():
-        return exchange.trust.kept().open(exchange.terms, 4 * exchange.terms.numbers)
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    try:
-        yield
-    except QueryRefused as error:
-        raise CheckFailed(str(error)) from None
+    return exchange.trust.kept().open(exchange.terms, 4 * exchange.terms.numbers)
 
 
 @runtime_checkable

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -39,19 +39,9 @@ _SCHEMA = Schema(
     1,
     [
         """CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL,
-    seeds BLOB NOT NULL, names BLOB NOT NULL, answers BLOB NOT NULL) WITHOUT ROWID"""
+    seeds BLOB NOT NULL, names BLOB NOT NULL, answers BLOB NOT NULL)"""
     ],
 )
-
-
-class _Kept(NamedTuple):
-    """A row, still sealed."""
-
-    session: str
-    night: int = 0
-    seeds: bytes = b""
-    names: bytes = b""
-    answers: bytes = b""
 
 
 class SessionBook(Private):
@@ -73,15 +63,26 @@ class SessionBook(Private):
     def open(self, terms: Terms, size: int) -> NightAnswers:
         """Take up answers of `size` bytes for a night; refused unless it is a later one."""
         with self._writing() as db:
-            return NightAnswers(self, terms, size, self._kept(db, terms))
+            self._kept(db, terms, "seeds", _SEED)
+        return NightAnswers(self, terms, size)
+
+    def last(self, terms: Terms, size: int, but: Set[bytes]) -> dict[bytes, bytes]:
+        """Return the last answers, of `size` bytes, of all clients but some, by name."""
+        with self._writing() as db:
+            names = self._kept(db, terms, "names", NAME)
+            if but >= set(names):
+                return {}
+            answers = self._kept(db, terms, "answers", size)
+        last = dict(zip(names, answers, strict=True))
+        return {client: last[client] for client in sorted(last.keys() - but)}
 
     def claim(self, terms: Terms, answers: dict[bytes, bytes], bits: BitSource) -> NightNoise:
         """Write down that a night is used, with what seed, and what is carried into the next."""
         night, session = _night(terms), terms.session
         answers = {} if night.number == night.nights else answers
         with self._writing() as db:
-            kept = self._kept(db, terms)  # again: another process may have been first
-            law, *before = self.parts(kept, "seeds", _SEED) or [_law_of(terms)]
+            kept = self._kept(db, terms, "seeds", _SEED)  # again: another process may be first
+            law, *before = kept or [_law_of(terms)]
             if law != _law_of(terms):
                 raise _unusable(self._file, "seeds make other noise here")
             fresh = bits.words(_SEED // 8).tobytes()
@@ -95,18 +96,29 @@ class SessionBook(Private):
             ]
             db.execute(
                 "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)",
-                _Kept(session, night.number, *sealed),
+                (session, night.number, *sealed),
             )
         return NightNoise(night.continual, [*before, fresh], private=bits.private)
 
-    def parts(self, kept: _Kept, what: str, size: int) -> list[bytes]:
-        """Open what was kept of a session, in parts of one size."""
-        box = kept._asdict()[what]
+    def _kept(self, db: sqlite3.Connection, terms: Terms, what: str, size: int) -> list[bytes]:
+        """Open what is kept of the nights before this one, which is a later one, in parts."""
+        night, session = _night(terms), terms.session
+        read = f"SELECT night, {what} FROM sessions WHERE session = ?"
+        last, box = db.execute(read, (session,)).fetchone() or (0, b"")
+        if night.released > last:
+            raise QueryRefused(
+                f"SessionForgotten: night {night.released} of this session was released, and what "
+                f"is kept here ends with night {last}: begin another session"
+            )
+        if night.number <= last:
+            raise QueryRefused(
+                f"AnsweredAlready: night {last} of this session was added up here, and "
+                f"night {night.number} is not after it"
+            )
         if not box:
             return []
         try:
-            about = _about(what, kept.session, kept.night)
-            opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], about)
+            opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], _about(what, session, last))
         except InvalidTag:
             why = f"{what} were sealed under another key, or for another night"
             raise _unusable(self._file, why) from None
@@ -120,23 +132,6 @@ class SessionBook(Private):
         nonce, content = os.urandom(_NONCE), bytes([width]) + words.astype(f"<u{width}").tobytes()
         return nonce + self._key.encrypt(nonce, content, about)
 
-    def _kept(self, db: sqlite3.Connection, terms: Terms) -> _Kept:
-        """Read what is kept of the nights before this one, which is a later one."""
-        night, session = _night(terms), terms.session
-        row = db.execute("SELECT * FROM sessions WHERE session = ?", (session,)).fetchone()
-        kept = _Kept(*row) if row else _Kept(session)
-        if night.released > kept.night:
-            raise QueryRefused(
-                f"SessionForgotten: night {night.released} of this session was released, and what "
-                f"is kept here ends with night {kept.night}: begin another session"
-            )
-        if night.number <= kept.night:
-            raise QueryRefused(
-                f"AnsweredAlready: night {kept.night} of this session was added up here, and "
-                f"night {night.number} is not after it"
-            )
-        return kept
-
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -149,10 +144,10 @@ class SessionBook(Private):
 class NightAnswers(Private):
     """What clients answer in one night, and the last answers of those that are silent."""
 
-    __slots__ = ("_book", "_came", "_kept", "_size", "_terms", "carried")
+    __slots__ = ("_book", "_came", "_size", "_terms", "carried")
 
-    def __init__(self, book: SessionBook, terms: Terms, size: int, kept: _Kept) -> None:
-        self._book, self._terms, self._size, self._kept = book, terms, size, kept
+    def __init__(self, book: SessionBook, terms: Terms, size: int) -> None:
+        self._book, self._terms, self._size = book, terms, size
         self._came: dict[bytes, bytes] = {}
         self.carried = 0
         """Number of clients whose last answer counts. Public."""
@@ -166,12 +161,7 @@ class NightAnswers(Private):
 
     def silent(self) -> dict[bytes, bytes]:
         """Return the last answers of those that have not answered tonight, by name."""
-        names = self._book.parts(self._kept, "names", NAME)
-        if self._came.keys() >= set(names):
-            return {}
-        answers = self._book.parts(self._kept, "answers", self._size)
-        last = dict(zip(names, answers, strict=True))
-        silent = {client: last[client] for client in sorted(last.keys() - self._came.keys())}
+        silent = self._book.last(self._terms, self._size, self._came.keys())
         self._came |= silent
         self.carried = len(silent)
         return silent

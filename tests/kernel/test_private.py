@@ -56,7 +56,7 @@ from flwr_kld.sums import Identity
 from flwr_kld.sums.client import SumClient
 from flwr_kld.sums.keys import OneUseKey
 from flwr_kld.sums.messages import Phase
-from flwr_kld.sums.session_book import NightAnswers, SessionBook, _Kept
+from flwr_kld.sums.session_book import NightAnswers, SessionBook
 from flwr_kld.sums.two_aggregators import Addition
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
@@ -101,7 +101,7 @@ def noised() -> ShareSum:
 def answered() -> NightAnswers:
     book, night = SessionBook(Path("nowhere"), KEY), Night("s", 1, 9, 2)
     terms = Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2)
-    answers = NightAnswers(book, terms, 4, _Kept(terms.session))
+    answers = NightAnswers(book, terms, 4)
     assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"))
     return answers
 

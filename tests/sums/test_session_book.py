@@ -148,7 +148,15 @@ def test_another_key_reads_nothing(book, tmp_path):
     sit(book, 1, (ANN, bytes(SIZE)))
     other = SessionBook(tmp_path / "standing.db", bytes(32))
     with pytest.raises(QueryRefused, match="the operator's log says why"):
-        other.open(terms(2), SIZE).silent()
+        other.open(terms(2), SIZE)
+
+
+def test_last_answers_are_not_those_of_a_night_that_another_process_claimed(book):
+    sit(book, 1, (ANN, bytes(SIZE)))
+    late = book.open(terms(2), SIZE)
+    sit(book, 2)
+    with pytest.raises(QueryRefused, match="AnsweredAlready"):
+        late.silent()
 
 
 def test_a_book_without_its_key_goes_on_once_that_is_there(book, tmp_path):
@@ -202,19 +210,16 @@ def test_nothing_exact_lies_in_the_file(book, tmp_path):
 
 
 def test_the_last_night_leaves_no_answers(book, tmp_path):
+    sizes = set()
     for number in range(1, 6):
-        sit(book, number, (ANN, bytes(SIZE)))
+        sit(book, number, *((bytes([i]) * NAME, bytes(SIZE)) for i in range(9)))
+        with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
+            read = "SELECT length(names), length(answers) FROM sessions"
+            sizes.add((number < 5, *db.execute(read).fetchone()))
     with pytest.raises(ValueError, match="within the session"):
         Night("5e", 6, 5, 2, 5)
-    with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
-        (names,) = db.execute("SELECT names FROM sessions").fetchone()
-    assert book.parts(_kept("names", names), "names", NAME) == []
-
-
-def _kept(what: str, box: bytes):
-    from flwr_kld.sums.session_book import _Kept
-
-    return _Kept(terms(1).session, 5)._replace(**{what: box})
+    (names, answers), (no_names, no_answers) = (size[1:] for size in sorted(sizes, reverse=True))
+    assert names > no_names == no_answers < answers
 
 
 def test_another_table_makes_no_noise_of_the_same_seeds(book, monkeypatch):
