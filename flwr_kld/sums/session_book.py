@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from numpy.typing import NDArray
 
 from flwr_kld.calibration.central import continual_release
 from flwr_kld.codec.durable import Schema, writing
@@ -35,6 +36,8 @@ _Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
 NAME = 16
 """Bytes by which a client is known in a session."""
 _SEED, _NONCE = 32, 12
+_AT_ONCE = 2**8
+"""Parts that are narrowed together."""
 _SCHEMA = Schema(
     1,
     [
@@ -90,8 +93,8 @@ class SessionBook(Private):
                 self._sealed(_about(what, session, night.number), joined)
                 for what, joined in (
                     ("seeds", [law, *before, fresh]),
-                    ("names", answers.keys()),
-                    ("answers", answers.values()),
+                    ("names", [*answers]),
+                    ("answers", [*answers.values()]),
                 )
             ]
             db.execute(
@@ -125,11 +128,15 @@ class SessionBook(Private):
         joined = np.frombuffer(opened[1:], f"<u{opened[0]}").astype("<u4").tobytes()
         return [joined[i : i + size] for i in range(0, len(joined), size)]
 
-    def _sealed(self, about: bytes, parts: Iterable[bytes]) -> bytes:
+    def _sealed(self, about: bytes, parts: Sequence[bytes]) -> bytes:
         """Seal parts, each of which is a number of words of four bytes."""
-        words = np.frombuffer(b"".join(parts), "<u4")
-        width = np.min_scalar_type(words.max(initial=0)).itemsize  # most counts are small
-        nonce, content = os.urandom(_NONCE), bytes([width]) + words.astype(f"<u{width}").tobytes()
+        some = list[NDArray[np.unsignedinteger]]()
+        for first in range(0, len(parts), _AT_ONCE):
+            words = np.frombuffer(b"".join(parts[first : first + _AT_ONCE]), "<u4")
+            some.append(words.astype(np.min_scalar_type(words.max())))  # most counts are small
+        width = max((words.itemsize for words in some), default=1)
+        narrow = [words.astype(f"<u{width}", copy=False).data for words in some]
+        nonce, content = os.urandom(_NONCE), b"".join([bytes([width]), *narrow])
         return nonce + self._key.encrypt(nonce, content, about)
 
     @contextmanager
