@@ -66,13 +66,13 @@ class Lives(Private):
             Even, >= 2: a record is counted with ``moves // 2`` rows of symbols at most, one after
             the other.
         """
-        columns = self._alive[2].shape[1]
+        (of_alive, ids_alive, before, changed), (of_gone, ids_gone) = self._alive, self._gone
+        columns = before.shape[1]
         here = np.repeat(np.array(clients, np.intp), ids.into(lambda each: [*map(len, each)]))
         rows = symbols.into(lambda each: np.concatenate([x.reshape(-1, columns) for x in each]))
-        (old, kept), (gone, others) = (_split(rows, clients) for rows in (self._alive, self._gone))
         # A record's rows follow one another in `order`: that it is gone, was counted, is here.
-        of = np.concatenate([gone[0], old[0], here])
-        named = np.concatenate([gone[1], old[1], *ids.into(list)])
+        of = np.concatenate([of_gone, of_alive, here])
+        named = np.concatenate([ids_gone, ids_alive, *ids.into(list)])
         order = np.lexsort((named, of))
         of, named = of[order], named[order]
         first = np.append(True, (of[1:] != of[:-1]) | (named[1:] != named[:-1]))[: len(order)]
@@ -81,28 +81,32 @@ class Lives(Private):
         of, named = of[first], named[first]
         went, was, now = (
             _places(part, len(of))
-            for part in np.split(record, np.cumsum([len(gone[0]), len(old[0])]))
+            for part in np.split(record, np.cumsum([len(of_gone), len(of_alive)]))
         )
-        alive = (now >= 0) & (went < 0)
-        over = (went >= 0) | ((was >= 0) & (now < 0))
-
-        now, was = rows[now[alive]], was[alive]
-        known, changes = was >= 0, np.zeros(len(was), np.int32)
-        before, changed = old[2][was[known]], old[3][was[known]]
-        differ = (now[known] != before).any(axis=1)
-        frozen = differ & (changed >= moves // 2 - 1)
-        now[np.flatnonzero(known)[frozen]] = before[frozen]
-        changes[known] = changed + (differ & ~frozen)
-
+        silent = ~np.isin(of, clients)
+        alive = (went < 0) & ((now >= 0) | silent)
         after = Lives(columns)
-        after._alive = _joined(kept, (of[alive], named[alive], now, changes))
-        after._gone = _joined(others, (of[over], named[over]))
+        after._gone = of[~alive], named[~alive]
+
+        was, now = was[alive], now[alive]
+        new, changes = was < 0, np.append(changed, np.int32(0))[was]
+        both = np.flatnonzero(~new & (now >= 0))
+        differ = (rows[now[both]] != before[was[both]]).any(axis=1)
+        moved = both[differ & (changes[both] < moves // 2 - 1)]
+        new[moved] = True
+        changes[moved] += 1
+        counted = np.empty((len(was), columns), np.int32)
+        counted[new], counted[~new] = rows[now[new]], before[was[~new]]
+        after._alive = of[alive], named[alive], counted, changes
         return after
 
     def without(self, clients: Sequence[int]) -> Lives:
         """Return the lives of all others."""
         lives = Lives(0)
-        lives._alive, lives._gone = (_split(rows, clients)[1] for rows in (self._alive, self._gone))
+        lives._alive, lives._gone = (
+            tuple(part[~np.isin(rows[0], clients)] for part in rows)
+            for rows in (self._alive, self._gone)
+        )
         return lives
 
     def counted(self, clients: Sequence[int]) -> Held[list[Symbols]]:
@@ -144,19 +148,6 @@ class Lives(Private):
         )
         lives._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
         return lives
-
-
-def _split(rows: _Rows, clients: Sequence[int]) -> tuple[_Rows, _Rows]:
-    """Return the rows of some clients, and those of all others."""
-    theirs = np.isin(rows[0], clients)
-    return tuple(part[theirs] for part in rows), tuple(part[~theirs] for part in rows)
-
-
-def _joined(some: _Rows, others: _Rows) -> _Rows:
-    """Join rows of different clients."""
-    both = [np.concatenate(pair) for pair in zip(some, others, strict=True)]
-    order = np.argsort(both[0], kind="stable")
-    return tuple(part[order] for part in both)
 
 
 def _places(records: NDArray[np.intp], most: int) -> NDArray[np.intp]:

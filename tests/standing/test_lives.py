@@ -118,6 +118,27 @@ def test_any_nights_are_counted_as_the_rule_says(nights, moves):
     assert counted(nights, moves) == [slow.night(records) for records in nights]
 
 
+ASKED = st.dictionaries(st.integers(0, 2), st.lists(st.tuples(st.integers(0, 3), ROW), max_size=5))
+
+
+@given(st.lists(ASKED, max_size=6), st.sampled_from([2, 4]), st.sampled_from([1, -1]))
+def test_clients_of_a_node_are_counted_each_by_itself(nights, moves, direction):
+    """In any order; those that are not asked, or asked in vain, stay as they are."""
+    slow, lives = {client: Slow(moves) for client in range(3)}, Lives(2)
+    for asked in nights:
+        clients = sorted(asked, reverse=direction < 0)
+        given = [np.array([own for own, _ in asked[c]], np.uint64) for c in clients]
+        rows = [np.array([row for _, row in asked[c]], int).reshape(-1, 2) for c in clients]
+        if clients:
+            lives = lives.after(clients, Held(given), Held(rows), moves)
+        for client in clients:
+            slow[client].night(asked[client])
+        counted = lives.counted([0, 1, 2]).into(list)
+        expected = [sorted(rows[-1] for rows in slow[c].alive.values()) for c in range(3)]
+        assert [sorted(map(tuple, own.tolist())) for own in counted] == expected
+        lives = Lives.of_stored(lives.stored(3), 3, 2)
+
+
 @given(NIGHTS, st.sampled_from([2, 4, 6]))
 def test_every_path_is_a_life(nights, moves):
     told = counted(nights, moves)
