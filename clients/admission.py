@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,30 +33,33 @@ logger = logging.getLogger("flwr_kld")
 _T = TypeVar("_T")
 
 
-def admit(context: Context, terms: Terms, member: int) -> None:
-    """Let the guard judge terms and reserve what they spend; without a guard, allow it.
+class Gate:
+    """The node's guard, if there is one, before whatever one message asks."""
 
-    To be called once for each member and check, after the terms were understood and before
-    anything is counted or any key is made; on a night of a standing session, as soon as the
-    member's memory has it.
-    """
-    _guarded(context, lambda guard: guard.admit(terms, account(context, member)))
+    def __init__(self, context: Context, terms: Terms) -> None:
+        require_no_sample(context)
+        self._context, self._terms, self._guard = context, terms, guard_of(context)
 
+    def admit(self, member: int) -> None:
+        """Let the guard judge the terms and reserve what they spend; without a guard, allow it.
 
-def last_night(context: Context, terms: Terms, member: int) -> int:
-    """Refuse a night that `admit` would refuse; return the session's last in the receipts, or 0."""
-    return _guarded(context, lambda guard: guard.last_night(terms, account(context, member))) or 0
+        To be called once for each member and check, after the terms were understood and before
+        anything is counted or any key is made; on a night of a standing session, as soon as the
+        member's memory has it.
+        """
+        self._ask(Guard.admit, member)
 
+    def last_night(self, member: int) -> int:
+        """Refuse a night that `admit` would refuse; return the session's last one, or 0."""
+        return self._ask(Guard.last_night, member) or 0
 
-def _guarded(context: Context, ask: Callable[[Guard], _T]) -> _T | None:
-    require_no_sample(context)
-    guard = guard_of(context)
-    if guard is None:
-        return None
-    try:
-        return ask(guard)
-    except GuardFileError as error:
-        raise _unusable(error) from None
+    def _ask(self, look: Callable[[Guard, Terms, str], _T], member: int) -> _T | None:
+        if self._guard is None:
+            return None
+        try:
+            return look(self._guard, self._terms, account(self._context, member))
+        except GuardFileError as error:
+            raise _unusable(error) from None
 
 
 def stricter(context: Context, policy: ClientPolicy) -> ClientPolicy:
@@ -97,15 +99,27 @@ def require_claim(terms: Terms, *trusts: str) -> None:
         require_move(terms)
 
 
-@contextmanager
-def answering(refused: dict[int, str], *members: int) -> Iterator[None]:
-    """Note why members do not answer, if they do not, in words that quote no data."""
-    try:
-        yield
-    except (DomainError, InvalidReply, QueryRefused) as error:
-        refused.update(dict.fromkeys(members, str(error)))
-    except Exception as error:  # Flower would send its text, which may quote anything
-        refused.update(dict.fromkeys(members, unexpected(error)))
+class Answering:
+    """Notes why members do not answer, if they do not, in words that quote no data.
+
+    As ``with Answering(refused, member):``, which a message enters often; so it is no generator.
+    """
+
+    def __init__(self, refused: dict[int, str], *members: int) -> None:
+        self._refused, self._members = refused, members
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if isinstance(error, DomainError | InvalidReply | QueryRefused):
+            why = str(error)
+        else:  # Flower would send its text, which may quote anything
+            why = unexpected(error)
+        self._refused.update(dict.fromkeys(self._members, why))
+        return True
 
 
 def unexpected(error: Exception) -> str:

@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld.clients.admission import admit, answering, last_night, require_claim
+from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
@@ -35,6 +35,7 @@ from flwr_kld.messages.envelopes import (
     asked,
 )
 from flwr_kld.messages.terms import NoiseShares, Terms
+from flwr_kld.query.selection import of_period
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def host_drift_queries(
             pinned, channel = channels[terms.trust]
             if terms.aggregators != pinned:
                 raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
+            gate = Gate(context, terms)
             if pinned:  # two boxes of one client would count twice in the sum
                 use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
@@ -200,7 +202,7 @@ def host_drift_queries(
         answered: dict[int, int] = {}
 
         def count(tokens: Mapping[int, bytes]) -> None:
-            with answering(refused, *tokens):
+            with Answering(refused, *tokens):
                 some = [loaded.pop(member) for member in tokens]
                 records = [own for own, _ in some]
                 if terms.by_text:
@@ -209,33 +211,34 @@ def host_drift_queries(
                     return
                 rows = Records.counted(records, terms, cell_of)
                 for row, (member, token) in enumerate(tokens.items()):
-                    with answering(refused, member):
+                    with Answering(refused, member):
                         numbers[member] = Held(some[row][1](rows, row, token))
 
-        for member in members:
-            with answering(refused, member):
-                if member not in here:
-                    raise QueryRefused("this node does not host the client that is asked")
-                send = channel(terms, context, member)
-                if terms.night is None:
-                    admit(context, terms, member)
-                else:
-                    answered[member] = last_night(context, terms, member)
-                loaded[member] = own.load(context, member, terms), send
-                if terms.night is not None:
-                    continue
-                if len(loaded[member][0]) > _RECORDS:
-                    count({member: b""})
-                elif len(loaded) == _MEMBERS:
-                    count(dict.fromkeys(loaded, b""))
+        with of_period(terms.selection.period):
+            for member in members:
+                with Answering(refused, member):
+                    if member not in here:
+                        raise QueryRefused("this node does not host the client that is asked")
+                    send = channel(terms, context, member)
+                    if terms.night is None:
+                        gate.admit(member)
+                    else:
+                        answered[member] = gate.last_night(member)
+                    loaded[member] = own.load(context, member, terms), send
+                    if terms.night is not None:
+                        continue
+                    if len(loaded[member][0]) > _RECORDS:
+                        count({member: b""})
+                    elif len(loaded) == _MEMBERS:
+                        count(dict.fromkeys(loaded, b""))
         tokens = dict.fromkeys(loaded, b"")
         if terms.night is not None and loaded:
             # Imported here: most checks are of no session.
             from flwr_kld.clients.standing import tokens_tonight
 
             mine, tokens = {member: records for member, (records, _) in loaded.items()}, {}
-            with answering(refused, *mine):
-                tokens = tokens_tonight(context, terms, mine, answered, refused)
+            with Answering(refused, *mine):
+                tokens = tokens_tonight(context, terms, gate, mine, answered, refused)
         last = [*tokens.items()]
         for first in range(0, len(last), _MEMBERS):
             count(dict(last[first : first + _MEMBERS]))
@@ -264,7 +267,9 @@ def host_drift_queries(
         most = LARGEST_CLIENT
         if clip is not None and terms.columns > 1:  # counts of a row are clipped together
             most, clip = clip.bound, None
-        rows = Records.counted([own.load(context, member, terms)], terms, cell_of, most)
+        with of_period(terms.selection.period):
+            loaded = own.load(context, member, terms)
+        rows = Records.counted([loaded], terms, cell_of, most)
         return rows.summand(
             0, share, terms.guarantee, SystemBits(), clip=clip, counted=terms.counted
         )

@@ -23,7 +23,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.selection import MOST_TOLD, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import Selection, of_period, record_ids, salted
+from flwr_kld.query.selection import Selection, record_ids, salted
 
 if TYPE_CHECKING:
     from flwr_kld.standing.memory import Memory
@@ -46,12 +46,14 @@ class OwnRecords:
     secret: RecordSecret = record_secret  # Salts the ids of a member
 
     def load(self, context: Context, member: int, terms: Terms) -> Records:
-        """Load one member's records, and the ids by which the terms tell them apart, if they do."""
-        selection, ids = terms.selection, None
-        with of_period(selection.period):
-            symbols, inside = self._encoded(context, member, terms)
-            if terms.night is not None or not selection.takes_all:
-                ids = self._ids(context, member, terms, symbols)
+        """Load one member's records, and the ids by which the terms tell them apart, if they do.
+
+        Within `of_period`, so that loaders know which.
+        """
+        symbols, inside = self._encoded(context, member, terms)
+        ids = None
+        if terms.night is not None or not terms.selection.takes_all:
+            ids = self._ids(context, member, terms, symbols)
         return Records(symbols, ids, inside)
 
     def symbols(self, context: Context, member: int) -> Held[Symbols]:

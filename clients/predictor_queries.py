@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import admit, answering, require_claim
+from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
@@ -94,16 +94,17 @@ def host_predictor_queries(
         symbols = ConfigRecord()
         try:
             terms, members, queries = _read(message.content, domain(context))
+            gate = Gate(context, terms)
             use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
             return _reply(message, Answer("", "", [], [str(error)]), symbols)
         answered, refused = list[int](), dict[int, str]()
         present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
         for member in members:
-            with answering(refused, member):
+            with Answering(refused, member):
                 if member not in present or member not in queries:
                     raise QueryRefused("this node does not host the client that is asked")
-                admit(context, terms, member)
+                gate.admit(member)
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))

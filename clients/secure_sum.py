@@ -13,7 +13,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import account, admit, stricter, unexpected
+from flwr_kld.clients.admission import Gate, account, stricter, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
@@ -158,7 +158,7 @@ class _Turn:
         roster = self._members.roster(self._context, listed)
         self._policy.check(session)  # before anything is spent
         check_question(session, roster, terms=terms.fingerprint, length=terms.length)
-        admit(self._context, terms, member)
+        Gate(self._context, terms).admit(member)
         self._claim(member, session.check, session)
         self._begin(terms, listed)
         client = SumClient(*self._signer(member), roster, self._policy)

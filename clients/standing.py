@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from flwr.app import Context
 
-from flwr_kld.clients.admission import admit, answering
+from flwr_kld.clients.admission import Answering, Gate
 from flwr_kld.clients.check_memory import standing_file, unusable
 from flwr_kld.clients.own_records import Records
 from flwr_kld.messages.terms import Terms
@@ -18,6 +18,7 @@ from flwr_kld.standing.memory import remembering
 def tokens_tonight(
     context: Context,
     terms: Terms,
+    gate: Gate,
     records: Mapping[int, Records],
     answered: Mapping[int, int],
     refused: dict[int, str],
@@ -48,6 +49,6 @@ def tokens_tonight(
     except (sqlite3.Error, OSError) as error:
         raise unusable(file, error) from None
     for member in counting:
-        with answering(refused, member):
-            admit(context, terms, member)
+        with Answering(refused, member):
+            gate.admit(member)
     return {member: token for member, token in tokens.items() if member not in refused}

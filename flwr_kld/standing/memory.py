@@ -115,7 +115,8 @@ class Memory:
         if before:
             lives = Lives.of_stored(self._read(_PRIVATE), before, columns)
         for client in clients:
-            _, token = self._clients.get(client, (0, secrets.token_hex(_TOKEN)))
+            known = self._clients.get(client)
+            token = known[1] if known else secrets.token_hex(_TOKEN)
             self._clients[client] = self._night.number, token
         number = {client: number for number, client in enumerate(self._clients)}
         counting = [number[client] for client in clients]

@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Labels, Reference, Table, Times
 from flwr_kld.clients import answer_drift_queries, node_records
-from flwr_kld.clients.admission import admit
+from flwr_kld.clients.admission import Gate
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Statistics, Trusted
@@ -236,4 +236,4 @@ def test_a_sample_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
 def test_a_simulation_is_refused_before_a_nodes_guard_spends_for_it(places):
     own = {"drift-records": str(places["csv"]["drift_records"]), "drift-guard": "/not/read.toml"}
     with pytest.raises(QueryRefused, match="this node is a real one"):
-        admit(simulated("/srv/sample.csv", **own), None, 0)  # no question is read
+        Gate(simulated("/srv/sample.csv", **own), None)  # no question is read

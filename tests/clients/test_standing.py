@@ -255,7 +255,7 @@ def test_a_node_that_is_killed_before_its_receipt_goes_on_with_the_next_night(gu
 
     def killed():
         monkeypatch.setattr(
-            "flwr_kld.clients.standing.admit", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            "flwr_kld.clients.admission.Gate.admit", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         )
         node.counts(terms_of(2), a="apple", b="banana")
 
