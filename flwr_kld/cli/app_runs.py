@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
@@ -40,6 +42,16 @@ class Ending:
     def stored(self) -> bool:
         """Whether the ledger had the key, so that nothing was asked now."""
         return self.entry is not None and not self.ran
+
+
+def head(failure: ExitCode | None, what: str, *, ran: bool) -> Text:
+    """Say in one line how it ended that something was made, or how it failed."""
+    words, style = ("made", "bold green") if failure is None else (failure.words, "bold red")
+    found = Text(words.upper(), style=style)
+    found.append(f"  {what}", style="default")
+    if not ran and failure is None:
+        found.append(" (already in the ledger: nobody was asked)", style="dim")
+    return found
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.reference import ReferenceMaker, require_ending, require_place
+from flwr_kld.domain.table import Table
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
 
 
@@ -36,6 +37,13 @@ def describe(
     reference: Annotated[
         Path | None,
         typer.Option(help="Keep what was released as a reference, too: .npz or .json."),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write table.toml, too, with bins between quantiles of what was released: after a "
+            "first look at numbers whose range nobody knows."
+        ),
     ] = None,
     save: Annotated[
         Path | None,
@@ -59,6 +67,8 @@ def describe(
     if reference is not None:
         require_ending(reference)
         require_place(reference)
+    if table is not None:
+        require_place(table)
     if save is not None:
         StatisticsReport.require_form(save)
         require_place(save)
@@ -81,4 +91,10 @@ def describe(
     if made.reference is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
         say(f"{kept}: reference {made.reference.fingerprint}")
+        if table is not None and made.report is not None:
+            domain = made.reference.domain
+            if not isinstance(domain, Table):
+                raise ValueError("what was described is not a table: leave --table out")
+            made.report.rebinned(domain).to_toml(table)
+            say(f"{table}: bins of what was released; nodes read it before the next question")
     raise typer.Exit(made.exit_code)

@@ -18,7 +18,7 @@ from flwr_kld._extras import require
 from flwr_kld.accounting import Ledger, LedgerError
 from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.kept_reference import kept_reference
-from flwr_kld.cli.app_runs import AppRuns
+from flwr_kld.cli.app_runs import AppRuns, head
 from flwr_kld.cli.check import check_key
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
@@ -156,12 +156,7 @@ class Making:
 
     def head(self, what: str) -> Text:
         """Say in one line how the making of this ended."""
-        style = "bold green" if self.failure is None else "bold red"
-        head = Text(self.outcome.upper(), style=style)
-        head.append(f"  {what} {self.key}", style="default")
-        if not self.ran and self.failure is None:
-            head.append(" (already in the ledger: nobody was asked)", style="dim")
-        return head
+        return head(self.failure, f"{what} {self.key}", ran=self.ran)
 
     def lines(self) -> Iterator[Text]:
         """Yield how it ended, in lines."""

@@ -56,9 +56,10 @@ class _Schema(BaseModel):
 def read_schema(file: Path, *, bins: int) -> tuple[Table, dict[str, list[Any]]]:
     """Choose a domain for each column that the schema describes, and make rows up.
 
-    Numbers between a minimum and a maximum get bins of one width, texts with an ``enum`` and truth
-    values labels, dates the weekday, and times the hour. The rows are even over each column's bins
-    or labels: they show that checks run, and nothing about anybody.
+    Numbers between a minimum and a maximum get bins of one width, other numbers powers of two;
+    texts with an ``enum`` and truth values labels, dates the weekday, and times the hour. The rows
+    are even over each column's bins or labels: they show that checks run, and nothing about
+    anybody.
     """
     try:
         schema = _Schema.model_validate(json.loads(file.read_text(encoding="utf-8")))
@@ -97,8 +98,12 @@ def _domain_of(column: _Column, bins: int) -> Domain | str:
     if column.type not in ("number", "integer"):
         return f"its type {column.type!r} needs an enum of its values"
     low, high = allowed.minimum, allowed.maximum
-    if not isinstance(low, float) or not isinstance(high, float) or low >= high:
-        return "a number needs a minimum and a larger maximum"
+    if isinstance(low, str) or isinstance(high, str):
+        return "the minimum and maximum of a number are numbers"
+    if low is None or high is None:
+        return Binned.powers(low, high)
+    if low >= high:
+        return "a number needs a maximum above its minimum"
     inner = np.linspace(low, high, bins + 1)[1:-1]
     if column.type == "integer":  # between whole numbers, as each has a bin
         inner = np.unique(np.ceil(inner) - 0.5)
@@ -113,9 +118,8 @@ def _values_of(domain: Domain) -> list[Any]:
     if isinstance(domain, Times):
         day = timedelta(days=1) if domain.by == "weekday" else timedelta(hours=1)
         return [(_MONDAY + i * day).isoformat() for i in range(domain.size - 1)]
-    edges = np.asarray(domain.edges) if isinstance(domain, Binned) else np.zeros(1)
-    width = edges[1] - edges[0] if len(edges) > 1 else 1.0
-    return list(np.round([edges[0] - width / 2, *(edges + width / 2)], 6).tolist())
+    edges = list(domain.edges) if isinstance(domain, Binned) else [0.0]
+    return [edges[0] - 1, *edges]  # an edge is in the bin above it
 
 
 _MOST = 1_000_000

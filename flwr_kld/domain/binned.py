@@ -15,6 +15,8 @@ from flwr_kld.domain.records import as_column, numbers_in
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import real, whole
 
+LEAST_POWER = 2.0**-20
+"""What is less, and at least 0, is as good as 0 where `Binned.powers` cuts."""
 _TAIL = 0.01
 """Values in each outer one of quantile bins."""
 _TAILED = 5
@@ -115,6 +117,34 @@ class Binned(Domain):
         if not low < high:
             raise DomainError("uniform bins need low < high")
         return cls(np.linspace(low, high, bins + 1)[1:-1].tolist())
+
+    @classmethod
+    def powers(cls, low: float | None = None, high: float | None = None) -> "Binned":
+        """Cut at powers of two, for numbers whose range nobody knows.
+
+        A first look tells where they lie, `StatisticsReport.rebinned` makes bins of that.
+
+        Parameters
+        ----------
+        low, high : float, optional
+            What is known of the range: edges lie within, and at these. By default edges are 0 and
+            2^-20 to 2^40, of either sign.
+
+        Raises
+        ------
+        ValueError
+            If `low` is not below `high`.
+        """
+        sized = LEAST_POWER * 2.0 ** np.arange(61)
+        edges = np.concatenate([-sized[::-1], [0.0], sized])
+        ends = [real("low", low)] if low is not None else []
+        ends += [real("high", high)] if high is not None else []
+        if len(ends) == 2 and not ends[0] < ends[1]:
+            raise DomainError("a range needs low < high")
+        inside = (edges >= ends[0] if low is not None else True) & (
+            edges <= ends[-1] if high is not None else True
+        )
+        return cls(np.unique([*edges[inside], *ends]).tolist())
 
     @property
     def size(self) -> int:

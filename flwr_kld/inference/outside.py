@@ -119,9 +119,13 @@ class OutsideFraction:
     deviation: float
     kinds: tuple[OutsideCell, ...]  # What they are, most frequent first
 
+    @property
+    def clear(self) -> list[str]:
+        """Names of those that are there beyond the noise."""
+        return [kind.name for kind in self.kinds if kind.share > _CLEAR * kind.deviation]
+
     def __str__(self) -> str:
-        named = [k.name for k in self.kinds if k.share > _CLEAR * k.deviation][:_NAMED]
-        return ", ".join([percent(self.share, self.deviation), *named])
+        return ", ".join([percent(self.share, self.deviation), *self.clear[:_NAMED]])
 
 
 def percent(share: float, deviation: float) -> str:

@@ -139,16 +139,21 @@ def statistics_of(entry: Entry) -> StatisticsReport | None:
         return None
 
 
-def _told(entry: Entry) -> str | None:
-    """Return what an entry that is no check says in a line, if it can be read."""
-    if (found := statistics_of(entry)) is not None:
-        return found.brief
+def discovery_of(entry: Entry) -> DiscoveryReport | None:
+    """Return which labels nobody listed, if that is what a key is of, and clients were asked."""
     if entry.kind is not Kind.DISCOVERY:
         return None
     try:
-        return str(DiscoveryReport.from_dict(entry.report or {}))
+        return DiscoveryReport.from_dict(entry.report or {})
     except ValueError:
         return None
+
+
+def _told(entry: Entry) -> str | None:
+    """Return what an entry that is no check says in a line, if it can be read."""
+    if (described := statistics_of(entry)) is not None:
+        return described.brief
+    return None if (found := discovery_of(entry)) is None else str(found)
 
 
 _HOW = {

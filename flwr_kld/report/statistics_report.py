@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from rich import table as rich_table
 from rich.box import SIMPLE
 from rich.markup import escape
-from rich.table import Table
 
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.binned import LEAST_POWER, Binned, quantile_levels
+from flwr_kld.domain.table import Table
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.integral.references import ColumnCells, reference_of_cells
-from flwr_kld.kernel.arguments import instance
+from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
@@ -27,6 +29,8 @@ from flwr_kld.report.render import LAYOUT, Picture, pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS
 
+_STANDS_OUT = 4.0
+"""Standard deviations of the noise that a bin's count exceeds by chance in none of hundreds."""
 _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
@@ -120,6 +124,43 @@ class StatisticsReport(Envelope):
             )
         counts = {name: column.counts for name, column in self.columns.items()}
         return reference_of_counts(domain, counts, self.records, self.protection.mechanism)
+
+    def rebinned(self, table: Table, bins: int = 20) -> Table:
+        """Cut the numbers of a table anew, between quantiles of what was released.
+
+        What to do after a first look at numbers whose range nobody knows (`Binned.powers`). Bins
+        whose counts do not stand out of the noise are taken to be empty, and values to lie evenly
+        in theirs. No further cost.
+
+        Parameters
+        ----------
+        table : Table
+            What was asked about.
+        bins : int
+            Most bins of each column of numbers. Default 20.
+
+        Returns
+        -------
+        Table
+            The same, but for the edges. Its clients count anew: it is another question.
+
+        Raises
+        ------
+        ValueError
+            If it is another table, or one with scores, or no number of a column stands out.
+        """
+        instance("table", table, Table, "the Table that clients were asked about")
+        if table.fingerprint != self.domain:
+            raise ValueError("these statistics are of another table: give the one that was asked")
+        if table.scores:
+            raise ValueError("a score reads a table's bins: make new ones before it is fitted")
+        bins = whole("bins", bins, least=2)
+        cut = {
+            name: Binned(_quantile_edges(name, own, self.columns[name].counts, bins))
+            for name, own in table.features.items()
+            if isinstance(own, Binned)
+        }
+        return replace(table, features={**table.features, **cut})
 
     @property
     def brief(self) -> str:
@@ -218,6 +259,23 @@ class StatisticsReport(Envelope):
         return Path(file)
 
 
+def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:
+    """Return edges between which equally many of the records lie, to three digits."""
+    held = np.array(counts.values[: len(domain.edges) + 1], dtype=np.float64)
+    held[held < _STANDS_OUT * counts.noise] = 0
+    if not held.any():
+        raise ValueError(
+            f"no bin of {name!r} has more records than the noise explains: ask more clients, or "
+            "spend more"
+        )
+    edges = np.array(domain.edges)
+    within = np.interp(
+        quantile_levels(bins), np.cumsum(held) / held.sum(), np.append(edges, edges[-1])
+    )
+    within = np.where((within > 0) & (within < LEAST_POWER), LEAST_POWER, within)  # zeros
+    return np.unique([float(f"{edge:.3g}") for edge in within]).tolist()
+
+
 def reference_of_counts(
     domain: Domain, counts: Mapping[str, CellCounts], records: float, mechanism: str
 ) -> Reference:
@@ -242,9 +300,9 @@ def reference_of_counts(
     )
 
 
-def statistics_table(columns: Mapping[str, DescribedColumn]) -> Table:
+def statistics_table(columns: Mapping[str, DescribedColumn]) -> rich_table.Table:
     """Return a table for a terminal: of each column and group, the values and what they are."""
-    table = Table(
+    table = rich_table.Table(
         caption=_CAPTION,
         box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
     )  # fmt: skip

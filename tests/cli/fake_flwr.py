@@ -69,7 +69,7 @@ if does == "fail aloud":
     print(plan["exception"] + ": no room until [Sunday]", flush=True)
 """
 
-_DEEDS = ("refuse", "settle", "make", "fail", "fail oddly", "crash", "crash aloud")
+_DEEDS = ("refuse", "settle", "make", "name", "fail", "fail oddly", "crash", "crash aloud")
 """What changes the ledger."""
 
 
@@ -81,12 +81,14 @@ def _do(plan: dict[str, Any], key: str) -> None:
         ledger.refuse(key, why)
         return
     charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), Everyone())]
-    kind = Kind.STATISTICS if does == "make" else Kind.CHECK
+    kind = {"make": Kind.STATISTICS, "name": Kind.DISCOVERY}.get(does, Kind.CHECK)
     reservation = ledger.reserve(key, charges, kind=kind)
     report = plan["report"]
     if does == "settle":
         cost = {**report["cost"], "population": "default"}
         ledger.settle(reservation, {**report, "key": key, "cost": cost})
+    elif does == "name":
+        ledger.settle(reservation, report)
     elif does == "make":
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
         states = [kept_as(made, key, "default")]

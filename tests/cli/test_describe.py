@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cli.test_reference_of_clients import KEY, MADE, REPORT, settle
 
-from flwr_kld import Reference
+from flwr_kld import Binned, Reference, Table
 from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.report.statistics_report import StatisticsReport
@@ -104,3 +105,38 @@ def test_names_with_brackets_stay_as_they_are(describe, flwr):
     named = replace(REPORT, whom="the records of [bold]30[/bold] clients")
     settle(flwr.ledger, KEY, named.to_dict(), kept_as(MADE, KEY), kind=Kind.STATISTICS)
     assert f"About {named.whom}" in describe("--key", KEY).stdout
+
+
+def test_a_first_look_makes_the_table_that_is_asked_next(describe, flwr, tmp_path):
+    """20,000 numbers between 64 and 1,024, most of them low."""
+    table = Table({"income": Binned.powers()})
+    held = np.zeros(table.size)
+    held[table.columns["income"].encode([65.0, 130.0, 260.0, 520.0])] = [
+        10_000,
+        6_000,
+        3_000,
+        1_000,
+    ]
+    made = Reference.from_counts(table, held)
+    look = REPORT.columns["minutes"]
+    counts = replace(look.counts, values=tuple(held.astype(int).tolist()), noise=10.0)
+    report = replace(
+        REPORT,
+        columns={"income": replace(look, counts=counts)},
+        domain=table.fingerprint,
+        reference=made.fingerprint,
+    )
+    settle(flwr.ledger, KEY, report.to_dict(), kept_as(made, KEY, "default"))
+    done = describe("--key", KEY, "--table", tmp_path / "table.toml")
+    assert done.exit_code == 0, done.output
+    edges = Table.from_toml(tmp_path / "table.toml").columns["income"].edges
+    assert 64 <= edges[0] < edges[-1] <= 1024
+    assert sum(edge <= 128 for edge in edges) == pytest.approx(len(edges) / 2, abs=1.5)
+
+
+def test_what_is_no_table_has_no_bins(describe, flwr, tmp_path):
+    flwr.will("make", REPORT.to_dict())
+    done = describe("--key", KEY, "--table", tmp_path / "table.toml")
+    assert done.exit_code == 4
+    assert "not a table" in done.stderr
+    assert not (tmp_path / "table.toml").exists()

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flower_deployment import Deployment, deployed
+from flower_deployment import BIN, Deployment, deployed
+from patience import HANGS
 
 from flwr_kld.accounting import Budget, Ledger
 
@@ -38,32 +40,41 @@ def test_describe_watch_and_name(tmp_path: Path):
             memory = tmp_path / f"{clinic}.memory"
             running.add_node(f"c{clinic}", f'drift-records="{file}" drift-memory="{memory}"')
 
-        described = told(running, tmp_path, "describe")
+        reference = tmp_path / "reference.npz"
+        described = told(running, tmp_path, "describe", "--key", "first", "--reference", reference)
         ages = np.array([age for rows in clinics for _, age, _ in rows])
         mean = described["columns"]["age"]["statistics"]["numbers"]["mean"]
         assert mean["low"] <= ages.mean() <= mean["high"]
         assert described["records"] == CLINICS * ROWS
 
-        quiet = told(running, tmp_path, "night")
+        quiet = told(running, tmp_path, "check", "--key", "night-1")
         assert quiet["cost"]["night"] == 1
         assert quiet["columns"]["job"]["verdict"]["outcome"] in ("no drift", "quiet")
 
         for clinic, rows in enumerate(clinics):  # a third of the people leave, others come
             new = [[ROWS + i, age, NEW] for i, age, _ in rows[: ROWS // 3]]
             write(tmp_path / f"{clinic}.csv", [*rows[ROWS // 3 :], *new])
-        drifted = told(running, tmp_path, "night")
+        drifted = told(running, tmp_path, "check", "--key", "night-2", exit_code=1)
         assert drifted["columns"]["job"]["verdict"]["outcome"] == "drift"
         assert drifted["columns"]["age"]["verdict"]["outcome"] != "drift"
 
-        found = told(running, tmp_path, "discover")
+        found = told(running, tmp_path, "discover", "--key", "jobs", "--column", "job")
         assert [one["name"] for one in found["reading"]["labels"]] == [NEW]
     # Three releases of ε = 1, as both nights are one; what they compose to is a little less.
     assert 2.0 < ledger.spent("default").epsilon <= 3.0
 
 
-def told(running: Deployment, folder: Path, step: str) -> dict:
-    config = f'folder="{folder}" nodes={CLINICS} step="{step}"'
-    printed = running.run(APP, "--run-config", config)
-    lines = [line for line in printed.splitlines() if line.startswith("TOLD ")]
-    assert len(lines) == 1, printed[-3000:]
-    return json.loads(lines[0].removeprefix("TOLD "))
+def told(
+    running: Deployment, folder: Path, command: str, *options: object, exit_code: int = 0
+) -> dict:
+    """Ask by the command line, and return the report that it prints."""
+    done = subprocess.run(
+        [
+            BIN / "flwr-kld", command, APP, "real", *map(str, options), "--json",
+            "--ledger", f"sqlite:///{folder}/drift.db",
+            "--run-config", f'folder="{folder}" nodes={CLINICS}',
+        ],
+        env=running.environment, capture_output=True, text=True, timeout=HANGS,
+    )  # fmt: skip
+    assert done.returncode == exit_code, done.stdout + done.stderr[-3000:]
+    return json.loads(done.stdout)["report"]

@@ -84,3 +84,27 @@ def test_columns_of_many_edges_are_encoded_alike(edges) -> None:
     table = Table({"few": Binned([0]), "many": domain})
     symbols = table.encode({"few": values, "many": values})
     assert (symbols[:, 1] - 3).tolist() == domain.encode(values).tolist()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside", "outside"),
+    [
+        (None, None, [-(2.0**40), -3.0, 0.0, 1e-6, 7e11], []),
+        (0, None, [0.0, 5.0], [-1e-9]),
+        (18, 100.5, [18.0, 32.0, 100.0], [17.9, 100.5]),
+        (None, -4, [-1000.0], [-4.0]),
+    ],
+)
+def test_powers_of_two_cover_what_is_known_of_a_range(low, high, inside, outside):
+    domain = Binned.powers(low, high)
+    last = len(domain.edges)
+    assert all(0 < symbol < last for symbol in domain.encode(inside))
+    assert all(symbol in (0, last) for symbol in domain.encode(outside))
+    inner = [edge for edge in domain.edges if edge not in (0, low, high)]
+    assert all(np.frexp(edge)[0] in (0.5, -0.5) for edge in inner)
+
+
+@pytest.mark.parametrize("ends", [(1, 1), (2, 1), (np.nan, 1), (0, np.inf), ("a", None)])
+def test_a_range_that_is_none_is_refused(ends):
+    with pytest.raises((ValueError, TypeError)):
+        Binned.powers(*ends)

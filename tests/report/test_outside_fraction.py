@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from report.samples import REPORT, altered, decided
+from report.tables import drifted
 from report.test_html import words
 from report.test_prometheus import saved
 
@@ -39,6 +40,17 @@ def test_the_terminal_says_what_was_estimated_bounded_and_tolerated():
     ) in list(report_lines(bounded()))
     assert f"records outside the reference: {SAID}" in list(report_lines(UNDECIDED))
     assert "outside" not in "\n".join(report_lines(FULL))
+
+
+@pytest.mark.parametrize(("share", "next_step"), [(0.27, True), (0.001, False)])
+def test_what_a_column_calls_other_is_asked_for_next(share, next_step):
+    report = drifted()
+    outside = OutsideFraction(share, 0.01, (OutsideCell("other", share, 0.01),))
+    moved = report.columns[report.column]
+    moved = replace(moved, reading=replace(moved.reading, outside=outside))
+    report = replace(report, columns={**report.columns, report.column: moved})
+    said = f"flwr-kld discover --column {report.column!r}"
+    assert (said in "\n".join(report_lines(report))) is next_step
 
 
 def test_a_report_says_it_in_its_line():

@@ -291,3 +291,38 @@ def test_where_presence_is_hidden_records_are_estimated():
     assert report.records == pytest.approx(6000, abs=200)
     mean = report.columns["age"].statistics.numbers.mean
     assert mean.low < 50 < mean.high
+
+
+def incomes(client: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(client)
+    of = np.where(rng.random(500) < 0.1, -1, 1) * rng.lognormal(8, 1.2, 500)
+    return {"income": of, "children": rng.poisson(1.3, 500)}
+
+
+def test_numbers_whose_range_nobody_knows_are_cut_after_a_first_look():
+    """At ε = .1, of 20,000 records: bins then hold about as many of them as they are to."""
+    table = Table({"income": Binned.powers(), "children": Binned.powers(0)}, units={"income": "€"})
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: incomes(int(c.node_config["partition-id"])), table)
+    first = Statistics(table, Trusted(0.1, 1e-6)).ask(InProcessGrid(app, 40))
+    found = first.rebinned(table, bins=10)
+    assert found.units == table.units
+    held = np.concatenate([incomes(client)["income"] for client in range(40)])
+    shares = np.bincount(found.features["income"].encode(held), minlength=11)[:-1] / len(held)
+    assert len(shares) >= 8
+    assert shares[1:-1].max() < 0.3
+    assert max(shares[0], shares[-1]) < 0.06
+    children = np.arange(8)
+    assert len(set(found.features["children"].encode(children[:4]))) == 4
+    assert len(found.features["children"].edges) <= 10
+
+
+def test_a_first_look_that_sees_nothing_is_no_range():
+    table = Table({"income": Binned.powers(), "children": Binned.powers(0)})
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: incomes(int(c.node_config["partition-id"])), table)
+    dim = Statistics(table, Trusted(0.01)).ask(InProcessGrid(app, 2))
+    with pytest.raises(ValueError, match="more records than the noise"):
+        dim.rebinned(table)
+    with pytest.raises(ValueError, match="another table"):
+        dim.rebinned(Table({"income": Binned.powers()}))

@@ -1,6 +1,5 @@
-"""Describe, watch by night, or name what nobody listed; a JSON line of what came of it."""
+"""Describe, watch by night, or name what nobody listed, as the command line asks."""
 
-import json
 import time
 from pathlib import Path
 
@@ -16,18 +15,17 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    folder = Path(str(context.run_config["folder"]))
-    while len(list(grid.get_node_ids())) < int(context.run_config["nodes"]):
+    config = context.run_config
+    folder = Path(str(config["folder"]))
+    while len(list(grid.get_node_ids())) < int(config["nodes"]):
         time.sleep(0.2)
-    ledger, step = f"sqlite:///{folder / 'drift.db'}", context.run_config["step"]
-    trust = Trusted(1.0, 1e-6)
-    if step == "describe":
-        report = Statistics(TABLE, trust, ledger=ledger).ask(grid)
-        report.as_reference(TABLE).save(folder / "reference.npz")
-    elif step == "night":
+    ledger, trust = f"sqlite:///{folder / 'drift.db'}", Trusted(1.0, 1e-6)
+    if key := str(config["drift-statistics"]):
+        Statistics(TABLE, trust, ledger=ledger).ask(grid, key)
+    elif key := str(config["drift-discovery"]):
+        LabelDiscovery(TABLE, str(config["drift-column"]), trust, ledger=ledger).ask(grid, key)
+    else:
         session = Standing(trust, nights=30, book=folder / "standing.db")
         reference = Reference.load(folder / "reference.npz")
-        report = KLDrift(reference, session, threshold=0.05, ledger=ledger).check(grid)
-    else:
-        report = LabelDiscovery(TABLE, "job", trust, ledger=ledger).ask(grid)
-    print("TOLD", json.dumps(report.to_dict()))
+        monitor = KLDrift(reference, session, threshold=0.05, ledger=ledger)
+        monitor.check(grid, key=str(config["drift-check"]))

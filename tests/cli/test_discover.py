@@ -1,0 +1,79 @@
+"""``discover``: the labels of a column that nobody listed, paid for once a key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report.samples import STATISTICS
+
+from flwr_kld.accounting import Ledger
+from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
+
+FOUND = DiscoveryReport(
+    started=STATISTICS.started, guarantee=STATISTICS.guarantee, cohort=STATISTICS.cohort,
+    cost=STATISTICS.cost, protection=STATISTICS.protection, one_client=STATISTICS.one_client,
+    reading=Discovered(
+        "job", (FoundLabel("[b]aker", 120.0, 90.0, 150.0),), 200.0, 35.0, {"8": 53.0}
+    ),
+)  # fmt: skip
+OPTIONS = ("--key", "names", "--column", "job")
+
+
+@pytest.fixture
+def discover(cli, flower_app):
+    def run(*options: object):
+        return cli("discover", flower_app, "prod", *options, COLUMNS="900")
+
+    return run
+
+
+def test_labels_are_named_and_shown_again_without_a_charge(discover, flwr, flower_app):
+    flwr.will("name", FOUND.to_dict())
+    done = discover(*OPTIONS)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == ["MADE  question names", str(FOUND)]
+    spent = Ledger(flwr.ledger).spent()
+    again = discover(*OPTIONS)
+    assert (again.exit_code, len(flwr.calls)) == (0, 1)
+    assert "already in the ledger" in again.stdout
+    assert Ledger(flwr.ledger).spent() == spent
+    (call,) = flwr.calls
+    assert call == [
+        "run", str(flower_app), "prod", "--stream",
+        "--run-config", 'drift-column="job"', "--run-config", 'drift-discovery="names"',
+    ]  # fmt: skip
+    answer = json.loads(discover(*OPTIONS, "--json").stdout)
+    assert DiscoveryReport.from_dict(answer["report"]) == FOUND
+    assert (answer["exit_code"], answer["ran"]) == (0, False)
+
+
+def test_another_column_under_the_same_key_is_an_error(discover, flwr):
+    flwr.will("name", FOUND.to_dict())
+    discover(*OPTIONS)
+    other = discover("--key", "names", "--column", "town")
+    assert other.exit_code == 4
+    assert "'job'" in other.stdout
+    assert "baker" not in other.stdout
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "why"),
+    [
+        ("fail", 3, "nothing was released: 3 clients answered"),
+        ("refuse", 3, "no room until [Sunday]"),
+        ("misconfigured", 4, "declares drift-discovery = ''"),
+    ],
+)
+def test_without_an_answer_the_reason(discover, flwr, does, code, why):
+    flwr.will(does)
+    done = discover(*OPTIONS)
+    assert done.exit_code == code
+    assert why in done.stdout
+
+
+def test_a_name_that_no_run_config_holds_asks_nobody(discover, flwr):
+    flwr.will("name", FOUND.to_dict())
+    for column in ('jo"b', "jo\\b", "jo\nb"):
+        assert discover("--key", "names", "--column", column).exit_code == 4
+    assert not flwr.calls
