@@ -273,7 +273,7 @@ def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) ->
         quantile_levels(bins), np.cumsum(held) / held.sum(), np.append(edges, edges[-1])
     )
     within = np.where((within > 0) & (within < LEAST_POWER), LEAST_POWER, within)  # zeros
-    return np.unique([float(f"{edge:.3g}") for edge in within]).tolist()
+    return sorted({float(f"{edge:.3g}") for edge in within.tolist()})
 
 
 def reference_of_counts(
