@@ -13,8 +13,9 @@ import sqlite3
 import stat
 from collections import Counter, defaultdict
 from contextlib import closing
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -97,30 +98,19 @@ class Claim:
     night: int = 0  # Of that session, from 1
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """One row: the fields of a `Claim`, its place in the chain, and the node's signature."""
+@dataclass(frozen=True, kw_only=True)
+class Receipt(Claim):
+    """One row: a claim, its place in the chain, and the node's signature."""
 
     number: int  # From 1, without gaps
     time: int  # Seconds since 1970; never before the previous receipt's
-    check: str
-    account: str
-    domain: str
-    reference: str
-    terms: str
-    model: str
-    trust: str
-    epsilon: int
-    delta: int
-    unit: str
-    adjacency: str
-    clip: int
-    partition: str
-    residues: str
-    session: str
-    night: int
     previous: str  # `digest` of the previous receipt; of the node's public key for the first
     signature: bytes  # Ed25519, over everything else
+
+    @classmethod
+    def of_row(cls, row: tuple[Any, ...]) -> Receipt:
+        """Return the receipt of a row's `COLUMNS`."""
+        return cls(**{field.name: value for field, value in zip(fields(cls), row, strict=True)})
 
     @property
     def text(self) -> bytes:
@@ -213,8 +203,8 @@ class Receipts:
     ) -> Receipt:
         number = last.number + 1 if last else 1
         previous = last.digest if last else first_link(self._identity.public)
-        unsigned = Receipt(number, now, **vars(spend), previous=previous, signature=b"")
-        receipt = Receipt(**{**vars(unsigned), "signature": self._identity.sign(unsigned.text)})
+        unsigned = Receipt(**vars(spend), number=number, time=now, previous=previous, signature=b"")
+        receipt = replace(unsigned, signature=self._identity.sign(unsigned.text))
         bare = Head(number, receipt.digest, self._identity.public, b"")
         row = astuple(receipt)
         db.execute(f"INSERT INTO receipts ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
@@ -233,7 +223,7 @@ class Receipts:
             return None
         if row is None or head is None:
             raise QueryRefused("this client's receipts are not whole")
-        last, end = Receipt(*row), Head(*head)
+        last, end = Receipt.of_row(row), Head(*head)
         if end.public != self._identity.public:
             raise QueryRefused("this client's receipts were signed with another key")
         # Ed25519 signatures are deterministic: to sign again is to verify.
@@ -349,7 +339,7 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     receipts, link, before = [], first_link(last.public), 0
     links = {link}
     for number, row in enumerate(rows, start=1):
-        receipt = Receipt(*row)
+        receipt = Receipt.of_row(row)
         _signed(key, receipt, f"receipt {number} was changed, or its signature")
         if receipt.number != number:
             raise ReceiptsTampered(f"receipt {number} is missing")
