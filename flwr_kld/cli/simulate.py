@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
@@ -170,32 +170,48 @@ def demo(
 def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[Report]]]:
     """Run the app; return its checks, and the one in each trust model after them."""
     from flwr_kld.messages.sealing import AggregatorKey
-    from flwr_kld.simulations import APP  # an extra
-    from flwr_kld.simulations.local_superlink import local_superlink
-    from flwr_kld.simulations.progress import follow, read_checks
-    from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
+    from flwr_kld.simulations.progress import read_checks  # an extra
     from flwr_kld.simulations.trust_models import MODELS_FILE
     from flwr_kld.simulations.virtual_clients import AGGREGATOR_KEY
 
-    for name in (CHECKS_FILE, MODELS_FILE):
-        (out / name).unlink(missing_ok=True)
+    models, key = out / MODELS_FILE, out / "aggregator.key"
+    for file in (models, key):
+        file.unlink(missing_ok=True)
     config = {
         "writers": _WRITERS, "nodes": _NODES, "checks": _CHECKS, "drift-from": _DRIFT_FROM,
         "cohort": _COHORT, "threshold": _THRESHOLD, "compare-models": True, "out": out,
     }  # fmt: skip
-    key = out / "aggregator.key"
-    key.unlink(missing_ok=True)
     AggregatorKey.generate().save(key)
+    try:
+        checks = _followed(out, config, {AGGREGATOR_KEY: str(key)}, _TIMEOUT, console)
+    finally:
+        key.unlink()
+    return checks, read_checks(models)
+
+
+def _followed(
+    out: Path,
+    config: Mapping[str, Any],
+    environment: Mapping[str, str],
+    timeout: float,
+    console: Console,
+) -> list[Point[Report]]:
+    """Run the app on a SuperLink of its own and follow what it writes down."""
+    from flwr_kld.simulations import APP  # an extra
+    from flwr_kld.simulations.local_superlink import local_superlink
+    from flwr_kld.simulations.progress import follow
+    from flwr_kld.simulations.simulated_monitor import CHECKS_FILE
+
+    file = out / CHECKS_FILE
+    file.unlink(missing_ok=True)
     with (
-        local_superlink(out / "flower.log", {AGGREGATOR_KEY: str(key)}) as superlink,
-        superlink.run(APP, nodes=_NODES, config=config) as run,
+        local_superlink(out / "flower.log", environment) as superlink,
+        superlink.run(APP, nodes=config["nodes"], config=config) as run,
     ):
         try:
-            checks = follow(run, out / CHECKS_FILE, _CHECKS, timeout=_TIMEOUT, console=console)
+            return follow(run, file, config["checks"], timeout=timeout, console=console)
         finally:
             run.kill()
-            key.unlink()
-    return checks, read_checks(out / MODELS_FILE)
 
 
 def _models_table(models: Sequence[Point[Report]]) -> Table:
@@ -232,9 +248,6 @@ def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
         if report:
             how = report.protection
             yield f"  [bold]{how.trust} + {how.aggregation}[/]: {report.protection.sight.exact}"
-
-
-_RESULTS = "checks.jsonl"
 
 
 def simulate(
@@ -275,7 +288,6 @@ def simulate(
 
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    (out / _RESULTS).unlink(missing_ok=True)
     config = {
         "source": source, "writers": writers, "records": records, "nodes": nodes, "checks": checks,
         "cohort": cohort, "drift": drift, "drift-from": drift_from, "cells": cells,
@@ -284,7 +296,7 @@ def simulate(
     }  # fmt: skip
     Scenario.from_run_config(config).require(cohort)
     first = drift_from if drift != "none" and drift_from <= checks else None
-    points = _run_scenario(config, out, nodes=nodes, checks=checks, timeout=timeout)
+    points = _followed(out, config, {}, timeout, messages)
     found, title = CheckSeries(points, drift_from=first), f"{checks} simulated checks"
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
@@ -298,21 +310,3 @@ def simulate(
         results.print(*failures(found), sep="\n")
     for file in files:
         say(f"  {file}")
-
-
-def _run_scenario(
-    config: dict[str, object], out: Path, *, nodes: int, checks: int, timeout: float
-) -> list[Point[Report]]:
-    """Run the app on a SuperLink of its own and follow what it writes down."""
-    from flwr_kld.simulations import APP  # an extra
-    from flwr_kld.simulations.local_superlink import local_superlink
-    from flwr_kld.simulations.progress import follow
-
-    with (
-        local_superlink(out / "flower.log") as superlink,
-        superlink.run(APP, nodes=nodes, config=config) as run,
-    ):
-        try:
-            return follow(run, out / _RESULTS, checks, timeout=timeout, console=messages)
-        finally:
-            run.kill()
