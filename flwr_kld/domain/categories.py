@@ -49,19 +49,7 @@ class Categories(Domain):
     joins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, Mapping) or not self.features:
-            raise DomainError("Categories needs a mapping with at least one feature")
-        domains = {
-            name: domain if isinstance(domain, Domain) else Labels(domain)
-            for name, domain in self.features.items()
-        }
-        if not all(isinstance(name, str) for name in domains):
-            raise DomainError("the feature names of Categories must be text")
-        if any(domain.joins for domain in domains.values()):
-            raise DomainError(
-                "Categories cannot hold Categories or a Table; list all features side by side"
-            )
-        object.__setattr__(self, "features", domains)
+        object.__setattr__(self, "features", features_of("Categories", self.features))
         if self.size > _LARGEST:
             raise DomainError("the joint domain has too many combinations; use fewer features")
 
@@ -135,3 +123,21 @@ class Categories(Domain):
     def from_fields(cls, fields: Spec) -> Self:
         """Build it from the pairs of its spec."""
         return cls(**{**fields, "features": domains_from_pairs(fields["features"])})
+
+
+def features_of(what: str, features: Any) -> dict[str, Domain]:
+    """Return the features that a domain joins, each with a domain of its own."""
+    if not isinstance(features, Mapping) or not features:
+        raise DomainError(f"{what} needs a mapping with at least one feature")
+    domains = {
+        name: domain if isinstance(domain, Domain) else Labels(domain)
+        for name, domain in features.items()
+    }
+    if not all(isinstance(name, str) for name in domains):
+        raise DomainError(f"the feature names of {what} must be text")
+    if any(domain.joins for domain in domains.values()):
+        raise DomainError(
+            f"a feature of {what} has a domain of one feature: list features side by side, and "
+            "name pairs in a Table's interactions="
+        )
+    return domains

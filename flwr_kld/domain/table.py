@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Spec, Symbols, domain_from_spec, domains_from_pairs
-from flwr_kld.domain.categories import Categories
+from flwr_kld.domain.categories import Categories, features_of
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
-from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import one_line, real, whole
 
@@ -90,18 +89,7 @@ class Table(Domain):
     joins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, Mapping) or not self.features:
-            raise DomainError("a Table needs a mapping with at least one feature")
-        features = {
-            name: domain if isinstance(domain, Domain) else Labels(domain)
-            for name, domain in self.features.items()
-        }
-        if not all(isinstance(name, str) for name in features):
-            raise DomainError("the feature names of a Table must be text")
-        if any(domain.joins for domain in features.values()):
-            raise DomainError(
-                "a feature of a Table has a domain of one feature: name pairs in interactions="
-            )
+        features = features_of("a Table", self.features)
         object.__setattr__(self, "sources", _sources(self.sources, features))
         pairs = tuple(_interaction(names, features) for names in self.interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):

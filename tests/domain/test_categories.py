@@ -78,7 +78,7 @@ def test_refusal_names_the_feature_and_shows_no_value(records: object, message: 
         ({}, "at least one feature"),
         ([("a", ["x"])], "mapping"),
         ({1: ["x"]}, "must be text"),
-        ({"a": TABLE}, "cannot hold Categories"),
+        ({"a": TABLE}, "has a domain of one feature"),
         ({"a": ["x", "x"]}, "distinct"),
         ({str(i): [0, 1] for i in range(32)}, "too many combinations"),
     ],
