@@ -52,6 +52,7 @@ def posterior_ratios(
     `along`.
     """
     theta = check_theta(theta)
+    along = real("along", along, least=1)
     counts, k = _effective(counts, real("design_effect", design_effect, least=1))
     design_effect = max(design_effect / k, 1.0)
     plan, noise = counts.plan, counts.noise.variance
