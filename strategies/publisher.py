@@ -237,16 +237,8 @@ class Counting(Round[Asked, R]):
 class Question(Counting[tuple[Part, QueryPlan], R]):
     """A round of one exchange, whose counts are compared with nothing.
 
-    Parameters
-    ----------
-    trust : Trust
-        Bound to as many columns as are asked for.
-    aggregation : Aggregation, optional
-        As in `KLDrift`.
-    most_records : int
-        That a client may count; 0 for no limit but the usual one.
-    **round_options
-        As of `Round`.
+    The trust model is bound to as many columns as are asked for; `most_records` of a client are
+    counted, 0 for no limit but the usual one.
     """
 
     def __init__(
