@@ -16,7 +16,6 @@ from flwr.common import (
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from flwr.compat.common import recorddict_compat as compat
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
@@ -33,13 +32,11 @@ _CLIP = 1024.0
 _FINEST = 2 * _CLIP / 2**22  # its quantiser's step
 
 
-def secaggplus_seconds(
-    vectors: NDArray[np.uint32], neighbours: int, threshold: int, dropped: NDArray[np.bool_]
-) -> float:
+def secaggplus_seconds(vectors: NDArray[np.uint32], neighbours: int, threshold: int) -> float:
     """Average the vectors, counts below 1,024; hold the result against the truth."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     n = len(vectors)
-    grid = InProcessGrid(_app(vectors), n, lose=lambda message: _lost(message, dropped))
+    grid = InProcessGrid(_app(vectors), n)
     context = _context(grid, *vectors.shape)
     workflow = SecAggPlusWorkflow(
         num_shares=neighbours + 1,
@@ -53,7 +50,7 @@ def secaggplus_seconds(
     (mean,) = parameters_to_ndarrays(
         compat.arrayrecord_to_parameters(context.state.array_records[MAIN_PARAMS_RECORD], True)
     )
-    if np.abs(mean - vectors[~dropped].mean(0)).max() > _FINEST:
+    if np.abs(mean - vectors.mean(0)).max() > _FINEST:
         raise RuntimeError("the SecAgg+ average is wrong")
     return seconds
 
@@ -68,12 +65,6 @@ def _app(vectors: NDArray[np.uint32]) -> ClientApp:
         return Message(compat.fitres_to_recorddict(result, True), reply_to=message)
 
     return app
-
-
-def _lost(message: Message, dropped: NDArray[np.bool_]) -> bool:
-    stage = message.content.config_records[RECORD_KEY_CONFIGS].get(Key.STAGE)
-    node = message.metadata.dst_node_id
-    return bool(stage == Stage.COLLECT_MASKED_VECTORS and dropped[node - 1000])
 
 
 def _context(grid: InProcessGrid, n: int, cells: int) -> LegacyContext:

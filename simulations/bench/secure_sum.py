@@ -78,14 +78,14 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     """
     k = _NEIGHBOURS
     if not quick:
-        some, stay = Federation(100), np.zeros(100, bool)
+        some = Federation(100)
         shape = Shape(k, least_threshold(100, k, Tolerance(collusion=Collusion.LYING)))
         extra = some.run(shape)[1] - 4 * _CELLS
         peers = {
             "bare X25519, Ed25519": lambda: 100 * public_key_seconds(
                 exchanges=2 * k, verifications=k + 4, signatures=4, keys=2
             ),
-            "Flower's SecAgg+": lambda: secaggplus_seconds(some.vectors, k, shape.threshold, stay),
+            "Flower's SecAgg+": lambda: secaggplus_seconds(some.vectors, k, shape.threshold),
         }  # fmt: skip
         for peer, theirs in peers.items():
             yield measured(

@@ -81,12 +81,12 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
         some = Federation(size, cells)
         counts = _RANDOM.integers(0, 1000, (size, some.terms("0").length), dtype=np.uint32)
         if size == 100:
-            whole, nobody = counts[:, :cells], np.zeros(size, dtype=bool)
+            whole = counts[:, :cells]
             peers = {
                 "bare X25519, Ed25519": lambda: (
                     100 * public_key_seconds(exchanges=4, verifications=2, signatures=1, keys=2)
                 ),
-                "Flower's SecAgg+": lambda w=whole, n=nobody: secaggplus_seconds(w, 24, 13, n),
+                "Flower's SecAgg+": lambda w=whole: secaggplus_seconds(w, 24, 13),
             }
             extra = some.run(counts, secrets.token_hex(8))[1] - 4 * cells
             for peer, theirs in peers.items():
