@@ -6,20 +6,20 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Kind
+from flwr_kld.accounting import Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.check.conclusions import Conclusions, Tolerated
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
 from flwr_kld.check.tracing import outcome, phase
-from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
+from flwr_kld.cohort.charges import warn_of_pace
+from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
@@ -31,18 +31,17 @@ from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import SinceLastCheck
-from flwr_kld.query.plan import Plan, QueryPlan
+from flwr_kld.query.plan import Plan
 from flwr_kld.query.selection import EVERYTHING, Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import last_period
 from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
-from flwr_kld.standing.session import Session
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Counting, Publisher
+from flwr_kld.strategies.publisher import Asked, Counting, Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_known_sizes, require_trust
@@ -52,11 +51,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr_kld")
 
-_Asked = tuple[list[Part], QueryPlan, Trust]
-"""Whom each exchange of a check asks, for which cells, and under which noise."""
 
-
-class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
+class KLDrift(Counting[Report], Monitor[Asked, Report]):
     """Estimate KL(reference || clients) privately, once a round.
 
     Parameters
@@ -219,10 +215,7 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
         self.counted = Part([], EVERYTHING)
         """Clients and records that the last check's estimate is about."""
         bits = SystemBits() if seed is None else SeededBits(seed)
-        self._session = None
-        if isinstance(trust, Standing):
-            _require_session(self)
-            self._session = Session(trust, budget)
+        self._stand(about, most_records=most_records, period=period, with_model=with_model or None)
         self._conclusions = Conclusions(
             reference, theta, estimator, tolerated, self.alarm, candidates,
             stands=self._session is not None,
@@ -265,48 +258,34 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)
         self._conclusions.recall(ledger, self.budget)
-        if self._session is not None:
-            self._session.recall(ledger)
         if isinstance(self.period, SinceLastCheck):
             self._last = last_period(ledger, self.budget, self.period.column)
 
-    def _draw(self, chosen: list[Participant], present: list[Participant]) -> _Asked:
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
         each_pays = self.tolerated is not None and self._session is None
         if self.ledger is not None and each_pays and not self.checks:
             budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
             warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
         if isinstance(self.period, SinceLastCheck):
             self._asked = self.period.next(self._last)
-        parts, trust, generator = self._parts(chosen, len(present)), self.trust, self._generator
-        if isinstance(trust, Standing) and self._session is not None:
-            if trust.source == "trusted":
-                trust.kept()  # now, as nothing is paid for yet
-            trust = trust.on(night := self._session.tonight())
-            generator = self._session.generator(night)
+        trust, generator = self._tonight(), self._generator
+        if isinstance(trust, Standing) and trust.night and self._session is not None:
+            generator = self._session.generator(trust.night)
         plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)
-        if self._session is not None:
-            self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
+        night = self._in_session(chosen, plan, trust)
+        parts = [night] if night else self._parts(chosen, len(present))
         self.checks += 1
         return parts, plan, trust
-
-    def _charges(self, asked: _Asked) -> list[Charge]:
-        return charges(self.trust, asked[0])
-
-    def _session_of(self, asked: _Asked) -> str:
-        trust = asked[-1]
-        return trust.night.session if isinstance(trust, Standing) and trust.night else ""
 
     def _ask(
         self,
         grid: Grid,
         opening: Opening,
-        asked: _Asked,
+        asked: Asked,
         spent: Spent | None,
     ) -> Settled[Report]:
         parts, plan, trust = asked
-        if self._session is not None:
-            terms = trust.terms(plan, check=opening.check, asked=len(parts[0].participants))
-            self._session.begun(self.ledger, terms)
+        self._begun(asked, opening.check)
         measured = replace(self._publisher, trust=trust).measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,
@@ -335,31 +314,24 @@ class KLDrift(Counting[_Asked, Report], Monitor[_Asked, Report]):
                     silent=measured.first.carried,
                 ),
                 compared=compared(published.plan),
-                cost=replace(
-                    self._cost(
-                        opening,
-                        spent,
-                        epsilon=max(map(epsilon_delivered, measured.events)),
-                        bytes_down=down,
-                        bytes_up=up,
-                    ),
-                    **_night_of(trust),
+                cost=self._outlay(
+                    asked,
+                    opening,
+                    spent,
+                    epsilon=max(map(epsilon_delivered, measured.events)),
+                    bytes_down=down,
+                    bytes_up=up,
                 ),
                 columns=columns,
                 one_client=measured.one_client,
             )
             outcome(report.outcome)
         self._last = self._asked
-        if self._session is not None:
-            return Settled(report, report, (*states, self._session.released()))
-        costs = delivered(self.trust, parts, measured.summed)
-        return Settled(report, report, states, costs)
+        return self._settled(report, asked, states, measured.summed)
 
     def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""
         selection = replace(self.cohort.select(), period=self._asked)
-        if self._session is not None:
-            return [Part(chosen, selection, "record", self._session.trust.moves // 2 - 1)]
         if self.tolerated is None:
             return [Part(chosen, selection)]
         least, promised = self._publisher.least, self.trust.guarantee
@@ -391,30 +363,6 @@ def _require_period(period: object, trust: Trust) -> None:
             "period= needs adjacency='add-remove' of the trust model: a record that changes its "
             "time comes or goes, and with replace-one the number of records is public"
         )
-
-
-def _night_of(trust: Trust) -> dict[str, Any]:
-    night = trust.night if isinstance(trust, Standing) else None
-    return {} if night is None else {"night": night.number, "nights": night.nights}
-
-
-def _require_session(monitor: KLDrift) -> None:
-    """Refuse what no standing session can be asked for: it counts all records of all clients."""
-    if not isinstance(monitor.cohort, UniformCohort) or monitor.cohort.size is not None:
-        raise ValueError("a standing session asks all clients, on every night: leave cohort= out")
-    if monitor.aggregation.name not in ("plain-sum", "sealed-sum", "split-sum"):
-        raise ValueError("a standing session goes with PlainSum(), or with aggregators")
-    for name, given in (
-        ("most_records", monitor.most_records),
-        ("period", monitor.period),
-        ("with_model", monitor.with_model or None),
-    ):
-        if given is not None:
-            raise ValueError(
-                f"a standing session counts all records as they are: leave {name}= out"
-            )
-    if monitor.about == "the population":
-        raise ValueError("a standing session is about these clients, who are asked every night")
 
 
 def _require_about(about: str, trust: Trust, *, decides: bool) -> None:

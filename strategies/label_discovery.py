@@ -90,6 +90,8 @@ class LabelDiscovery(Question[DiscoveryReport]):
         instance("column", column, str, "the name of a column of the table")
         labels_in(reference.domain, column)
         require_trust(trust)
+        if trust.nights > 1:
+            raise ValueError("labels are asked for anew: give the trust model without Standing")
         self.reference, self.column = reference, column
         aggregation = fitting(trust, aggregation)
         by_text = None if aggregation.hides_parts else trust.by_text()
@@ -105,9 +107,7 @@ class LabelDiscovery(Question[DiscoveryReport]):
             budget=budget,
         )
 
-    def _draw(
-        self, chosen: list[Participant], present: list[Participant]
-    ) -> tuple[Part, QueryPlan]:
+    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
         spelling = Spelling(self.column, None if self._by_text else secrets.token_hex(8))
         return Part(chosen, self.cohort.select()), each_spelling(self.reference, spelling)
 

@@ -7,8 +7,8 @@ import math
 import secrets
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
@@ -20,7 +20,7 @@ from flwr_kld.check.measured import Exchanged, Measured
 from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.charges import charges, delivered
-from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.cohort.cohort import Participant, UniformCohort, require_clients
 from flwr_kld.cohort.halves import Part
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.deciding import Deciding, default_most_records
@@ -31,13 +31,20 @@ from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
+from flwr_kld.messages.terms import Night
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels, noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.report.envelope import Envelope
+from flwr_kld.query.selection import EVERYTHING
+from flwr_kld.report.envelope import Envelope, Outlay
+from flwr_kld.standing.session import Session
+from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.exchange import Exchange, by_reason
-from flwr_kld.strategies.round import Asked, Opening, R, Round, Settled
+from flwr_kld.strategies.round import Opening, R, Round, Settled
 from flwr_kld.trust import Trust
+
+if TYPE_CHECKING:
+    from flwr_kld.accounting import Ledger
 
 logger = logging.getLogger("flwr_kld")
 
@@ -215,12 +222,89 @@ class Publisher:
         return promised.total_is_public and total.is_empty(promised)
 
 
+Asked = tuple[list[Part], QueryPlan, Trust]
+"""Whom each exchange asks, for which cells, and under which noise."""
+
+
 class Counting(Round[Asked, R]):
-    """A round that asks for counts, through a publisher."""
+    """A round that asks for counts, through a publisher; of a standing session, one a night."""
 
     trust: Trust
     aggregation: Aggregation
     _publisher: Publisher
+    _session: Session | None = None
+
+    def _stand(self, about: str | None, **refused: object) -> None:
+        """Count nights if the trust model is that of a session; refuse what it is not asked for."""
+        if not isinstance(self.trust, Standing):
+            return
+        if not isinstance(self.cohort, UniformCohort) or self.cohort.size is not None:
+            raise ValueError(
+                "a standing session asks all clients, on every night: leave cohort= out"
+            )
+        if self.aggregation.name not in ("plain-sum", "sealed-sum", "split-sum"):
+            raise ValueError("a standing session goes with PlainSum(), or with aggregators")
+        for name, given in refused.items():
+            if given is not None:
+                raise ValueError(
+                    f"a standing session counts all records as they are: leave {name}= out"
+                )
+        if about == "the population":
+            raise ValueError("a standing session is about these clients, who are asked every night")
+        self._session = Session(self.trust, self.budget)
+
+    def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
+        super()._recall(ledger, present)
+        if self._session is not None:
+            self._session.recall(ledger)
+
+    def _tonight(self) -> Trust:
+        """Return the trust model; of a session, on the night that is next."""
+        trust = self.trust
+        if self._session is None or not isinstance(trust, Standing):
+            return trust
+        if trust.source == "trusted":
+            trust.kept()  # now, as nothing is paid for yet
+        return trust.on(self._session.tonight())
+
+    def _in_session(self, chosen: list[Participant], plan: QueryPlan, trust: Trust) -> Part | None:
+        """Return whom a night asks, for what its first night did; None outside of a session."""
+        if self._session is None:
+            return None
+        self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
+        return Part(chosen, EVERYTHING, "record", self._session.trust.moves // 2 - 1)
+
+    def _begun(self, asked: Asked, check: str) -> None:
+        """Write down that a night is asked for, before anybody is."""
+        if self._session is not None:
+            (part, *_), plan, trust = asked
+            terms = trust.terms(plan, check=check, asked=len(part.participants))
+            self._session.begun(self.ledger, terms)
+
+    def _session_of(self, asked: Asked) -> str:
+        night = _night_of(asked[-1])
+        return night.session if night else ""
+
+    def _charges(self, asked: Asked) -> list[Charge]:
+        return charges(self.trust, asked[0])
+
+    def _settled(
+        self,
+        report: R,
+        asked: Asked,
+        states: Sequence[Remembered],
+        summed: Sequence[int | None],
+    ) -> Settled[R]:
+        """Return what is written of a report: of a night, that it was released."""
+        told = cast(Envelope, report)
+        if self._session is not None:
+            return Settled(report, told, (*states, self._session.released()))
+        return Settled(report, told, states, delivered(self.trust, asked[0], summed))
+
+    def _outlay(self, asked: Asked, opening: Opening, spent: Spent | None, **told: Any) -> Outlay:
+        """Return what a report says of its cost, and of which night it is."""
+        cost, night = self._cost(opening, spent, **told), _night_of(asked[-1])
+        return cost if night is None else replace(cost, night=night.number, nights=night.nights)
 
     @property
     def _least(self) -> int:
@@ -234,7 +318,11 @@ class Counting(Round[Asked, R]):
         self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
 
 
-class Question(Counting[tuple[Part, QueryPlan], R]):
+def _night_of(trust: Trust) -> Night | None:
+    return trust.night if isinstance(trust, Standing) else None
+
+
+class Question(Counting[R]):
     """A round of one exchange, whose counts are compared with nothing.
 
     The trust model is bound to as many columns as are asked for; `most_records` of a client are
@@ -248,10 +336,6 @@ class Question(Counting[tuple[Part, QueryPlan], R]):
         most_records: int = 0,
         **round_options: Any,
     ) -> None:
-        if trust.nights > 1:
-            raise ValueError(
-                f"{self.entry} is asked for once: give the trust model without Standing"
-            )
         self.trust, self.aggregation = trust, fitting(trust, aggregation)
         super().__init__(**round_options)
         least = max(self.min_clients, trust.min_clients)
@@ -283,18 +367,24 @@ class Question(Counting[tuple[Part, QueryPlan], R]):
         `about` has what every report of a question says: its envelope, and its protection.
         """
 
-    def _charges(self, asked: tuple[Part, QueryPlan]) -> list[Charge]:
-        return charges(self.trust, [asked[0]])
+    @abstractmethod
+    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
+        """Say whom of those present is asked, for which cells."""
+
+    def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
+        trust, (part, plan) = self._tonight(), self._question(chosen, len(present))
+        return [self._in_session(chosen, plan, trust) or part], plan, trust
 
     def _ask(
         self,
         grid: Grid,
         opening: Opening,
-        asked: tuple[Part, QueryPlan],
+        asked: Asked,
         spent: Spent | None,
     ) -> Settled[R]:
-        part, plan = asked
-        published = self._publisher.publish(
+        (part,), plan, trust = asked
+        self._begun(asked, opening.check)
+        published = replace(self._publisher, trust=trust).publish(
             grid,
             part.participants,
             plan.over(part.selection),
@@ -315,10 +405,12 @@ class Question(Counting[tuple[Part, QueryPlan], R]):
                 hides_parts=self.aggregation.hides_parts,
             ),
             "one_client": published.one_client,
-            "cohort": self._seen(
-                published.asked, published.survivors, by_reason(published.left_out)
+            "cohort": replace(
+                self._seen(published.asked, published.survivors, by_reason(published.left_out)),
+                silent=published.carried,
             ),
-            "cost": self._cost(
+            "cost": self._outlay(
+                asked,
                 opening,
                 spent,
                 epsilon=epsilon_delivered(counts.event),
@@ -328,5 +420,4 @@ class Question(Counting[tuple[Part, QueryPlan], R]):
         }
         with phase("conclude"):
             report, states = self._told(published, part, opening.name, about)
-        costs = delivered(self.trust, [part], [published.survivors])
-        return Settled(report, cast(Envelope, report), states, costs)
+        return self._settled(report, asked, states, [published.survivors])

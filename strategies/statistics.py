@@ -97,11 +97,10 @@ class Statistics(Question[StatisticsReport]):
             ledger=ledger,
             budget=budget,
         )
+        self._stand(about, most_records=most_records)
 
-    def _draw(
-        self, chosen: list[Participant], present: list[Participant]
-    ) -> tuple[Part, QueryPlan]:
-        drawn = len(chosen) < len(present) and len(chosen) >= MANY and self.trust.allotment.alike
+    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
+        drawn = len(chosen) < present and len(chosen) >= MANY and self.trust.allotment.alike
         about = self.about or ("the population" if drawn else "these clients")
         by_client = about == "the population"
         part = Part(chosen, self.cohort.select(), "client" if by_client else "record")

@@ -29,6 +29,7 @@ from tables import REFERENCE as OF_TABLE
 from tables import TABLE, rows, table_app
 
 from flwr_kld.calibration.central import calibrated_laplace, pure_laplace
+from flwr_kld.clients.admission import Gate
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
@@ -122,14 +123,12 @@ def watching() -> Iterator[Watch]:
         seen.counted.append(question)
         return load(own, context, member, question, **limits)
 
-    def admitting(context, question, member):
-        seen.admitted.append(question)
+    def admitting(gate, member):
+        seen.admitted.append(gate._terms)
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(OwnRecords, "load", loading))
-        for module in ("drift_queries", "secure_sum"):
-            name = f"flwr_kld.clients.{module}.admit"
-            stack.enter_context(mock.patch(name, admitting))
+        stack.enter_context(mock.patch.object(Gate, "admit", admitting))
         yield seen
 
 

@@ -10,7 +10,7 @@ import split_federation
 from federation import FRUIT, REFERENCE, app_of, grid_of
 from flwr.app import ConfigRecord, Message
 
-from flwr_kld import Reference
+from flwr_kld import Reference, Table
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.errors import CheckFailed
@@ -24,6 +24,7 @@ from flwr_kld.strategies import (
     Alarm,
     Distributed,
     KLDrift,
+    LabelDiscovery,
     RotatingCohort,
     SecureSum,
     Standing,
@@ -512,6 +513,64 @@ def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, monkeypatch):
         assert off(report, np.array([400, 400, 400, 0, 0, 0])) < 7
 
 
-def test_a_reference_of_clients_is_asked_for_once():
+def test_labels_are_asked_for_anew():
     with pytest.raises(ValueError, match="without Standing"):
-        Statistics(FRUIT, Standing(Trusted(1.0, DELTA)))
+        LabelDiscovery(Table({"fruit": FRUIT}), "fruit", Standing(Trusted(1.0, DELTA)))
+
+
+# --------------------------------------------------------------------------------- descriptions
+
+
+def ledger_in(folder: Path) -> Ledger:
+    ledger = Ledger(f"sqlite:///{folder}/drift.db")
+    ledger.set_budget(Budget(1.5, 2 * DELTA, window_days=400))
+    return ledger
+
+
+def test_a_year_of_descriptions_costs_one_charge(federation):
+    """Each night says what is there that night: half of the apples turn into cherries."""
+    ledger = ledger_in(federation.folder)
+    for night in range(1, 5):
+        session = federation.standing(moves=4)
+        report = Statistics(FRUIT, session, ledger=ledger, timeout=5.0).ask(
+            federation.grid, f"night-{night}"
+        )
+        (column,) = report.columns.values()
+        seen = np.array(column.counts.values)
+        assert np.abs(seen - federation.truth()).max() <= 6 * report.protection.noise
+        assert (report.cost.night, report.cost.nights) == (night, NIGHTS)
+        apple = column.statistics.histogram[0]
+        assert apple.low <= federation.truth()[0] / federation.truth().sum() <= apple.high
+        assert report.as_reference(FRUIT).fingerprint == report.reference
+        if night == 2:
+            for own in federation.records.values():
+                changed = [row for row, fruit in own.items() if fruit == FRUIT.names[0]][::2]
+                own |= dict.fromkeys(changed, FRUIT.names[2])
+    assert ledger.spent().epsilon == pytest.approx(1.0, abs=1e-4)
+
+
+def test_silent_clients_are_described_as_they_were(federation):
+    asked = Statistics(FRUIT, federation.standing(), timeout=5.0)
+    asked.ask(federation.grid)
+    federation.silent = {1000, 1001}
+    report = asked.ask(federation.grid)
+    assert report.cohort.silent == 2
+    assert np.abs(report.records - NODES * EACH) < 1
+
+
+def test_another_table_is_another_session(trusted):
+    ledger = ledger_in(trusted.folder)
+    Statistics(FRUIT, trusted.standing(), ledger=ledger, timeout=5.0).ask(trusted.grid)
+    monitor = trusted.monitor(ledger=ledger, threshold=0.1)
+    with pytest.raises(CheckFailed, match="something else"):
+        monitor.check(trusted.grid)
+    assert ledger.spent().epsilon == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"cohort": UniformCohort(10)}, {"most_records": 5}, {"about": "the population"}],
+)
+def test_what_no_night_is_asked_for_is_refused(trusted, options):
+    with pytest.raises(ValueError, match=r"session|population"):
+        Statistics(FRUIT, trusted.standing(), **options)
