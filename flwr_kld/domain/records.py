@@ -33,17 +33,18 @@ _TIME_ZONE_DAYS = 10_000_000
 
 def as_column(records: Any) -> Column:
     """Take a loader's answer as one value a record."""
-    if isinstance(records, list | tuple):
-        return list(records)
-    if isinstance(records, str | bytes | bytearray | Mapping):
-        raise DomainError(_NOT_A_COLUMN)
-    series = None if isinstance(records, np.ndarray) else _series(records)
-    if series is not None:
-        return _from_series(series)
-    try:
-        column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
-    except Exception:  # its text may quote the data
-        raise DomainError(_NOT_A_COLUMN) from None
+    column: Column = records
+    if not isinstance(records, np.ndarray):
+        if isinstance(records, list | tuple):
+            return list(records)
+        if isinstance(records, str | bytes | bytearray | Mapping):
+            raise DomainError(_NOT_A_COLUMN)
+        if (series := _series(records)) is not None:
+            return _from_series(series)
+        try:
+            column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
+        except Exception:  # its text may quote the data
+            raise DomainError(_NOT_A_COLUMN) from None
     if isinstance(column, np.ndarray) and column.ndim != 1:
         raise DomainError(
             f"records of one feature must have one dimension, not {column.ndim}: "

@@ -304,7 +304,7 @@ class ClientRows(Private):
         at_once = max(_AT_ONCE // cells, 1)
         for first in range(0, clients, at_once):
             some, rows = symbols[first : first + at_once], values[first : first + at_once]
-            counts = np.zeros((len(some), cells), np.int32)
+            counts = np.zeros((len(some), cells), np.int64)
             for row, own in zip(counts, some, strict=True):
                 for part in range(0, own.size, _AT_ONCE):
                     cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
@@ -345,7 +345,7 @@ class ClientRows(Private):
 
         Behind the client's token, by which whoever adds up a standing session knows it.
         """
-        return token + bytes(self._values[client].astype("<i4"))
+        return token + bytes(self._values[client].astype("<i4", copy=False))
 
     def sealed(self, client: int, public: bytes, context: bytes, token: bytes = b"") -> bytes:
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""
@@ -641,7 +641,7 @@ class ClearSum(Private):
         joined = b"".join([row for _, row in self._rows])
         self._rows = []
         values = np.frombuffer(joined, "<i4").reshape(-1, self.layout.length)
-        rows = ClientRows(values.astype(np.int32), self.layout)
+        rows = ClientRows(values.astype(np.int32, copy=False), self.layout)
         faults = list(rows._faults(guarantee, most or LARGEST_CLIENT))
         if not empty and self.layout.scores is None:
             _require_public_total(guarantee)
@@ -651,7 +651,8 @@ class ClearSum(Private):
             for i in np.flatnonzero(fine & wrong):
                 self.refused[names[i]] = why
             fine &= ~wrong
-        rows._values = rows._values[fine]
+        if not fine.all():
+            rows._values = rows._values[fine]
         self._add(rows)
         if self.layout.scores is not None or not guarantee.total_is_public:
             return
