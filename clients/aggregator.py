@@ -23,6 +23,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held, Layout
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
@@ -222,18 +223,22 @@ class _Aggregation:
         self._open()
         opened = _Opened(self._key, terms, self._context.run_id)
         night, answers = self._night(4 * terms.numbers), opened.read(self._boxes)
-        clear = ClearSum.of_answers(
-            answers if night is None else night.read(answers),
-            layout,
-            promised,
-            SystemBits(),
-            most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
-        )
+        clear: ClearSum | LabelSum
+        if terms.by_text:
+            clear = LabelSum(answers)
+        else:
+            clear = ClearSum.of_answers(
+                answers if night is None else night.read(answers),
+                layout,
+                promised,
+                SystemBits(),
+                most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
+            )
         rejected = opened.rejected | {
             sender: why for sender, why in clear.refused.items() if sender in self._boxes
         }
         self._require(clear.clients, rejected)
-        if promised.total_is_public and clear.is_empty(promised):
+        if isinstance(clear, ClearSum) and promised.total_is_public and clear.is_empty(promised):
             raise QueryRefused("the cohort holds no records: nothing to compare")
         # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
         noise = SystemBits() if night is None else night.claim(SystemBits())

@@ -9,12 +9,15 @@ from flwr.app import Context
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import QueryRefused, SecureSumError
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.selection import ClientLabels
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.two_aggregators import split
 
-Send = Callable[[ClientRows, int, bytes], bytes]
+Rows = ClientRows | ClientLabels
+"""What some members answer with, a row each."""
+Send = Callable[[Rows, int, bytes], bytes]
 """What becomes of one member's numbers, a row of some members', and of its token in a session."""
 Channel = Callable[[Terms, Context, int], Send]
 """Makes ready for one member's numbers, before they are counted."""
@@ -37,7 +40,9 @@ def split_by(members: SumMembers) -> Channel:
         except SecureSumError as error:
             raise QueryRefused(str(error)) from None
 
-        def send(rows: ClientRows, row: int, _: bytes) -> bytes:  # its name in the roster lasts
+        def send(rows: Rows, row: int, _: bytes) -> bytes:  # its name in the roster lasts
+            if isinstance(rows, ClientLabels):
+                raise QueryRefused("labels cannot be split")
             vector = rows.summand(row, None, terms.guarantee, SystemBits(), counted=terms.counted)
             return split(vector, terms, key, name, context.run_id).to_bytes()
 

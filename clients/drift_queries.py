@@ -24,7 +24,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, SumVector
+from flwr_kld.kernel.vector import LARGEST_CLIENT, Held, SumVector
 from flwr_kld.messages.envelopes import (
     ANSWER,
     DRIFT_ACTION,
@@ -39,7 +39,7 @@ from flwr_kld.query.selection import of_period
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
-    from flwr_kld.clients.channels import Channel, Send
+    from flwr_kld.clients.channels import Channel, Rows, Send
     from flwr_kld.clients.sum_members import SumMembers
 
 _USED = "flwr_kld.answered"
@@ -205,11 +205,11 @@ def host_drift_queries(
             with Answering(refused, *tokens):
                 some = [loaded.pop(member) for member in tokens]
                 records = [own for own, _ in some]
+                rows: Rows
                 if terms.by_text:
-                    labels = Records.labels(records, terms)
-                    numbers.update((m, Held(labels.to_wire(row))) for row, m in enumerate(tokens))
-                    return
-                rows = Records.counted(records, terms, cell_of)
+                    rows = Records.labels(records, terms)
+                else:
+                    rows = Records.counted(records, terms, cell_of)
                 for row, (member, token) in enumerate(tokens.items()):
                     with Answering(refused, member):
                         numbers[member] = Held(some[row][1](rows, row, token))
@@ -298,7 +298,7 @@ def host_drift_queries(
 
 def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:
     """Send exact numbers to a server that may see them."""
-    return ClientRows.to_wire
+    return lambda rows, row, token: rows.to_wire(row, token)
 
 
 def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32]:

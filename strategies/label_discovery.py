@@ -40,11 +40,12 @@ _95 = 1.96
 class LabelDiscovery(Question[DiscoveryReport]):
     """Ask a cohort which labels, that a column does not list, many of its records have.
 
-    One exchange. Under `Trusted` with a delta, clients tell the server how many of their records
-    have which label, and it shows those whose noised count exceeds all that the noise can be. Else,
-    and where whole clients are hidden or a secure sum adds up, clients count histograms of hashes,
-    which the noise protects as it does a table of as many columns; names are found in the noised
-    sums, of four times as many records. Whoever may see exact counts (under `Trusted` the server,
+    One exchange. Under `Trusted`, and under `TrustedAggregator` with replace-one, if records are
+    hidden with a delta, clients tell the server or the aggregator how many of their records have
+    which label, and it shows those whose noised count exceeds all that the noise can be. Else, and
+    where a secure sum adds up, clients count histograms of hashes, which the noise protects as it
+    does a table of as many columns; names are found in the noised sums, of three to four times as
+    many records. Whoever may see exact counts (under `Trusted` the server,
     under `TrustedAggregator` the aggregator) can read each client's unlisted labels off them, rare
     ones, too: where nobody may, take `TwoAggregators`. Whatever the column lists is left out. The
     follow-up of a check that says "27 % other".
@@ -94,7 +95,8 @@ class LabelDiscovery(Question[DiscoveryReport]):
             raise ValueError("labels are asked for anew: give the trust model without Standing")
         self.reference, self.column = reference, column
         aggregation = fitting(trust, aggregation)
-        by_text = None if aggregation.hides_parts else trust.by_text()
+        summed = aggregation.hides_parts and not aggregation.adds_noise
+        by_text = None if summed else trust.by_text()
         self._by_text = by_text is not None
         super().__init__(
             by_text or trust.over(POSITIONS),

@@ -44,7 +44,7 @@ class SealedSum(ByAggregators):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
         try:
             release = exchange.trust.event_of(exchange.plan, told.clients)
-            released = told.released(release, terms.numbers, scored=terms.adds_scores)
+            released = told.released(release, terms)
         except ValueError as error:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
         down, up = cohort.traffic

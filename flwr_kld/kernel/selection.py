@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.kernel.channels import seal
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Unit, hides
 from flwr_kld.kernel.release import Release
@@ -38,14 +39,24 @@ class ClientLabels(Private):
         int64 [records, LONGEST / 8]; zeros alone for a record that tells of none.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_sizes", "_values")
 
     def __init__(self, texts: Sequence[NDArray[np.signedinteger[Any]]]) -> None:
+        self._sizes = [_ENTRY.itemsize * len(own) for own in texts]
         self._values = [_entries(own) for own in texts]
 
-    def to_wire(self, client: int) -> bytes:
+    def to_wire(self, client: int, token: bytes = b"") -> bytes:
         """Write a row for a server that may see it: labels in order, each behind its count."""
-        return self._values[client].tobytes()
+        return token + self._values[client].tobytes()
+
+    def sealed(self, client: int, public: bytes, context: bytes, token: bytes = b"") -> bytes:
+        """Return a box for the holder of an X25519 key, in this context only.
+
+        It holds `to_wire`, and as many zeros as if each record had a label of its own: its length
+        tells how many records there are.
+        """
+        row = self.to_wire(client)
+        return seal(public, token + row.ljust(self._sizes[client], b"\0"), context)
 
 
 def _entries(texts: NDArray[np.signedinteger[Any]]) -> NDArray[np.void]:
@@ -58,11 +69,17 @@ def _entries(texts: NDArray[np.signedinteger[Any]]) -> NDArray[np.void]:
     return told
 
 
+def _read(row: bytes) -> NDArray[np.void]:
+    """Return the labels of a row, and how many records have each, without zeros behind them."""
+    told = row.rstrip(b"\0")
+    return np.frombuffer(told + bytes(-len(told) % _ENTRY.itemsize), _ENTRY)
+
+
 def _fault_of(row: bytes) -> str:
     """Say why no honest client answers so; nothing if one does."""
     if len(row) % _ENTRY.itemsize:
         return "an answer is not a list of labels and their numbers"
-    entries = np.frombuffer(row, _ENTRY)
+    entries = _read(row)
     texts, records = entries["text"], entries["records"]
     if (texts == b"").any() or (texts[1:] <= texts[:-1]).any():
         return "labels must be in order, each once, and none of them empty"
@@ -78,8 +95,8 @@ class LabelSum(Private):
     Parameters
     ----------
     answers : Iterable[tuple[Sequence[Any], Held[list[bytes]]]]
-        Names of some clients, and `ClientLabels.to_wire` of each. What no honest client answers is
-        left out.
+        Names of some clients, and `ClientLabels.to_wire` of each, or what a box of theirs holds.
+        What no honest client answers is left out.
     """
 
     __slots__ = ("_values", "clients", "refused")
@@ -98,9 +115,7 @@ class LabelSum(Private):
                 if fault := _fault_of(row):
                     self.refused[name] = fault
                 else:
-                    self._values.update(
-                        {text: n for n, text in np.frombuffer(row, _ENTRY).tolist()}
-                    )
+                    self._values.update({text: n for n, text in _read(row).tolist()})
                     self.clients += 1
 
     def release(self, release: Release, noise: BitSource | NightNoise) -> Released:

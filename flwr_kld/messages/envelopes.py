@@ -141,7 +141,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
     check: str  # Repeated from the terms
     clients: _Number  # Number of clients in the sum
-    # As in `Released`; 0 for sums of scores
+    # As in `Released`; 0 for sums of scores, and for labels
     records: Annotated[float, Field(ge=0)]
     values: bytes  # Noised counts or sums, little-endian int64
     # Why the sealed numbers of each client that is not in the sum are not, by the name that they
@@ -151,6 +151,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     limit: Json[ClientLimit | None]  # What one client counts, where that is public
     # Clients of a session that are silent and count as they did before; among `clients`
     carried: _Number = 0
+    labels: Json[tuple[str, ...]] = ()  # That are shown, one for each of the values
 
     @classmethod
     def of(
@@ -165,16 +166,19 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         return cls(
             check, released.clients, float(released.records or 0.0),
             released.values.astype("<i8").tobytes(), dict(rejected), released.private, limit,
-            carried,
+            carried, released.labels,
         )  # fmt: skip
 
-    def released(self, release: Release, numbers: int, *, scored: bool) -> Released:
-        """Return what the aggregator released by a release of so many numbers."""
-        if len(self.values) != 8 * numbers or (not scored and self.records < 1):
+    def released(self, release: Release, terms: Terms) -> Released:
+        """Return what the aggregator released of what the terms ask for."""
+        counts = not (terms.adds_scores or terms.by_text)
+        numbers = len(set(self.labels)) if terms.by_text else terms.numbers
+        fits = terms.by_text or not self.labels
+        if not fits or len(self.values) != 8 * numbers or (counts and self.records < 1):
             raise InvalidReply("the aggregator published other numbers than the terms ask for")
         values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
-        records = None if scored else self.records
-        return Released(values, records, self.clients, release, self.private)
+        records = self.records if counts else None
+        return Released(values, records, self.clients, release, self.private, self.labels)
 
 
 @dataclass(frozen=True)

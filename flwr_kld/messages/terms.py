@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
-from flwr_kld.calibration.central import box_event, central_release, continual_release
+from flwr_kld.calibration.central import (
+    box_event,
+    central_release,
+    continual_release,
+    selection_release,
+)
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
 from flwr_kld.codec.model import Flat, Model, json_text, must
 from flwr_kld.domain.base import Domain
@@ -218,8 +223,14 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def _fit_texts(self) -> None:
         """Refuse labels told by their texts where nobody may see them, or no release shows any."""
-        if self.trust != "trusted":
-            raise Unfit("trust", "'trusted' where labels are told by their texts", self.trust)
+        seen = self.trust == "trusted"
+        if not seen and (self.trust != "trusted-aggregator" or not self.guarantee.total_is_public):
+            raise Unfit(
+                "trust",
+                "'trusted' where labels are told by their texts, or 'trusted-aggregator' where the "
+                "number of records is public, which the length of a box tells",
+                self.trust,
+            )
         if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
         if self.allotment != Allotment.even(1):
@@ -337,6 +348,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise QueryRefused("these terms name no aggregator")
         if self.night is not None and self.allotment is not None:
             return continual_release(self.guarantee, self.night.continual, self.allotment)
+        if self.by_text:
+            return selection_release(self.guarantee)
         clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
         try:
             if self.allotment is None:

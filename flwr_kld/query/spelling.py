@@ -3,7 +3,7 @@
 It is asked as any other. With a salt, histograms of the column's unlisted labels, by the hashes of
 a tree code (`flwr_kld.domain.tree_code`), are columns of a table that server and client make of
 their own one: it is priced, charged and refused as a table of so many columns. Without one, clients
-tell how many records have which label, to a server that may see it: as a table of one column.
+tell how many records have which label, to whoever may see it: as a table of one column.
 """
 
 from __future__ import annotations

@@ -83,6 +83,17 @@ AGGREGATOR_SEES_PARTS = Sight(
 )
 """A node of its own opens sealed counts and adds the noise."""
 
+AGGREGATOR_SEES_LABELS = Sight(
+    "The aggregator saw each client's unlisted labels; the server saw those that are shown only.",
+    (
+        View("the server", "sealed labels, how many records each client has, and what is shown"),
+        View("the aggregator", "each asked client's unlisted labels: it is trusted with them"),
+        _STRANGERS,
+        View("the aggregator with the server", "each asked client's unlisted labels"),
+    ),
+)
+"""A node of its own opens sealed labels, adds the noise, and tells which are shown."""
+
 AGGREGATORS_SEE_SHARES = Sight(
     "Nobody saw exact counts; the server saw noised values only.",
     (

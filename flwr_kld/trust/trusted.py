@@ -13,8 +13,8 @@ from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_pair, check_public
-from flwr_kld.messages.terms import AggregatorNoise
-from flwr_kld.trust.sight import SERVER_SEES_LABELS, Sight
+from flwr_kld.messages.terms import AggregatorNoise, Noise
+from flwr_kld.trust.sight import AGGREGATOR_SEES_LABELS, SERVER_SEES_LABELS, Sight
 from flwr_kld.trust.trust_model import Trust, allotted_to
 
 
@@ -97,32 +97,39 @@ class Trusted(CentralNoise):
 
     def by_text(self) -> Trust | None:
         """Return this promise for labels that the server sees; None where no release shows any."""
-        return ByText(self.guarantee) if self.delta and self.clip is None else None
+        return ByText(self) if self.delta and self.clip is None else None
 
 
 @dataclass(frozen=True)
 class ByText(Trust):
-    """A trusted server that sees clients' unlisted labels, and shows those that many share."""
+    """Whom a model trusts sees clients' unlisted labels, and shows those that many share."""
 
-    promised: Guarantee
-
-    name = "trusted"
+    model: Trusted | TrustedAggregator
 
     def __post_init__(self) -> None:
         self.event(1)  # calibrated now, as in `CentralNoise`
 
     @property
+    def name(self) -> str:
+        """Name in reports: that of the model."""
+        return self.model.name
+
+    @property
     def guarantee(self) -> Guarantee:
         """What each question promises."""
-        return self.promised
+        return self.model.guarantee
+
+    def noise_before(self, scored: bool) -> Noise:
+        """Return whose noise it is, if it is not the server's."""
+        return self.model.noise_before(scored)
 
     def event(self, clients: int) -> Release:
         """Return the release of labels; how many clients there are changes nothing."""
-        return selection_release(self.promised)
+        return selection_release(self.guarantee)
 
     def sight(self, hides_parts: bool) -> Sight:
         """Say who sees what: no sum hides parts of labels."""
-        return SERVER_SEES_LABELS
+        return AGGREGATOR_SEES_LABELS if self.aggregator_keys else SERVER_SEES_LABELS
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,14 @@ class TrustedAggregator(CentralNoise):
     def noise_before(self, scored: bool) -> AggregatorNoise:
         """Return the noise that the aggregator adds."""
         return AggregatorNoise((self.aggregator.hex(),), self.noise)
+
+    def by_text(self) -> Trust | None:
+        """Return this promise for labels that the aggregator sees.
+
+        None where no release shows any, or the length of a box would tell the server of a record.
+        """
+        known = self.guarantee.total_is_public
+        return ByText(self) if self.delta and known else None
 
 
 @dataclass(frozen=True)

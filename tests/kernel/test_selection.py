@@ -17,6 +17,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.selection import LONGEST, MOST_TOLD, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import Held
+from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)
@@ -186,6 +187,15 @@ def test_an_honest_row_is_read_as_it_was_meant():
     assert total._values == Counter(told)
     assert (total.clients, total.refused) == (3, {})
     assert rows.to_wire(1) == rows.to_wire(2) == b""
+
+
+def test_a_box_is_as_long_as_its_client_has_records_and_holds_the_same():
+    key, place = AggregatorKey.generate(), SealContext(1, "terms", "a:0")
+    for texts in ([b"a"] * 9, [b"%d" % i for i in range(9)], [b""] * 9):
+        box = ClientLabels([texts_of(*texts)]).sealed(0, key.public, place.to_bytes())
+        held = open_sealed(key, box, place)
+        assert len(held) == 9 * len(wire((b"a", 1)))
+        assert summed(held)._values == Counter(text for text in texts if text)
 
 
 BAD = {

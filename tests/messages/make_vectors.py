@@ -26,6 +26,7 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
 from flwr_kld.query.selection import Period, Selection
+from flwr_kld.query.spelling import Spelling
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
@@ -56,6 +57,7 @@ SPLIT = replace(
     cells=[2, 2],
     allotment=Allotment((3, 5), 1),
 )
+BY_TEXT = replace(TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), spelling=Spelling("job", None))
 KINDS = {
     "terms": Kind(
         Terms,
@@ -69,6 +71,11 @@ KINDS = {
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
+            "hashes of unlisted labels": replace(TERMS, spelling=Spelling("job", "a1b2")),
+            "unlisted labels by their texts": BY_TEXT,
+            "unlisted labels, for an aggregator": replace(
+                BY_TEXT, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "least")
+            ),
         },
         {
             "another version": {"version": 2},
@@ -119,6 +126,9 @@ KINDS = {
             "a key that is too short": {
                 "trust": "trusted-aggregator", "noise": '{"keys":["00"],"law":"least"}'
             },
+            "labels by their texts, in four columns": {"spelling": '{"column":"job","salt":null}'},
+            "labels of no column": {"spelling": '{"column":"","salt":"a1b2"}'},
+            "labels without a word of a salt": {"spelling": '{"column":"job"}'},
             "one key for both aggregators": {
                 "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"],"law":"least"}}'
             },
@@ -235,8 +245,16 @@ KINDS = {
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (9, 20, 1900, 0, 0)),
                 {}, True, None,
             ),
+            "labels that are shown, with their counts": Published(
+                "00f1e2d3c4b5a697", 19, 0.0,
+                b"".join(n.to_bytes(8, "little", signed=True) for n in (61, 17)),
+                {}, True, None, labels=("baker", "Köchin"),
+            ),
         },
         {
+            "labels that are numbers": {"labels": "[7]"},
+            "labels with a space": {"labels": "[ ]"},
+            "labels that are missing": {"labels": GONE},
             "fewer than no clients": {"clients": -1},
             "clients as a truth value": {"clients": True},
             "records that are no number": {"records": math.nan},

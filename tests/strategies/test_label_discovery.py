@@ -25,6 +25,7 @@ from flwr_kld.inference import label_search
 from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment
+from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.query.plan import each_spelling, plan_fingerprint
 from flwr_kld.query.score_wire import scores_to_wire
@@ -124,12 +125,80 @@ def test_where_many_share_nothing_nothing_is_shown():
     assert "none found" in str(report)
 
 
+SEALED = TrustedAggregator(2.0, 1e-6, aggregator=KEY.public)
+
+
+def sealed_grid(records=secretly, **options):
+    return sealed_federation.federation(app_of(records, aggregator=KEY.public), **options)
+
+
+def test_the_server_of_an_aggregator_sees_no_label_but_those_that_are_shown():
+    """Nor how many a client has: boxes are as long as if each record had one of its own."""
+    grid = sealed_grid()
+    report = LabelDiscovery(TABLE, "job", SEALED).ask(grid)
+    assert names(report) == ["baker"]
+    assert (report.reading.shown_from, report.reading.found_from) == (15, {"40": 17})
+    assert (report.protection.trust, report.cost.epsilon) == ("trusted-aggregator", 2.0)
+    assert "aggregator saw" in report.protection.sight.exact
+    assert {len(box) for box in grid.boxes()} == {14 * 44 + OVERHEAD}
+    handled = repr(list(grid.handled()))
+    assert "baker" in handled
+    assert not [name for name in ("chin", "1000-", "1019-") if name in handled]
+
+
+def test_under_add_remove_a_boxs_length_would_tell_so_an_aggregator_is_sent_hashes():
+    grid = sealed_grid()
+    report = LabelDiscovery(TABLE, "job", replace(SEALED, adjacency=ADD_REMOVE)).ask(grid)
+    assert names(report) == ["baker"]
+    assert report.reading.records is not None
+    assert {len(box) for box in grid.boxes()} == {4 * 64 * 257 + OVERHEAD}
+
+
+def test_a_box_of_labels_that_no_honest_client_seals_is_left_out_by_itself():
+    def spoil(content):
+        boxes = content["numbers"]
+        boxes["1003:0"], boxes["1004:0"] = bytes(64), boxes["1005:0"]
+
+    grid = sealed_grid(meddle=sealed_federation.on_request(spoil))
+    report = LabelDiscovery(TABLE, "job", SEALED).ask(grid)
+    assert names(report) == ["baker"]
+    assert (report.cohort.survivors, sum(report.cohort.dropouts.values())) == (17, 3)
+
+
+PUBLISHED = {
+    "a label without a count": {"labels": '["baker","cook"]'},
+    "a label twice": {"labels": '["baker","baker"]', "values": bytes(16)},
+    "a count without a label": {"labels": "[]"},
+    "half a count": {"values": bytes(7)},
+    "labels that are numbers": {"labels": "[7]"},
+}
+
+
+@pytest.mark.parametrize("lie", PUBLISHED.values(), ids=PUBLISHED)
+def test_an_answer_of_the_aggregator_that_does_not_fit_is_refused(lie):
+    grid = sealed_grid()
+    pull = grid.pull_messages
+
+    def meddled(ids):
+        found = list(pull(ids))
+        for message in found:
+            if message.has_content() and "published" in message.content:
+                message.content["published"].update(lie)
+        return found
+
+    grid.pull_messages = meddled
+    with pytest.raises(CheckFailed, match="aggregator"):
+        LabelDiscovery(TABLE, "job", SEALED).ask(grid)
+
+
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_sums_name_what_many_records_share_and_not_what_few_share(adjacency):
     """120 of 400 records are bakers', at 35 deviations and more; ten share the other one."""
-    trust = TrustedAggregator(2.0, 1e-6, adjacency=adjacency, aggregator=KEY.public)
-    grid = sealed_federation.federation(app_of(aggregator=KEY.public))
-    report = LabelDiscovery(TABLE, "job", trust).ask(grid)
+    grid = grid_of(secure_sum=FirstUse())
+    asking = LabelDiscovery(
+        TABLE, "job", replace(TWO, adjacency=adjacency), aggregation=SecureSum()
+    )
+    report = asking.ask(grid)
     (baker,) = report.reading.labels
     assert baker.name == "baker"
     assert baker.low - 20 < 120 < baker.high + 20
@@ -149,10 +218,11 @@ WAYS = {
         grid_of(secure_sum=FirstUse()),
     ),
     "whole clients": lambda: (SUMS, None, grid_of()),
-    "sealed": lambda: (
-        TrustedAggregator(2.0, 1e-6, adjacency=ADD_REMOVE, aggregator=KEY.public),
+    "sealed": lambda: (SEALED, None, sealed_grid()),
+    "sealed hashes": lambda: (
+        replace(SEALED, adjacency=ADD_REMOVE),
         None,
-        sealed_federation.federation(app_of(aggregator=KEY.public)),
+        sealed_grid(jobs),
     ),
     "split": lambda: (
         TwoAggregators(2.0, 1e-6, adjacency=ADD_REMOVE, aggregators=PAIR),
@@ -164,13 +234,13 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_trust_model_finds_it(way):
-    """All but a trusted server ask as for any table, so nothing is special about them."""
+    """Where nobody may see labels, it is asked as for any table."""
     trust, aggregation, grid = WAYS[way]()
     report = LabelDiscovery(TABLE, "job", trust, aggregation=aggregation).ask(grid)
     assert names(report) == ["baker"]
     assert report.cohort.survivors == 20
     assert report.cost.epsilon <= trust.epsilon + 1e-9
-    assert (report.reading.records is None) is (way == "plain")
+    assert (report.reading.records is None) is (way in ("plain", "sealed"))
 
 
 @pytest.mark.parametrize("aggregation", [None, SecureSum()])
@@ -208,18 +278,14 @@ def test_three_clients_are_enough():
     assert names(report) == ["baker"]
 
 
-def test_one_client_with_all_the_holders_counts_up_to_the_usual_limit(unsearched):
-    """Where the number of records is public: four times the mean of the others."""
-
+def test_one_client_may_decide_by_text_and_the_report_says_so():
     def records(context):
         many = 5000 if context.node_id == 1000 else 0
         return {"work": ["baker"] * many + ["nurse"] * 10, "age": [1] * (many + 10)}
 
-    trust = TrustedAggregator(2.0, 1e-6, aggregator=KEY.public)
-    grid = sealed_federation.federation(app_of(records, aggregator=KEY.public))
-    report = LabelDiscovery(TABLE, "job", trust).ask(grid)
-    assert report.reading.records < 200
-    assert report.cohort.survivors == 20
+    report = LabelDiscovery(TABLE, "job", Trusted(2.0, 1e-6)).ask(grid_of(records))
+    assert names(report) == ["baker"]
+    assert "one client" in str(report)
 
 
 # --------------------------------------------------------------------------- a lying server
@@ -313,6 +379,10 @@ LIES_BY_TEXT = {
         "spelling",
     ),
     "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
+    "an aggregator, where the length of its box tells of a record": (
+        lambda a: a.update(trust="trusted-aggregator", noise=NOISE["trusted-aggregator"]),
+        "number of records is public",
+    ),
     **{
         f"the model {name}": (lambda a, n=name, w=noise: a.update(trust=n, noise=w), "trust")
         for name, noise in NOISE.items()
