@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,6 @@ from flwr_kld.inference.figures.statistics import ColumnStatistics
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.report import Report, drifted
-from flwr_kld.report.statistics_report import StatisticsReport
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""
@@ -250,20 +249,23 @@ def _by_class(dropouts: dict[str, int]) -> Counter[str]:
     return classes
 
 
+Columns = Mapping[str, Mapping[str, ColumnStatistics]]
+"""What each column holds, by group; ``""`` is all records."""
+
+
 class _Described:
     """Makes the metrics of a description."""
 
-    def __init__(self, report: StatisticsReport) -> None:
-        self._report = report
+    def __init__(self, monitor: str, records: float, columns: Columns) -> None:
+        self._monitor, self._records, self._columns = monitor, records, columns
         self._family = require("prometheus_client.core", extra="metrics").GaugeMetricFamily
 
     def collect(self) -> Iterator[Any]:
-        report = self._report
-        monitor = report.cost.population or "default"
+        monitor = self._monitor
         asked = self._family(
             "kld_described_records", "Records that a description counted", labels=["monitor"]
         )
-        asked.add_metric([monitor], report.records)
+        asked.add_metric([monitor], self._records)
         yield asked
         labels = ["monitor", "column", "group", "end"]
         found = {
@@ -271,12 +273,12 @@ class _Described:
                                labels=[*labels, *more])
             for name, (text, *more) in _DESCRIBED.items()
         }  # fmt: skip
-        for name, column in report.columns.items():
-            for group, own in {"": column.statistics, **column.groups}.items():
+        for name, groups in self._columns.items():
+            for group, own in groups.items():
                 for metric, one, *more in _described(own):
-                    for end in ("value", "low", "high"):
-                        of = [monitor, name, group, end, *more]
-                        found[metric].add_metric(of, getattr(one, end))
+                    ends = {"value": one.value, "low": one.low, "high": one.high}
+                    for end, value in ends.items():
+                        found[metric].add_metric([monitor, name, group, end, *more], value)
         yield from found.values()
 
 
@@ -312,9 +314,9 @@ def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
     _save(_Collector(lambda: states), path)
 
 
-def save_description(report: StatisticsReport, path: Path) -> None:
-    """Write such a file of what clients' data look like."""
-    _save(_Described(report), path)
+def save_description(monitor: str, records: float, columns: Columns, path: Path) -> None:
+    """Write such a file of what clients' data look like, by column and group."""
+    _save(_Described(monitor, records, columns), path)
 
 
 def _save(collector: _Collector | _Described, path: Path) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from flwr_kld.inference.figures.numbers import edges_read
+from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.report.panels import Theme, canvas, tidy
-
-if TYPE_CHECKING:
-    from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
-    from flwr_kld.report.statistics_report import DescribedColumn
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
@@ -27,23 +24,21 @@ _ABREAST = 3
 
 
 def draw_statistics(
-    columns: Mapping[str, DescribedColumn],
+    columns: Mapping[str, ColumnStatistics],
     file: str | Path | None,
     *,
     title: str = "",
     dark: bool = False,
     narrow: bool = False,
 ) -> Any:
-    """Draw a panel for each column, into a file if one is given; return Matplotlib's figure."""
+    """Draw a panel for each column, by heading, into a file if given; return Matplotlib's figure."""
     abreast = 1 if narrow else min(_ABREAST, len(columns))
     below = math.ceil(len(columns) / abreast)
     size = (3.9 if narrow else 2.95 * abreast, 2.1 * below + 0.3)
     with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
         panels = figure.subplots(below, abreast, squeeze=False).ravel()
-        for axes, (name, column) in zip(panels, columns.items(), strict=False):
-            heading = f"{name} ({column.unit})" if column.unit else name
+        for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
             axes.set_title(heading, fontsize="medium", parse_math=False)
-            statistics = column.statistics
             if statistics.numbers is None:
                 _draw_labels(axes, statistics, theme)
             else:
@@ -90,9 +85,8 @@ def _draw_numbers(
 def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     """Draw the most frequent labels, and what is left of the listed ones."""
     shown = statistics.most_frequent(_LABELS)
-    value, low, high = (
-        100 * np.array([getattr(one, end) for one in shown]) for end in ("value", "low", "high")
-    )
+    ends = np.array([(one.value, one.low, one.high) for one in shown]).reshape(-1, 3)
+    value, low, high = 100 * ends.T
     at = -np.arange(len(shown))
     axes.barh(at, value, color=theme.estimate, alpha=0.5, height=0.7)
     error = [value - low, high - value]

@@ -197,7 +197,11 @@ class StatisticsReport(Envelope):
         # Imported here: it needs the extra that draws.
         from flwr_kld.report.statistics_plot import draw_statistics
 
-        return draw_statistics(self.columns, file, title=title, dark=dark, narrow=narrow)
+        columns = {
+            f"{name} ({column.unit})" if column.unit else name: column.statistics
+            for name, column in self.columns.items()
+        }
+        return draw_statistics(columns, file, title=title, dark=dark, narrow=narrow)
 
     def to_html(self) -> str:
         """Return a self-contained page."""
@@ -247,7 +251,11 @@ class StatisticsReport(Envelope):
             # Imported here: it needs the extra that writes them.
             from flwr_kld.report.prometheus import save_description
 
-            save_description(self, file)
+            columns = {
+                name: {"": column.statistics, **column.groups}
+                for name, column in self.columns.items()
+            }
+            save_description(self.cost.population or "default", self.records, columns, file)
         else:
             self.plot(file)
 
