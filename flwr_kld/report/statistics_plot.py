@@ -31,7 +31,7 @@ def draw_statistics(
     dark: bool = False,
     narrow: bool = False,
 ) -> Any:
-    """Draw a panel for each column, by heading, into a file if given; return Matplotlib's figure."""
+    """Draw a panel for each column, by heading, into a file if given; return the figure."""
     abreast = 1 if narrow else min(_ABREAST, len(columns))
     below = math.ceil(len(columns) / abreast)
     size = (3.9 if narrow else 2.95 * abreast, 2.1 * below + 0.3)
