@@ -176,6 +176,15 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
         assert law is moved or off.mean() < 0.5 * by_chance
 
 
+def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, release, zipf):
+    """The value stays: what is known of one number says nothing of the others."""
+    counts = release(plan_for(zipf(20)), np.full(20, 400), 1.0)
+    found = [ESTIMATORS["posterior_ratios"](counts, along=effect) for effect in (1.0, 16.0)]
+    assert found[0].value == pytest.approx(found[1].value)
+    assert found[1].error.sampling == pytest.approx(4 * found[0].error.sampling)
+    assert found[1].error.privacy == pytest.approx(found[0].error.privacy)
+
+
 @pytest.mark.parametrize("effect", [70_000, 10.0**7])
 def test_no_design_effect_loses_a_check(plan_for, release, zipf, effect):
     """Clients of millions of records, all alike."""
