@@ -23,7 +23,7 @@ study: $(VENV)/ready
 	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) --out out/study/priest_kld $(STUDY)
 
 # The studies of all three papers, each in out/study/NAME: an hour more. Those that are done take seconds.
-PREDICTORS := risk hard_instance tv_risk adaptive select tracking
+PREDICTORS := risk select
 studies: study
 	for name in $(PREDICTORS:%=predictor_%); do \
 		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name $(STUDY) || exit; \

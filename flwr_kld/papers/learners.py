@@ -279,8 +279,3 @@ def kl_risk(hypotheses: int, epsilon: float, horizon: int, *, delta: float = 0.0
     scale = log_kt + 2 * noise * (2 * math.log(horizon) + math.log(hypotheses))
     regret = 2 * horizon * math.log(hypotheses) * (1 if delta else hypotheses)
     return scale * math.sqrt(regret) + 4 * log_kt
-
-
-def tv_risk(hypotheses: int, epsilon: float, horizon: int) -> float:
-    """Bound the mean TV-risk (Theorem 6), by Pinsker's and Cauchy-Schwarz from Theorem 5."""
-    return math.sqrt(kl_risk(hypotheses, epsilon, horizon) / 2 / horizon)

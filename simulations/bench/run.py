@@ -28,8 +28,7 @@ from rich.progress import track
 from rich.table import Table
 
 BENCHES = (
-    "against_flower", "secure_sum", "two_aggregators", "sampler", "estimators", "ledger",
-    "scaling", "predictors", "integral",
+    "against_flower", "secure_sum", "two_aggregators", "sampler", "ledger", "scaling",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 _WIDE = 120

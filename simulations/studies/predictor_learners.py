@@ -73,10 +73,8 @@ class Mixture:
         predictor: BayesMixture,
         truth: Floats,
         rng: np.random.Generator,
-        *,
-        settles: bool = True,  # Otherwise rounds stay open for `mixture`
     ) -> None:
-        self._predictor, self._truth, self._rng, self._settles = predictor, truth, rng, settles
+        self._predictor, self._truth, self._rng = predictor, truth, rng
         self._round = 0
 
     def predict(self) -> Floats:
@@ -98,8 +96,7 @@ class Mixture:
         queries = places + self._predictor.numbers(self._round)[0]
         reports = LocalReports(self._round, queries, rows - design.starts[places])
         self._predictor.update(reports)
-        if self._settles:
-            self._predictor.settle(self._round)
+        self._predictor.settle(self._round)
         return design, RowCounts.of(rows)
 
 
@@ -146,19 +143,11 @@ class Trajectory:
 
     times: Integers  # Ascending from 1: the prediction for report t has seen t - 1 reports
     kl: Floats  # At those times
-    tv: Floats
 
     def risk(self, horizon: int) -> float:
         """``Σ_{t<=T} KL_t`` in nats, linear in ln t between the times."""
-        return self._sum(self.kl, horizon)
-
-    def mean_tv(self, horizon: int) -> float:
-        """``Σ_{t<=T} TV_t / T``."""
-        return self._sum(self.tv, horizon) / horizon
-
-    def _sum(self, values: Floats, horizon: int) -> float:
         every = np.log(np.arange(1, horizon + 1))
-        return float(np.interp(every, np.log(self.times), values).sum())
+        return float(np.interp(every, np.log(self.times), self.kl).sum())
 
 
 def run(learner: Learner, law: Floats, horizon: int, *, every: int = 0) -> Trajectory:
@@ -166,15 +155,13 @@ def run(learner: Learner, law: Floats, horizon: int, *, every: int = 0) -> Traje
     times = np.unique(np.rint(np.geomspace(1, horizon, _POINTS))).astype(np.int64)
     if every:
         times = np.arange(1, horizon + 1, every)
-    kl, tv = [], []
+    kl = []
     for now, then in zip(times, [*times[1:], 0], strict=True):
-        predicted = learner.predict()
-        kl.append(divergence(law, predicted))
-        tv.append(float(np.maximum(law - predicted, 0).sum()))
+        kl.append(divergence(law, learner.predict()))
         if then:
             learner.learn(int(then - now))
     if every:  # a prediction stands for the whole round
         held = np.minimum(times + every - 1, horizon)
         times = np.ravel(np.column_stack([times, held]))
-        kl, tv = np.repeat(kl, 2).tolist(), np.repeat(tv, 2).tolist()
-    return Trajectory(times, np.array(kl), np.array(tv))
+        kl = np.repeat(kl, 2).tolist()
+    return Trajectory(times, np.array(kl))

@@ -19,10 +19,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg import hadamard
 
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.selection import PairScores, select
-from flwr_kld.simulations.studies.predictor_hard_instance import perturbed
 from flwr_kld.simulations.studies.predictor_learners import Floats, Mixture, hypotheses_of
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
@@ -62,6 +62,12 @@ def tasks_of(runs: int, hypotheses: Sequence[int] = HYPOTHESES) -> list[Configur
         for truth in AWAY
         for block in range(math.ceil(runs / BLOCK))
     ]  # fmt: skip
+
+
+def perturbed(hypotheses: int, distance: float) -> Floats:
+    """Laws ``(1 + 2 alpha h_i) / N``: any two are `distance` apart in total variation."""
+    labels = 1 << hypotheses.bit_length()
+    return np.asarray((1 + 2 * distance * hadamard(labels)[1 : hypotheses + 1]) / labels)
 
 
 def known(hypotheses: int, alpha: float) -> tuple[Floats, Hypotheses]:

@@ -1,12 +1,10 @@
 """The theorems' bounds: finite where they should be, above what they bound, of the stated order."""
 
-import math
-
 import numpy as np
 import pytest
 
 from flwr_kld.papers.estimators import variance_bound
-from flwr_kld.papers.learners import kl_risk, tv_risk
+from flwr_kld.papers.learners import kl_risk
 
 HALF = np.array([0.5, 0.5])
 
@@ -29,9 +27,3 @@ def test_the_risk_of_both_algorithms_is_of_the_order_of_a_root(delta):
     """But for three logarithms: four times the reports double the bound, and a half more."""
     one, four = (kl_risk(10, 1.0, horizon, delta=delta) for horizon in (10_000, 40_000))
     assert 2 < four / one < 2.6
-
-
-def test_theorem_6_is_pinsker_on_theorem_5():
-    """TV <= √(KL / 2) in each round, and the mean of roots is at most the root of the mean."""
-    kl = kl_risk(31, 1.0, 10_000) / 10_000
-    assert tv_risk(31, 1.0, 10_000) == pytest.approx(math.sqrt(kl / 2))

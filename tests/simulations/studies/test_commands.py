@@ -35,7 +35,7 @@ def test_what_a_command_sends_can_be_read_where_it_was_not_run(tmp_path):
     """Ray sends a command's functions with all that they use: a cache among that is unreadable."""
     files = sorted(STUDIES.glob("predictor_*.py"))
     commands = [file for file in files if "def main(" in file.read_text()]
-    assert len(commands) == 6
+    assert len(commands) == 2
     for code, *arguments in ((SEND, tmp_path, *commands), (RECEIVE, tmp_path)):
         python = [sys.executable, "-c", code, *map(str, arguments)]
         done = subprocess.run(python, capture_output=True, text=True)
