@@ -61,7 +61,7 @@ from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.operate.receivers import Command, Delivery, Webhook
+from flwr_kld.operate.receivers import Command, Delivery
 from flwr_kld.papers.estimators import MonteCarlo, paper, skew_plugin
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.planner.forecast import Forecast
@@ -123,7 +123,6 @@ SESSION = {
 EXAMPLES = {
     EDetector: {},
     Command: {"argv": ["true"]},
-    Webhook: {"url": "https://example.org"},
     Deciding: DECIDING,
     lower_confidence_bound: {"witness": WITNESS, "sums": SUMS},
     outside_limits: {"witness": WITNESS, "sums": SUMS},

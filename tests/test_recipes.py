@@ -16,7 +16,6 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.clients import AggregatorKey
-from flwr_kld.operate.receivers import About, Notice, receiver_from
 from flwr_kld.simulations import simulate
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
@@ -288,12 +287,3 @@ def test_a_cohort_rule_of_ones_own_asks_by_its_day():
     reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
     report = simulate(KLDrift(reference, Trusted(3.0), cohort=rule), ["bus"] * 210, clients=21)
     assert (report.cohort.asked, report.reading.records) == (3, 30)
-
-
-def test_a_receiver_of_ones_own_writes_its_book(tmp_path):
-    recipe("log_book.py")
-    book = tmp_path / "book"
-    receiver = receiver_from("log book", {"file": str(book)})
-    notice = Notice(About.DRIFT, "wards", over=False, title="age has moved")
-    assert receiver.take(notice).delivered
-    assert book.read_text() == "flwr-kld/wards/drift: age has moved\n"

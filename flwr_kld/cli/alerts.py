@@ -76,8 +76,6 @@ def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule 
         population,
         list(conditions(view, population, settings.rules, schedule=slots, now=now)),
         settings.recipients,
-        quiet=settings.quiet,
-        now=now,
     )
     for delivery in deliveries:
         if delivery.delivered:

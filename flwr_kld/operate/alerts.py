@@ -1,21 +1,20 @@
 """What holds of a population now, and who is told of it: once when it begins, once when it is over.
 
-The operator's TOML file says rules and recipients; nobody is woken at night who did not ask for it.
+The operator's TOML file says rules and recipients.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from datetime import datetime, time, timedelta
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
 
@@ -23,7 +22,7 @@ from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind, Remembered
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
-from flwr_kld.operate.receivers import About, Delivery, Notice, Receiver, receiver_from
+from flwr_kld.operate.receivers import About, AppriseService, Command, Delivery, Notice, Receiver
 from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of, why_no_report
@@ -136,36 +135,48 @@ def _link(rules: Rules, page: str) -> str | None:
     return f"{rules.link.rstrip('/')}/{page}" if rules.link else None
 
 
-_Name = Annotated[str, Field(min_length=1)]
+_Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _To(Model, what="a recipient in the alerts file"):
-    """What all of them say; the rest is the kind's own."""
+    """It has a URL, the environment variable that holds one, or a command."""
 
-    name: _Name
-    kind: _Name
+    name: _Text
     about: tuple[About, ...] = tuple(About)
+    url: _Text | None = None
+    url_variable: _Text | None = None
+    command: tuple[str, ...] | None = None
+    deadline: float = 60.0
 
+    def recipient(self) -> Recipient:
+        """Make it, if it can be reached."""
+        ways = (self.url, self.url_variable, self.command)
+        if sum(way is not None for way in ways) != 1:
+            raise ValueError(f"{self.name}: give one of url_variable, url and command")
+        try:
+            receiver: Receiver = (
+                AppriseService(self.url or self._from_environment(), self.deadline)
+                if self.command is None
+                else Command(self.command, self.deadline)
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from None
+        return Recipient(self.name, receiver, frozenset(self.about))
 
-@dataclass(frozen=True, kw_only=True)
-class _Hours(Model, what="the quiet hours of the alerts file"):
-    begin: time
-    end: time
-    zone: str = "UTC"
-    urgent: tuple[About, ...] = (About.DRIFT,)
+    def _from_environment(self) -> str:
+        if not (url := os.environ.get(self.url_variable or "")):
+            raise ValueError(f"set the environment variable {self.url_variable}")
+        return url
 
 
 @dataclass(frozen=True, kw_only=True)
 class _File(Model, what="the alerts file"):
-    to: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
-    # Modules that define receivers of your own, imported before their kinds are looked up
-    modules: tuple[_Name, ...] = ()
+    to: Annotated[tuple[_To, ...], Field(min_length=1)]
     link: str | None = None
     silent_slots: Annotated[int, Field(ge=1, le=1000)] = 2
     late_minutes: Annotated[float, Field(ge=0, le=10_000)] = 60.0
     dropouts: Annotated[float, Field(ge=0, le=1)] = 0.5
-    quiet: _Hours | None = None
 
 
 @dataclass(frozen=True)
@@ -174,75 +185,26 @@ class Alerts:
 
     rules: Rules  # From when on
     recipients: tuple[Recipient, ...]  # Whom
-    quiet: Quiet | None  # When not
 
     @classmethod
     def load(cls, path: Path) -> Alerts:
         """Read a file; secrets come from the environment variables that it names."""
         try:
-            raw = tomllib.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            file = _File.from_file(tomllib.loads(path.read_text(encoding="utf-8")))
+            recipients = tuple(to.recipient() for to in file.to)
+        except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{path} is not a valid TOML file: {error}") from None
-        try:
-            file = _File.from_file(raw)
-            for module in file.modules:
-                import_module(module)
-            recipients = tuple(map(_recipient, file.to))
-        except (ValueError, ModuleNotFoundError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        names = [one.name for one in recipients]
-        if len(set(names)) < len(names):
+        if len({one.name for one in recipients}) < len(recipients):
             raise ValueError(f"{path}: two recipients share a name: give each its own")
         if file.link is not None and not file.link.startswith(("https://", "http://")):
             raise ValueError(f"{path}: link must be the address of a page, such as https://…")
         late = timedelta(minutes=file.late_minutes)
-        return cls(
-            Rules(file.silent_slots, late, file.dropouts, file.link),
-            recipients,
-            _quiet(file.quiet) if file.quiet else None,
-        )
-
-
-def _quiet(hours: _Hours) -> Quiet:
-    try:
-        zone = ZoneInfo(hours.zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"there is no time zone {hours.zone!r}: give an IANA name") from None
-    return Quiet(hours.begin, hours.end, zone, frozenset(hours.urgent))
-
-
-def _recipient(said: Mapping[str, Any]) -> Recipient:
-    common = {field.name for field in fields(_To)}
-    to = _To.from_file({name: value for name, value in said.items() if name in common})
-    own = {name: value for name, value in said.items() if name not in common}
-    try:
-        receiver = receiver_from(to.kind, own)
-    except ValueError as error:
-        raise ValueError(f"{to.name}: {error}") from None
-    return Recipient(to.name, receiver, frozenset(to.about))
+        return cls(Rules(file.silent_slots, late, file.dropouts, file.link), recipients)
 
 
 logger = logging.getLogger("flwr_kld")
-
-
-@dataclass(frozen=True)
-class Quiet:
-    """Hours in which only what is urgent is told; the rest follows if it still holds then."""
-
-    begin: time  # Of each day; they may lie on either side of midnight
-    end: time
-    zone: ZoneInfo  # Whose clock
-    urgent: frozenset[About] = frozenset({About.DRIFT})  # What is told at any time
-
-    def silences(self, about: About, now: datetime) -> bool:
-        """Whether nobody is told of this now."""
-        clock = now.astimezone(self.zone).time()
-        inside = (
-            self.begin <= clock < self.end
-            if self.begin <= self.end
-            else clock >= self.begin or clock < self.end
-        )
-        return inside and about not in self.urgent
 
 
 @dataclass(frozen=True)
@@ -258,19 +220,14 @@ def tell(
     ledger: Ledger,
     population: str,
     notices: Iterable[Notice],
-    recipients: Iterable[Recipient],
-    *,
-    quiet: Quiet | None,
-    now: datetime,
+    recipients: Sequence[Recipient],
 ) -> list[Delivery]:
     """Deliver what a recipient does not know yet; the ledger remembers who knows what."""
     # What could not be delivered is tried again the next time.
     kept = ledger.state(_state(population)) or Remembered(_state(population), {})
     knows: dict[str, list[str]] = dict(kept.value)
-    recipients, deliveries = tuple(recipients), []
+    deliveries = []
     for notice in notices:
-        if quiet is not None and quiet.silences(notice.about, now):
-            continue
         told = set(knows.get(notice.about, ()))
         for one in recipients:
             if notice.about not in one.about or (one.name in told) != notice.over:

@@ -83,7 +83,7 @@ def alerts_file(tmp_path: Path) -> Callable[..., Path]:
         keeps = f"print(sys.stdin.read(), file=open({str(tmp_path / 'log')!r}, 'a'))"
         argv = argv or [sys.executable, "-c", f"import sys; {keeps}; sys.exit({code})"]
         path = tmp_path / "alerts.toml"
-        path.write_text(f'[[to]]\nname = "log"\nkind = "command"\nargv = {json.dumps(argv)}\n')
+        path.write_text(f'[[to]]\nname = "log"\ncommand = {json.dumps(argv)}\n')
         return path
 
     return write

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from flwr_kld.operate.alerts import Alerts
-from flwr_kld.operate.receivers import About, AppriseService, Delivery, Notice, Receiver
+from flwr_kld.operate.receivers import About, AppriseService, Command, Delivery, Notice
 
 EVIL = "<!channel> *b* [x](https://evil.example) @here \r\nBcc: all@example.org"
 NOTICE = Notice(About.DRIFT, "fleet", False, EVIL, (EVIL, "y" * 5000), "https://drift.example/")
@@ -19,21 +19,13 @@ OVER = Notice(About.DRIFT, "fleet", True, "over")
 FILE = """
 link = "https://drift.example.org"
 dropouts = 0.25
-quiet = { begin = "22:00", end = "07:00", zone = "Europe/Berlin" }
 [[to]]
 name = "chat"
-kind = "apprise"
 url_variable = "CHAT_URL"
 [[to]]
 name = "program"
-kind = "command"
-argv = ["PYTHON", "-c", "import sys; sys.exit(len(sys.stdin.read()) < 50)"]
+command = ["PYTHON", "-c", "import sys; sys.exit(len(sys.stdin.read()) < 50)"]
 about = ["silence"]
-[[to]]
-name = "hook"
-kind = "webhook"
-url_variable = "HOOK_URL"
-secret_variable = "HOOK_KEY"
 """
 
 
@@ -45,8 +37,6 @@ def chat(receiver):
 @pytest.fixture
 def file(tmp_path, monkeypatch, receiver, chat):
     monkeypatch.setenv("CHAT_URL", chat)
-    monkeypatch.setenv("HOOK_URL", receiver.url)
-    monkeypatch.setenv("HOOK_KEY", "K3Y")
     path = tmp_path / "alerts.toml"
     path.write_text(FILE.replace("PYTHON", sys.executable))
     return path
@@ -55,44 +45,29 @@ def file(tmp_path, monkeypatch, receiver, chat):
 def test_a_file_names_everybody_and_each_gets_the_notice_in_its_form(file, receiver):
     alerts = Alerts.load(file)
     assert alerts.rules.dropouts == 0.25
-    assert alerts.quiet.zone.key == "Europe/Berlin"
-    assert [one.name for one in alerts.recipients] == ["chat", "program", "hook"]
+    assert [one.name for one in alerts.recipients] == ["chat", "program"]
     assert alerts.recipients[1].about == {About.SILENCE}
     for one in alerts.recipients:
         assert one.receiver.take(NOTICE).delivered, one
-    (_, _, chat), (_, headers, hook) = receiver.requests
+    ((_, _, chat),) = receiver.requests
     assert json.loads(chat)["type"] == "warning"
-    assert json.loads(hook) == NOTICE.to_dict()
-    assert "X-Flwr-Kld-Signature-256" in headers
-    assert headers["Idempotency-Key"] == "flwr-kld/fleet/drift/open"
-    assert "K3Y" not in repr(alerts)
+    assert isinstance(alerts.recipients[1].receiver, Command)
     assert "T0K3N" not in repr(alerts)
-
-
-def test_a_population_s_name_cannot_add_a_header(file, receiver):
-    hook = Alerts.load(file).recipients[2].receiver
-    assert hook.take(Notice(About.DRIFT, "flötte\r\nX-Evil: 1", False, "t")).delivered
-    ((_, headers, _),) = receiver.requests
-    assert "X-Evil" not in headers
-    assert headers["Idempotency-Key"] == "flwr-kld/fl?tte??X-Evil: 1/drift/open"
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('kind = "apprise"', 'kind = "fax"'), "chat: there is no kind 'fax': give one of apprise"),
-        (('kind = "apprise"', ""), "kind"),
-        (('name = "hook"', 'name = "chat"'), "two recipients share a name"),
+        (('name = "program"', 'name = "chat"'), "two recipients share a name"),
         (("dropouts = 0.25", "dropouts = 2"), "dropouts"),
         (("dropouts = 0.25", "drop = 2"), "drop"),
-        (("dropouts = 0.25", 'modules = ["no_such_module"]'), "No module named 'no_such_module'"),
-        (("Europe/Berlin", "Europe/Atlantis"), "no time zone 'Europe/Atlantis'"),
         (('link = "https', 'link = "javascript'), "link must be the address of a page"),
         (('"CHAT_URL"', '"UNSET_URL"'), "chat: set the environment variable UNSET_URL"),
-        (('url_variable = "CHAT_URL"', ""), "url_variable must name the environment variable"),
-        (('url_variable = "HOOK_URL"', 'url = "ftp://x"'), "hook: a webhook's URL starts with"),
-        (('url_variable = "HOOK_URL"', "url = 5"), "url must be a text"),
-        (("argv =", "args ="), "program: .*'args'"),
+        (('url_variable = "CHAT_URL"', ""), "chat: give one of url_variable, url and command"),
+        (('url_variable = "CHAT_URL"', 'url = "ftp://x"'), "chat: Apprise cannot read the URL"),
+        (('url_variable = "CHAT_URL"', "url = 5"), "url"),
+        (("command =", "args ="), "args"),
+        (("about =", "deadline = 0\nabout ="), "program: deadline"),
         (("[[to]]", "[[to"), "is not a valid TOML file"),
     ],
 )
@@ -163,40 +138,3 @@ def test_encrypted_services_may_be_anywhere():
         "pagerduty://A1BRTD4JD@TIiajkdnlazkcOXrIdevi7F/kld/drift?action=map&dedup=drift",
     ):
         AppriseService(url)
-
-
-OWN = """
-from dataclasses import dataclass
-from typing import ClassVar
-from flwr_kld.operate.receivers import Delivery, Notice, Receiver
-
-TOLD = []
-
-@dataclass(frozen=True)
-class Board(Receiver):
-    kind: ClassVar[str] = "board"
-    place: str
-
-    def take(self, notice: Notice) -> Delivery:
-        TOLD.append((self.place, notice.title))
-        return Delivery("board", True, "pinned")
-"""
-
-
-def test_a_receiver_of_ones_own_is_named_by_its_kind(tmp_path, monkeypatch):
-    (tmp_path / "our_board.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "alerts.toml"
-    path.write_text(
-        'modules = ["our_board"]\n[[to]]\nname = "wall"\nkind = "board"\nplace = "hall"\n'
-    )
-    (wall,) = Alerts.load(path).recipients
-    assert wall.receiver.take(OVER).delivered
-    assert sys.modules["our_board"].TOLD == [("hall", "over")]
-
-
-def test_a_kind_that_exists_is_refused():
-    with pytest.raises(ValueError, match=r"kind 'webhook' exists, in flwr_kld\.operate"):
-
-        class Other(Receiver):
-            kind = "webhook"

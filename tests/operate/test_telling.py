@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from report.samples import decided
@@ -14,7 +13,7 @@ from flwr_kld.accounting import Budget, Charge, Clients, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.kernel import Guarantee
-from flwr_kld.operate.alerts import Quiet, Recipient, Rules, conditions, tell
+from flwr_kld.operate.alerts import Recipient, Rules, conditions, tell
 from flwr_kld.operate.receivers import About, Delivery, Notice
 from flwr_kld.operate.schedule import parse_schedule
 from flwr_kld.report import Outcome
@@ -148,9 +147,9 @@ BEGINS, ENDS = (Notice(About.DRIFT, "default", over, f"over: {over}") for over i
 SILENT = Notice(About.SILENCE, "default", False, "silence")
 
 
-def telling(url: str, notices, *boxes: Box, quiet=None, now=FIRST, about=frozenset(About)):
+def telling(url: str, notices, *boxes: Box, about=frozenset(About)):
     to = [Recipient(f"box {i}", box, about) for i, box in enumerate(boxes)]
-    return tell(Ledger(url), "default", notices, to, quiet=quiet, now=now)
+    return tell(Ledger(url), "default", notices, to)
 
 
 def test_each_is_told_once_in_any_number_of_processes(url):
@@ -190,26 +189,3 @@ def test_everybody_hears_only_what_they_asked_for(url):
     box = Box()
     telling(url, [BEGINS, SILENT], box, about=frozenset({About.SILENCE}))
     assert box.got == [SILENT]
-
-
-NIGHT = Quiet(time(22), time(7), ZoneInfo("Europe/Berlin"))
-
-
-@pytest.mark.parametrize(
-    ("clock", "quiet"),
-    [("20:59", False), ("21:00", True), ("02:00", True), ("05:59", True), ("06:00", False)],
-)
-def test_at_night_only_what_is_urgent_is_told_and_the_rest_in_the_morning(url, clock, quiet):
-    box, now = Box(), datetime.fromisoformat(f"2026-11-02T{clock}:00+00:00")
-    telling(url, [BEGINS, SILENT], box, quiet=NIGHT, now=now)
-    assert box.got == ([BEGINS] if quiet else [BEGINS, SILENT])
-    telling(url, [BEGINS, SILENT], box, quiet=NIGHT, now=FIRST + timedelta(hours=9))
-    assert box.got == [BEGINS, SILENT]
-
-
-def test_what_ended_in_the_night_is_not_told_at_all(url):
-    box, now = Box(), FIRST.replace(hour=2)
-    telling(url, [SILENT], box, quiet=NIGHT, now=now)
-    over = Notice(About.SILENCE, "default", True, "back")
-    telling(url, [over], box, quiet=NIGHT, now=now.replace(hour=12))
-    assert box.got == []
