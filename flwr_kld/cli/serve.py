@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 
 from flwr_kld._extras import require
 from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, require_ledger, say
-
-if TYPE_CHECKING:
-    from asyncio import Protocol
 
 TOKEN = "FLWR_KLD_SERVE_TOKEN"
 _STOPPED = (130, 143)
@@ -45,8 +41,9 @@ def serve(
     import uvicorn  # these take a second, which other commands need not wait for
 
     from flwr_kld.accounting.view import LedgerView
-    from flwr_kld.operate.door import Door, Patient, is_loopback
+    from flwr_kld.operate.door import Door
     from flwr_kld.operate.pages import Pages, site
+    from flwr_kld.operate.receivers import is_loopback
 
     token = token_file.read_text().strip() if token_file else os.environ.get(TOKEN)
     if token is None and not is_loopback(address):
@@ -59,15 +56,13 @@ def serve(
     require("jinja2", extra="plots")  # sooner than with the first page
     require_ledger(ledger)
     view = LedgerView(ledger)
-    pages = Pages(view)
-
     settings = uvicorn.Config(
-        Door(site(pages), token=token), log_level="warning", access_log=False, lifespan="off",
-        ws="none", server_header=False, http=cast("type[Protocol]", Patient()),
-        timeout_graceful_shutdown=3, ssl_certfile=certificate, ssl_keyfile=key,
+        Door(site(Pages(view)), token=token), log_level="warning", access_log=False,
+        lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=3,
+        ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
-    with socket.create_server((address, port), family=_family(address)) as listening:
-        Thread(target=pages.warm_up, daemon=True).start()  # the first composition takes seconds
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, port), family=family) as listening:
         host = f"[{address}]" if ":" in address else address
         scheme = "https" if certificate else "http"
         say(f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C")
@@ -79,7 +74,3 @@ def serve(
             if end.code not in _STOPPED:
                 raise
     say("stopped")
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET

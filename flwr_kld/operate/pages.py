@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +19,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from flwr_kld.accounting import Kind
-from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.errors import LedgerError
@@ -39,10 +35,9 @@ from flwr_kld.report.entries import (
     statistics_of,
 )
 from flwr_kld.report.predictor_report import round_of
-from flwr_kld.report.render import SCREENS, TEMPLATES, Picture, render
+from flwr_kld.report.render import TEMPLATES, render
 from flwr_kld.report.report import MARKS, Report
-from flwr_kld.report.series import Point, Series
-from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.series import Point
 
 EACH = 30
 """Checks or rounds of a page."""
@@ -50,8 +45,8 @@ _RECENT = 14
 """Checks of a population on the page of all of them."""
 _LEAVING = 5
 """Entries that leave the window next, of those a page names."""
-_KEPT_REPORTS, _KEPT_PICTURES = 1024, 64
-_MINUTE = 60
+_KEPT = 64
+_HOUR = 3600
 """Seconds for which a window is taken to stand still."""
 
 
@@ -69,70 +64,128 @@ class Tick:
     link: str  # Where it is shown
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What of a population is known as long as its ledger does not change."""
-
-    numbers: tuple[int, ...]  # Of the entries that take a number among checks, rising
-    predictors: tuple[str, ...]  # Names of those that have rounds
-
-    def before(self, number: int) -> int:
-        """Count the numbered entries before one."""
-        return bisect_left(self.numbers, number)
-
-
 class Pages:
-    """Everything that can be seen of a ledger, as HTML and SVG."""
+    """Everything that can be seen of a ledger, as HTML; a page is kept until the ledger changes."""
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view
-        self._drawing = Lock()  # matplotlib's settings are of the whole process
-        self._drawn = lru_cache(_KEPT_PICTURES)(self._draw)
-        self._known = lru_cache(_KEPT_PICTURES)(self._read_known)
-        self._spent = lru_cache(_KEPT_PICTURES)(self._read_spent)
-        self._reports: dict[tuple[int, datetime | None], Report | None] = {}
+        self._making = Lock()  # matplotlib's settings are of the whole process
+        self._kept = lru_cache(_KEPT)(lambda _, make, *query: make(*query))
 
     def stamp(self) -> str:
         """Return what changes with the ledger."""
         return self._view.stamp()
 
-    def warm_up(self) -> None:
-        """Read and draw what is asked for first, so that nobody waits for it."""
-        for population in self._view.populations():
-            self.checks(population)
-            with suppress(NotThere, ImportError):  # without a report, or the extra that draws
-                self.picture(population, None, None, dark=False, narrow=False)
-
-    # ---------------------------------------------------------------------------------- pages
+    def page(self, make: Callable[..., str], *query: Any) -> str:
+        """Return one of the pages below."""
+        with self._making:
+            return str(self._kept((self.stamp(), time.time() // _HOUR), make, *query))
 
     def populations(self) -> str:
         """Return the page of all populations: the latest verdicts, and what is left."""
-        stamp = self.stamp()
-        cards = [self._card(stamp, name) for name in self._view.populations()]
-        return render("populations.html.j2", cards=cards, **self._around(stamp, "", "Drift checks"))
+        cards = [self._card(name) for name in self._view.populations()]
+        return render("populations.html.j2", cards=cards, **self._around("", "Drift checks"))
 
-    def checks(self, population: str, before: int | None = None) -> str:
+    def checks(self, population: str, before: int | None) -> str:
         """Return the page of a population's latest checks, or of those before an entry."""
         self._require(population)
-        stamp = self.stamp()
-        entries = self._checks(population, before)
-        series, links = self._series(stamp, entries)
+        newest = self._view.newest_first(population, NUMBERED, before=before)
+        entries = back_to(newest, EACH, is_check)
+        series, links = self._series(entries)
         query = {"population": population}
-        return series.page(
-            plots=_plots({**query, "before": before}) if series.reports else [],
-            **self._around(stamp, population, f"Drift checks of {population}"),
+        return series.to_html(
+            **self._around(population, f"Drift checks of {population}"),
             links=links,
-            spent=None if before else self._left(stamp, population),
+            spent=None if before else self._view.spent(population),
             leaving=[] if before else self._view.leaving(population, _LEAVING),
             ticks=list(_ticks(series, links)),
             beside=list(self._beside(entries)),
             predictors=[
                 (name, _link("rounds", population=population, predictor=name))
-                for name in self._of(stamp, population).predictors
+                for name in self._predictors(population)
             ],
             older=_older(entries, len(series), "checks", query),
             newest=_link("checks", **query) if before else None,
         )
+
+    def description(self, number: int | None) -> str:
+        """Return the page of one description of clients' data."""
+        entry = None if number is None else self._view.entry(number)
+        report = None if entry is None else statistics_of(entry)
+        if entry is None or report is None:
+            raise NotThere("the ledger has no such description")
+        title = f"What the data of {entry.population} look like"
+        return report.to_html(
+            **self._around(entry.population, title, entry.key),
+            charged=entry,
+            newest=_link("checks", population=entry.population),
+        )
+
+    def check(self, number: int | None) -> str:
+        """Return the page of one check."""
+        entry = None if number is None else self._view.entry(number)
+        if entry is None or not is_check(entry):
+            raise NotThere("the ledger has no such check")
+        before = self._before(entry)
+        title = f"Check {before + 1} of {entry.population}"
+        return CheckSeries.from_entries([entry], before).to_html(
+            **self._around(entry.population, title, entry.key),
+            charged=entry,
+            newest=_link("checks", population=entry.population),
+        )
+
+    def rounds(self, population: str, predictor: str, before: int | None) -> str:
+        """Return the page of a predictor's latest rounds."""
+        self._require(population)
+        newest = self._view.newest_first(population, [Kind.ROUND], before=before)
+        try:
+            entries = latest_rounds(newest, predictor, EACH)
+        except ValueError as error:
+            raise NotThere(str(error)) from None
+        series = RoundSeries.from_entries(map(self._view.with_report, entries))
+        query = {"population": population, "predictor": predictor}
+        return series.to_html(
+            **self._around(population, f"Predictor {predictor} of {population}"),
+            older=_older(entries, len(series), "rounds", query),
+            newest=_link("rounds", **query) if before else None,
+        )
+
+    def _around(self, population: str, title: str, subtitle: str = "") -> dict[str, Any]:
+        names = self._view.populations()
+        return {
+            "layout": "live.html.j2",
+            "title": title,
+            "subtitle": subtitle,
+            "here": population,
+            "places": [(name, _link("checks", population=name)) for name in names],
+            "stamp": self.stamp(),
+            "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        }
+
+    def _card(self, population: str) -> dict[str, Any]:
+        newest = self._view.newest_first(population, NUMBERED)
+        series, links = self._series(back_to(newest, _RECENT, is_check))
+        return {
+            "name": population,
+            "link": _link("checks", population=population),
+            "point": series.points[-1] if series else None,
+            "ticks": list(_ticks(series, links)),
+            "spent": self._view.spent(population),
+            "predictors": self._predictors(population),
+        }
+
+    def _series(self, entries: Sequence[Entry]) -> tuple[CheckSeries, dict[int, str]]:
+        """Return checks, the last with a report in full, and where each is shown by itself."""
+        settled = (e for e in reversed(entries) if is_check(e) and e.state == "settled")
+        shown = next(settled, None)
+
+        def read(entry: Entry) -> Report | None:
+            of = report_of if entry is shown else brief_report_of
+            return of(self._view.with_report(entry))
+
+        before = self._before(entries[0]) if entries else 0
+        links = {n: _link("check", number=e.number) for n, e in numbered(entries, before)}
+        return CheckSeries.from_entries(entries, before, read=read), links
 
     def _beside(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
         """Yield words for what is no check, and where it is shown by itself."""
@@ -142,177 +195,14 @@ class Pages:
                 shown = statistics_of(entry) is not None
                 yield words, _link("description", number=entry.number) if shown else None
 
-    def description(self, number: int | None) -> str:
-        """Return the page of one description of clients' data."""
-        entry, report = self._description(number)
-        title = f"What the data of {entry.population} look like"
-        return report.page(
-            plots=_plots({"population": entry.population, "described": entry.number}),
-            **self._around(self.stamp(), entry.population, title, entry.key),
-            charged=entry,
-            newest=_link("checks", population=entry.population),
-        )
+    def _before(self, entry: Entry) -> int:
+        """Count the numbered entries before one."""
+        keys = self._view.keys(entry.population)
+        return sum(number < entry.number and kind in NUMBERED for number, kind, _ in keys)
 
-    def _description(self, number: int | None) -> tuple[Entry, StatisticsReport]:
-        entry = None if number is None else self._view.entry(number)
-        report = None if entry is None else statistics_of(entry)
-        if entry is None or report is None:
-            raise NotThere("the ledger has no such description")
-        return entry, report
-
-    def check(self, number: int | None) -> str:
-        """Return the page of one check."""
-        entry = None if number is None else self._view.entry(number)
-        if entry is None or not is_check(entry):
-            raise NotThere("the ledger has no such check")
-        stamp = self.stamp()
-        counted = self._of(stamp, entry.population).before(entry.number)
-        series = CheckSeries.from_entries([entry], counted)
-        return series.page(
-            plots=[],
-            **self._around(
-                stamp, entry.population, f"Check {counted + 1} of {entry.population}", entry.key
-            ),
-            charged=entry,
-            newest=_link("checks", population=entry.population),
-        )
-
-    def rounds(self, population: str, predictor: str, before: int | None = None) -> str:
-        """Return the page of a predictor's latest rounds."""
-        self._require(population)
-        stamp = self.stamp()
-        entries = self._rounds(population, predictor, before)
-        series = RoundSeries.from_entries(map(self._view.with_report, entries))
-        query = {"population": population, "predictor": predictor}
-        return series.page(
-            plots=_plots({**query, "before": before}) if series.reports else [],
-            **self._around(stamp, population, f"Predictor {predictor} of {population}"),
-            older=_older(entries, len(series), "rounds", query),
-            newest=_link("rounds", **query) if before else None,
-        )
-
-    # ------------------------------------------------------------------------------- pictures
-
-    def picture(
-        self,
-        population: str,
-        predictor: str | None,
-        before: int | None,
-        described: int | None = None,
-        *,
-        dark: bool,
-        narrow: bool,
-    ) -> bytes:
-        """Return the plot of a page, for one kind of screen; kept until the ledger changes."""
-        self._require(population)
-        stamp = self.stamp()
-        return self._drawn(stamp, population, predictor, before, described, dark, narrow)
-
-    def _draw(
-        self,
-        stamp: str,
-        population: str,
-        predictor: str | None,
-        before: int | None,
-        described: int | None,
-        dark: bool,
-        narrow: bool,
-    ) -> bytes:
-        shown: Series[Any] | StatisticsReport
-        if described is not None:
-            _, shown = self._description(described)
-        elif predictor is None:
-            shown, _ = self._series(stamp, self._checks(population, before))
-        else:
-            entries = self._rounds(population, predictor, before)
-            shown = RoundSeries.from_entries(map(self._view.with_report, entries))
-        if isinstance(shown, Series) and not shown.reports:
-            raise NotThere("there is nothing to draw")
-        with self._drawing, TemporaryDirectory() as folder:
-            file = Path(folder) / "plot.svg"
-            shown.plot(file, dark=dark, narrow=narrow)
-            return file.read_bytes()
-
-    # ---------------------------------------------------------------------------------- parts
-
-    def _around(
-        self, stamp: str, population: str, title: str, subtitle: str = ""
-    ) -> dict[str, Any]:
-        names = self._view.populations()
-        return {
-            "layout": "live.html.j2",
-            "title": title,
-            "subtitle": subtitle,
-            "here": population,
-            "places": [(name, _link("checks", population=name)) for name in names],
-            "stamp": stamp,
-            "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        }
-
-    def _card(self, stamp: str, population: str) -> dict[str, Any]:
-        newest = self._view.newest_first(population, NUMBERED)
-        series, links = self._series(stamp, back_to(newest, _RECENT, is_check))
-        return {
-            "name": population,
-            "link": _link("checks", population=population),
-            "point": series.points[-1] if series else None,
-            "ticks": list(_ticks(series, links)),
-            "spent": self._left(stamp, population),
-            "predictors": self._of(stamp, population).predictors,
-        }
-
-    def _series(self, stamp: str, entries: Sequence[Entry]) -> tuple[CheckSeries, dict[int, str]]:
-        """Return checks, the last with a report in full, and where each is shown by itself."""
-        if not entries:
-            return CheckSeries([]), {}
-        settled = (e for e in reversed(entries) if is_check(e) and e.state == "settled")
-        shown = next(settled, None)
-
-        def read(entry: Entry) -> Report | None:
-            return (
-                report_of(self._view.with_report(entry)) if entry is shown else self._brief(entry)
-            )
-
-        before = self._of(stamp, entries[0].population).before(entries[0].number)
-        links = {n: _link("check", number=e.number) for n, e in numbered(entries, before)}
-        return CheckSeries.from_entries(entries, before, read=read), links
-
-    def _brief(self, entry: Entry) -> Report | None:
-        """Read a report, once: what has ended does not change."""
-        key = (entry.number, entry.ended)
-        if key not in self._reports:
-            if len(self._reports) >= _KEPT_REPORTS:
-                self._reports.clear()
-            self._reports[key] = brief_report_of(self._view.with_report(entry))
-        return self._reports[key]
-
-    def _checks(self, population: str, before: int | None) -> list[Entry]:
-        newest = self._view.newest_first(population, NUMBERED, before=before)
-        return back_to(newest, EACH, is_check)
-
-    def _rounds(self, population: str, predictor: str, before: int | None) -> list[Entry]:
-        newest = self._view.newest_first(population, [Kind.ROUND], before=before)
-        try:
-            return latest_rounds(newest, predictor, EACH)
-        except ValueError as error:
-            raise NotThere(str(error)) from None
-
-    def _of(self, stamp: str, population: str) -> _Known:
-        return self._known(stamp, population)
-
-    def _read_known(self, stamp: str, population: str) -> _Known:
+    def _predictors(self, population: str) -> list[str]:
         keys = self._view.keys(population)
-        rounds = (round_of(key)[0] for _, kind, key in keys if kind is Kind.ROUND)
-        return _Known(
-            tuple(number for number, kind, _ in keys if kind in NUMBERED),
-            tuple(dict.fromkeys(rounds)),
-        )
-
-    def _left(self, stamp: str, population: str) -> Spent | None:
-        return self._spent(stamp, population, int(time.time() // _MINUTE))
-
-    def _read_spent(self, stamp: str, population: str, minute: int) -> Spent | None:
-        return self._view.spent(population, now=_MINUTE * minute)
+        return list(dict.fromkeys(round_of(key)[0] for _, kind, key in keys if kind is Kind.ROUND))
 
     def _require(self, population: str) -> None:
         if population not in self._view.populations():
@@ -321,24 +211,19 @@ class Pages:
 
 def _ticks(series: CheckSeries, links: dict[int, str]) -> Iterator[Tick]:
     for point in series:
-        mark, tone = _looks(point)
-        outcome = _OUTCOMES[tone]
+        mark, outcome = _looks(point)
         when = f", {point.started[:10]}" if point.started else ""
-        yield Tick(mark, tone, f"check {point.number}{when}: {outcome}", links[point.number])
+        tone = outcome.partition(",")[0].replace(" ", "-")
+        words = f"check {point.number}{when}: {outcome}"
+        yield Tick(mark, tone, words, links[point.number])
 
 
 def _looks(point: Point[Report]) -> tuple[str, str]:
-    """Return mark and tone of how a check ended."""
+    """Return mark and words of how a check ended; their beginning is a class of the style sheet."""
     if point.report is None:
-        return ("×", "failed") if point.ended else ("…", "going")
+        return ("×", "failed, no number") if point.ended else ("…", "not ended")
     outcome = point.report.outcome
-    return MARKS[outcome], "undecided" if outcome is None else str(outcome).replace(" ", "-")
-
-
-_OUTCOMES = {
-    "drift": "drift", "no-drift": "no drift", "quiet": "quiet", "inconclusive": "inconclusive",
-    "undecided": "not decided", "failed": "failed, no number", "going": "not ended",
-}  # fmt: skip
+    return MARKS[outcome], "not decided" if outcome is None else str(outcome)
 
 
 def _older(entries: Sequence[Entry], shown: int, page: str, query: dict[str, str]) -> str | None:
@@ -346,20 +231,10 @@ def _older(entries: Sequence[Entry], shown: int, page: str, query: dict[str, str
     return _link(page, **query, before=entries[0].number) if shown >= EACH else None
 
 
-def _plots(query: dict[str, Any]) -> list[Picture]:
-    known = {name: value for name, value in query.items() if value is not None}
-    return [
-        Picture(media, _link("plot.svg", **known, dark=int(dark), narrow=int(narrow)))
-        for media, dark, narrow in SCREENS
-    ]
-
-
 def _link(page: str, **query: Any) -> str:
     return f"{page}?{urlencode(query)}"
 
 
-_PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""Of a picture that is opened by itself: it has styles of its own, and runs nothing."""
 _LONGEST = 18
 """Digits of a number; databases hold no larger ones."""
 
@@ -367,38 +242,24 @@ _LONGEST = 18
 def site(pages: Pages) -> Starlette:
     """Return the application: few addresses, whose variable parts are all in queries."""
 
-    def page(make: Callable[[Request], str]) -> Callable[[Request], Response]:
-        return lambda request: HTMLResponse(make(request))
+    def page(make: Callable[..., str], **query: Callable[[Request, str], Any]) -> Route:
+        def answer(request: Request) -> Response:
+            asked = [read(request, name) for name, read in query.items()]
+            return HTMLResponse(pages.page(make, *asked))
 
-    def picture(request: Request) -> Response:
-        drawn = pages.picture(
-            _text(request, "population"),
-            request.query_params.get("predictor"),
-            _number(request, "before"),
-            _number(request, "described"),
-            dark=request.query_params.get("dark") == "1",
-            narrow=request.query_params.get("narrow") == "1",
-        )
-        policy = {"Content-Security-Policy": _PICTURE_POLICY}
-        return Response(drawn, media_type="image/svg+xml", headers=policy)
+        return Route(f"/{make.__name__}" if query else "/", answer)
 
-    routes: dict[str, Callable[[Request], Response]] = {
-        "/": page(lambda _: pages.populations()),
-        "/checks": page(lambda r: pages.checks(_text(r, "population"), _number(r, "before"))),
-        "/check": page(lambda r: pages.check(_number(r, "number"))),
-        "/description": page(lambda r: pages.description(_number(r, "number"))),
-        "/rounds": page(
-            lambda r: pages.rounds(
-                _text(r, "population"), _text(r, "predictor"), _number(r, "before")
-            )
-        ),
-        "/plot.svg": picture,
-        "/stamp": lambda _: PlainTextResponse(pages.stamp()),
-        "/style.css": _file("style.css", "text/css"),
-        "/live.js": _file("live.js", "text/javascript"),
-    }
     app = Starlette(
-        routes=[Route(path, answer) for path, answer in routes.items()],
+        routes=[
+            page(pages.populations),
+            page(pages.checks, population=_text, before=_number),
+            page(pages.check, number=_number),
+            page(pages.description, number=_number),
+            page(pages.rounds, population=_text, predictor=_text, before=_number),
+            Route("/stamp", lambda _: PlainTextResponse(pages.stamp())),
+            Route("/style.css", _file("style.css", "text/css")),
+            Route("/live.js", _file("live.js", "text/javascript")),
+        ],
         exception_handlers={
             HTTPException: lambda _, error: _problem(error.status_code, str(error.detail)),
             NotThere: lambda _, error: _problem(404, str(error)),
@@ -429,7 +290,7 @@ def _text(request: Request, name: str) -> str:
     return values[0]
 
 
-def _number(request: Request, name: str) -> Any:
+def _number(request: Request, name: str) -> int | None:
     """Return a number of the query; None if it has none."""
     if name not in request.query_params:
         return None

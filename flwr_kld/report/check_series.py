@@ -20,7 +20,7 @@ from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.render import LAYOUT, Picture, add_up, render
+from flwr_kld.report.render import add_up, render
 from flwr_kld.report.report import MARKS, ColumnReport, Histogram, Reading, Report, drifted
 from flwr_kld.report.series import Point, Rows, Series, views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
@@ -209,9 +209,6 @@ _USUAL_ROWS, _ROW = 14, 0.18
 _NAMED = 2
 """Columns of a table that a line names."""
 
-_ROOM = 1.15
-"""Length of a gauge over the largest number on it."""
-
 
 class CheckSeries(Series[Report]):
     """Checks of one monitor.
@@ -290,8 +287,8 @@ class CheckSeries(Series[Report]):
         names = drifted(last.columns) if nights[0].cost.night == 1 else []
         return [said for name in names if (said := _since(name, nights))]
 
-    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
-        """Return a page with these pictures: the last decision first; see `Series.page`."""
+    def _page(self, **around: Any) -> str:
+        """Return a page: the last decision first."""
         from flwr_kld.report.explanation import pattern_svg
 
         markupsafe = require("markupsafe", extra="plots")
@@ -299,16 +296,13 @@ class CheckSeries(Series[Report]):
         last, reports = shown and shown.report, self.reports
         return render(
             "page.html.j2",
-            layout=layout,
             **around,
             checks=self.points,
             shown=shown,
             last=last,
             since=self.since,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            gauge=last and Gauge.of_report(last),
             columns=list(column_pictures(last)) if last else [],
-            plots=plots,
             views=last and views(last),
             truths=any(c.population_truth is not None for c in self.points),
             highest=-math.log(last.reading.theta) if last and last.reading.theta else None,
@@ -459,58 +453,3 @@ def _cohorts(reading: Reading) -> str:
 
 def _nats(value: float | None) -> str:
     return "–" if value is None else f"{value:z.3f}"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A number on the scale."""
-
-    nats: float  # The number, in nats
-    at: float  # Its place, in per cent
-    anchor: str  # SVG ``text-anchor`` that keeps its label inside the picture
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """The scale of one check, from 0 nats; all but the cohort's estimate is the population's."""
-
-    threshold: Mark  # Beyond it, a lower bound is a drift
-    # Lower bound and upper limit; None if there is none. The limit may lie beyond the scale.
-    bound: Mark | None
-    limit: Mark | None
-    # The population's, or the cohort's where that is all; None if there is none
-    estimate: Mark | None
-    of: str  # Whose estimate that is
-    error: tuple[float, float]  # Two standard deviations either way of the estimate, in per cent
-
-    @classmethod
-    def of_report(cls, report: Report) -> Gauge | None:
-        """Lay out a report's numbers; None if it decided nothing."""
-        verdict = report.verdict
-        if verdict is None:
-            return None
-        told = report.reading.told
-        low, middle, high = (
-            (told.value - 2 * told.deviation, told.value, told.value + 2 * told.deviation)
-            if told
-            else (0.0, 0.0, 0.0)
-        )
-        numbers = (verdict.threshold, report.lower_bound or 0.0, high)
-        highest = max(*numbers, 1e-9)
-
-        def place(nats: float) -> float:
-            return 100 * min(max(nats / (_ROOM * highest), 0.0), 1.0)
-
-        def mark(nats: float) -> Mark:
-            at = place(nats)
-            return Mark(nats, at, "start" if at < 20 else "end" if at > 80 else "middle")
-
-        bound, limit = report.lower_bound, report.upper_limit
-        return cls(
-            threshold=mark(verdict.threshold),
-            bound=None if bound is None else mark(bound),
-            limit=None if limit is None else mark(limit),
-            estimate=mark(middle) if told else None,
-            of=told.of if told else "",
-            error=(place(low), place(high)),
-        )

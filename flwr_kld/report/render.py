@@ -17,15 +17,13 @@ from flwr_kld._extras import require
 TEMPLATES = Path(__file__).parent / "page"
 """Templates, and the files that pages which do not stand by themselves refer to."""
 _DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
-SCREENS = (
+_SCREENS = (
     ("", False, False),
     (f"{_DARK} and {_NARROW}", True, True),
     (_DARK, True, False),
     (_NARROW, False, True),
 )
 """Media queries, the first for the rest; whether a screen is dark, and whether it is a phone's."""
-LAYOUT = "base.html.j2"
-"""What is around the content of a page that stands by itself."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,12 @@ class Picture:
     """One rendering of a plot."""
 
     media: str  # Media query under which a browser takes it
-    # The SVG's address; of a page that stands by itself, a ``data:`` address that holds it
-    data: str
+    data: str  # A ``data:`` address that holds the SVG
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of the folder ``page``."""
-    return str(_environment().get_template(template).render(values))
+    """Fill in a template of the folder ``page``; by default of a page that stands by itself."""
+    return str(_environment().get_template(template).render({"layout": "base.html.j2", **values}))
 
 
 @cache
@@ -50,13 +47,13 @@ def _environment() -> Any:
     return environment
 
 
-def pictures(draw: Callable[[Path, bool, bool], None]) -> list[Picture]:
+def pictures(plot: Callable[..., object]) -> list[Picture]:
     """Draw a plot for every kind of screen; the first is for the rest."""
     drawn = []
     with TemporaryDirectory() as folder:
         file = Path(folder) / "plot.svg"
-        for media, dark, narrow in SCREENS:
-            draw(file, dark, narrow)
+        for media, dark, narrow in _SCREENS:
+            plot(file, dark=dark, narrow=narrow)
             data = base64.b64encode(file.read_bytes()).decode()
             drawn.append(Picture(media, f"data:image/svg+xml;base64,{data}"))
     return drawn

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flwr_kld.report.entries import point_of, round_report
 from flwr_kld.report.panels import Theme, mark, mark_missing
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.render import LAYOUT, Picture, add_up, render
+from flwr_kld.report.render import add_up, render
 from flwr_kld.report.series import LOCAL_VIEWS, Point, Rows, Series
 
 if TYPE_CHECKING:
@@ -123,19 +123,17 @@ class RoundSeries(Series[PredictorReport]):
             point_of(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
         )
 
-    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
-        """Return a page with these pictures: what clients follow, and how surely."""
+    def _page(self, **around: Any) -> str:
+        """Return a page: what clients follow, and how surely."""
         shown = next((r for r in reversed(self.points) if r.report), None)
         reports = self.reports
         return render(
             "predictor.html.j2",
-            layout=layout,
             **around,
             rounds=self.points,
             shown=shown,
             last=shown and shown.report,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            plots=plots,
             views=LOCAL_VIEWS,
             bounded=any(r.reading.risk_bound is not None for r in reports),
             ledger=any(r.cost.left is not None for r in reports),

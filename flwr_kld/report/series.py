@@ -25,7 +25,7 @@ from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
-from flwr_kld.report.render import LAYOUT, Picture, pictures
+from flwr_kld.report.render import pictures
 from flwr_kld.report.report import Report
 from flwr_kld.trust.sight import View
 
@@ -177,18 +177,14 @@ class Series(ABC, Generic[R]):
         started = {p.number: p.started for p in self.points if p.started is not None}
         return started, "its start in UTC"
 
-    def to_html(self, *, title: str = "", subtitle: str = "") -> str:
-        """Return a self-contained page: what is known now comes first."""
-
-        def draw(file: Path, dark: bool, narrow: bool) -> None:
-            self.plot(file, dark=dark, narrow=narrow)
-
-        plots = pictures(draw) if self.reports else []
-        return self.page(plots=plots, title=title or self.heading, subtitle=subtitle)
+    def to_html(self, *, title: str = "", subtitle: str = "", **around: Any) -> str:
+        """Return a page that stands by itself, or in `around` of a live one: news come first."""
+        plots = pictures(self.plot) if self.reports else []
+        return self._page(plots=plots, title=title or self.heading, subtitle=subtitle, **around)
 
     @abstractmethod
-    def page(self, *, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
-        """Return a page with these pictures of the series."""
+    def _page(self, **around: Any) -> str:
+        """Return a page of the series, of what a template takes besides."""
 
     # ------------------------------------------------------------------------------------ to keep
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
@@ -25,7 +25,7 @@ from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.render import LAYOUT, Picture, pictures, render
+from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS
 
@@ -203,23 +203,16 @@ class StatisticsReport(Envelope):
         }
         return draw_statistics(columns, file, title=title, dark=dark, narrow=narrow)
 
-    def to_html(self) -> str:
-        """Return a self-contained page."""
-        return self.page(
-            pictures(lambda file, dark, narrow: self.plot(file, dark=dark, narrow=narrow))
-        )
-
-    def page(self, plots: Sequence[Picture], layout: str = LAYOUT, **around: Any) -> str:
-        """Return a page with these pictures."""
+    def to_html(self, **around: Any) -> str:
+        """Return a page that stands by itself, or in `around` of a live one."""
         return render(
             "description.html.j2",
-            layout=layout,
             **{"title": "What clients' data look like", **around},
             report=self,
             last=self,
             what="description",
             views=self.protection.sight.views,
-            plots=plots,
+            plots=pictures(self.plot),
             rows=list(_rows(self.columns)),
             caption=_CAPTION,
         )

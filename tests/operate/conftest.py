@@ -18,7 +18,7 @@ from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.kernel import Guarantee
-from flwr_kld.operate.door import App, Door
+from flwr_kld.operate.door import Door
 from flwr_kld.operate.pages import Pages, site
 from flwr_kld.report import Outcome
 
@@ -72,7 +72,7 @@ class Answer:
 class Visitor:
     """Sends requests to an application exactly as they are given: nothing is made valid."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Door) -> None:
         self._app = app
 
     def get(

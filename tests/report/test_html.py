@@ -69,20 +69,17 @@ def test_a_decision_without_a_bound():
     report = altered(report, verdict=replace(report.verdict, lower_bound=None))
     text = words([Point(1, report)])
     assert "there is no bound" in text
-    assert "at least" not in text[text.index("<svg") : text.index("</svg>")]
 
 
 def test_a_bound_below_0_is_one_of_0():
     text = words([Point(1, decided(Outcome.INCONCLUSIVE, -0.456))])
     assert "<dd>at least 0.000 <small>with probability 95 %" in text
-    assert ">at least 0.000</text>" in text
     assert "<td>0.000<td>–<td>0.100" in text
 
 
 def test_one_estimate_has_one_error():
     text = words([Point(1, decided(Outcome.DRIFT, 0.2))])
     assert "<dd>0.250 ± 0.050 <small>" in text
-    assert "cohort 0.250, line: ± 2 s.d.<" in text
     assert "± 0.1" not in text
 
 
