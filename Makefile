@@ -15,18 +15,18 @@ demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
 
 # The figures of PRIEST-KLD with correct mechanisms: half an hour on two cores. The same command goes on where it
-# was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`; STUDY="--address auto".
+# was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`
 DATA ?= digits
 REPEATS ?= 50
 WORKERS ?= $(shell nproc)
 study: $(VENV)/ready
-	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) --out out/study/priest_kld $(STUDY)
+	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) --out out/study/priest_kld
 
 # The studies of all three papers, each in out/study/NAME: an hour more. Those that are done take seconds.
 PREDICTORS := risk select
 studies: study
 	for name in $(PREDICTORS:%=predictor_%); do \
-		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name $(STUDY) || exit; \
+		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name || exit; \
 	done
 	test -e out/study/integral/integral_random.png || $(BIN)/python simulations/studies/integral.py --out out/study/integral
 	test -e out/study/integral/integral_references.csv || $(BIN)/python simulations/studies/integral_references.py --out out/study/integral

@@ -61,7 +61,7 @@ from flwr_kld.simulations.studies.runner import (
     at_most,
     computed,
     grouped,
-    resumable_parser,
+    parser_of,
     save,
     show,
 )
@@ -489,7 +489,7 @@ def plot(rows: Iterable[Row], out: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = resumable_parser(
+    parser = parser_of(
         __doc__, out="nights", years=(100, "with each drift"), quiet=(300, "without a drift"),
         runs=(5, "of the flights"),
     )  # fmt: skip

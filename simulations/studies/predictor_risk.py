@@ -33,7 +33,7 @@ from flwr_kld.simulations.studies.predictor_learners import (
     run,
 )
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration
-from flwr_kld.simulations.studies.runner import Row, computed, resumable_parser, save, show
+from flwr_kld.simulations.studies.runner import Row, computed, parser_of, save, show
 
 HORIZONS = (1_000, 10_000, 100_000)
 HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0)
@@ -134,9 +134,7 @@ def middle(ratios: Floats) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = resumable_parser(
-        __doc__, out="predictor_risk", repeats=(8, "instances of each setting")
-    )
+    parser = parser_of(__doc__, out="predictor_risk", repeats=(8, "instances of each setting"))
     parser.add_argument("--quick", action="store_true", help="M = 1000, T = 10,000, two repeats")
     parser.add_argument("--labels", type=int, nargs="*", default=LABELS, help="values of M")
     chosen = parser.parse_args(arguments)

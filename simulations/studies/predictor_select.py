@@ -30,7 +30,7 @@ from flwr_kld.simulations.studies.runner import (
     computed,
     console,
     grouped,
-    resumable_parser,
+    parser_of,
     save,
     show,
     significant,
@@ -163,7 +163,7 @@ def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    chosen = resumable_parser(
+    chosen = parser_of(
         __doc__,
         out="predictor_select",
         runs=(40, "of each setting, in blocks of 8"),

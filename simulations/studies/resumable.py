@@ -12,23 +12,16 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
-from flwr_kld._extras import require
+from rich.progress import track
+from threadpoolctl import threadpool_limits
 
 Configuration = Mapping[str, Any]
 """What a task's result depends on, and nothing else; as JSON has it."""
@@ -36,16 +29,6 @@ Arrays = dict[str, NDArray[Any]]
 Work = Callable[[Any, Configuration], Arrays]
 """Takes what all tasks share, and a configuration."""
 _CONFIGURATION = "configuration"
-_RAY = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_worker_niceness": "0",
-}
-"""Workers are as nice as who started them; Ray's own would add 15."""
-_STARTS = 4
-"""Ray gives itself half a minute to start, which a busy machine may exceed."""
-_CRASHES = 3
-"""Times that a task whose worker died is done again."""
 
 
 def key_of(configuration: Configuration) -> str:
@@ -106,74 +89,28 @@ class Kept:
 
 
 def complete(
-    work: Work,
-    shared: Any,
-    tasks: Sequence[Configuration],
-    kept: Kept,
-    *,
-    workers: int,
-    address: str | None = None,
-    console: Console,
+    work: Work, shared: Any, tasks: Sequence[Configuration], kept: Kept, *, workers: int
 ) -> None:
     """Do the tasks whose result is not kept yet, and keep each as it comes."""
     missing = [task for task in tasks if kept.load(task) is None]
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("left:"), TimeRemainingColumn(elapsed_when_finished=False),
-    )  # fmt: skip
-    if not missing:
+    if not workers:
+        for task in missing:
+            kept.save(task, work(shared, task))
         return
-    on_ray = workers or address
-    done = _on_ray(work, shared, missing, workers, address) if on_ray else _here(
-        work, shared, missing
-    )  # fmt: skip
-    with Progress(*columns, console=console, speed_estimate_period=600) as progress:
-        bar = progress.add_task("tasks", total=len(tasks), completed=len(tasks) - len(missing))
-        for task, result in done:
-            kept.save(task, result)
-            progress.advance(bar)
-
-
-def _here(
-    work: Work, shared: Any, tasks: Sequence[Configuration]
-) -> Iterator[tuple[Configuration, Arrays]]:
-    for task in tasks:
-        yield task, work(shared, task)
-
-
-def _on_ray(
-    work: Work, shared: Any, tasks: Sequence[Configuration], workers: int, address: str | None
-) -> Iterator[tuple[Configuration, Arrays]]:
-    """Yield results as they come; a task whose worker died is done again."""
-    ray = _started(workers, address)
-    try:
-        remote = ray.remote(num_cpus=1, max_retries=_CRASHES)(work)
-        everywhere = ray.put(shared)
-        waiting = {remote.remote(everywhere, task): task for task in tasks}
-        while waiting:
-            (ready,), _ = ray.wait(list(waiting), num_returns=1)
-            yield waiting.pop(ready), ray.get(ready)
-    finally:
-        ray.shutdown()
-
-
-def _started(workers: int, address: str | None) -> Any:
-    """Join a cluster, or start one of so many workers; give it some tries."""
-    for name, value in _RAY.items():
-        os.environ.setdefault(name, value)
-    ray = require("ray", extra="simulation")
-    local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
-    for left in reversed(range(_STARTS)):
+    with processes(workers) as pool:
+        jobs = {pool.submit(work, shared, task): task for task in missing}
         try:
-            ray.init(log_to_driver=False, **({"address": address} if address else local))
-            return ray
-        except Exception as error:  # Ray raises no narrower one
-            ray.shutdown()
-            if not left:
-                raise ValueError(
-                    f"Ray did not start in {_STARTS} tries: {error} If the machine is busy, "
-                    "--workers 0 does without Ray"
-                ) from error
+            for job in track(as_completed(jobs), description="tasks", total=len(jobs)):
+                kept.save(jobs[job], job.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def processes(workers: int) -> ProcessPoolExecutor:
+    """Return so many processes, which share the cores: none has threads of its own."""
+    return ProcessPoolExecutor(
+        workers, get_context("spawn"), initializer=threadpool_limits, initargs=(1,)
+    )
 
 
 def _text(configuration: Configuration) -> str:

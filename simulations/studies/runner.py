@@ -9,8 +9,6 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +18,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from scipy.stats import beta
-from threadpoolctl import threadpool_limits
 
-from flwr_kld.simulations.studies.resumable import Arrays, Configuration, Kept, Work, complete
+from flwr_kld.simulations.studies.resumable import (
+    Arrays,
+    Configuration,
+    Kept,
+    Work,
+    complete,
+    processes,
+)
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
@@ -49,21 +53,11 @@ def parser_of(doc: str | None, *, out: str, **numbers: tuple[int, str]) -> argpa
     return plain_parser(doc, out=out, workers=workers, **numbers)
 
 
-def resumable_parser(
-    doc: str | None, *, out: str, **numbers: tuple[int, str]
-) -> argparse.ArgumentParser:
-    """Return a parser for a study of tasks, whose `--workers 0` does without Ray."""
-    parser = parser_of(doc, out=out, **numbers)
-    parser.add_argument("--address", help="of a Ray cluster whose nodes have this clone")
-    return parser
-
-
 def in_processes(
     work: Callable[[Item], Result], items: Sequence[Item], workers: int, what: str
 ) -> Iterator[Result]:
     """Do the work for each item, in so many processes, and yield the results in order."""
-    threads = {"initializer": threadpool_limits, "initargs": (1,)}  # processes share the cores
-    with ProcessPoolExecutor(workers, get_context("spawn"), **threads) as pool:
+    with processes(workers) as pool:
         jobs = [pool.submit(work, item) for item in items]
         for job in track(jobs, description=what):
             yield job.result()
@@ -76,10 +70,7 @@ def computed(
     try:
         kept = Kept(chosen.out / "results")
         with kept.held():
-            complete(
-                work, shared, tasks, kept,
-                workers=chosen.workers, address=chosen.address, console=console,
-            )  # fmt: skip
+            complete(work, shared, tasks, kept, workers=chosen.workers)
     except ValueError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -1,9 +1,8 @@
-"""The figures of PRIEST-KLD's sections 5.1 and 5.2 with correct mechanisms, and section 4's claims.
+"""The figures of PRIEST-KLD's sections 5.1 and 5.2 with correct mechanisms.
 
 Run ``make study``, or ``python simulations/studies/priest_kld/study.py [--data writers.npz]
-[--repeats 50] [--workers 2] [--address auto] [--out DIR] [--smoke]``. It goes on where it was
-stopped or killed. Writes ``priest_kld.csv``, ``priest_kld.json``, ``theorems.csv`` and the figures
-``figure_1.png`` to ``figure_6.png``.
+[--repeats 50] [--workers 2] [--out DIR] [--smoke]``. It goes on where it was stopped or killed.
+Writes ``priest_kld.csv``, ``priest_kld.json`` and the figures ``figure_1.png`` to ``figure_6.png``.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ from flwr_kld.simulations.studies.priest_kld.figures import draw
 from flwr_kld.simulations.studies.priest_kld.measure import measure
 from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
 from flwr_kld.simulations.studies.priest_kld.summary import best, curves, rows_of, summary_of
-from flwr_kld.simulations.studies.priest_kld.theorems import theorem_rows, theorem_summary
 from flwr_kld.simulations.studies.priest_kld.written import WRITERS, Written
 from flwr_kld.simulations.studies.resumable import Kept
-from flwr_kld.simulations.studies.runner import computed, console, resumable_parser, save, show
+from flwr_kld.simulations.studies.runner import computed, console, parser_of, save, show
 
 
 def report(study: Study, written: Written, kept: Kept, out: Path) -> None:
     """Write tables and figures, and print what is asked first."""
-    rows, theorems = rows_of(study, written, kept), theorem_rows(study, written)
+    rows = rows_of(study, written, kept)
     summary = summary_of(rows, study, written)
-    summary["theorems"] = theorem_summary(theorems, study, written)
     names = ("rule", "trust", "epsilon", "lam", "mse", "low", "high", "bias", "noise")
     shown = [{name: best(curve)[name] for name in names} for curve in curves(rows, CLIENTS, DRAWS)]
     if shown:
@@ -34,13 +31,12 @@ def report(study: Study, written: Written, kept: Kept, out: Path) -> None:
     for name, value in summary.items():
         console.print(f"{name}: {value}")
     save(rows, out, "priest_kld", summary)
-    save(theorems, out, "theorems")
     draw(rows, study, out)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = resumable_parser(__doc__, out="study", repeats=(50, "of each setting"))
+    parser = parser_of(__doc__, out="study", repeats=(50, "of each setting"))
     parser.add_argument(
         "--data",
         default="digits",

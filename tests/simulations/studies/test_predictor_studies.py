@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from flwr_kld.simulations.studies import predictor_risk
-from flwr_kld.simulations.studies.resumable import Kept
+from flwr_kld.simulations.studies.resumable import Kept, complete
 
 STUDIES = {
     "risk": (
@@ -36,10 +36,10 @@ def test_a_small_study_goes_on_and_writes_the_same_tables(name, tmp_path, monkey
     assert (tmp_path / table).read_bytes() == first
 
 
-def test_what_is_kept_of_risks_is_what_was_measured(tmp_path):
+def test_what_processes_keep_of_risks_is_what_is_measured_here(tmp_path):
     task = {"family": "drift", "K": 2, "M": 5, "epsilon": 1.0, "horizons": [50], "repeat": 0}
     kept = Kept(tmp_path)
-    kept.save(task, predictor_risk.measure(None, task))
+    complete(predictor_risk.measure, None, [task], kept, workers=1)
     read = predictor_risk.rows_of([(task, kept.load(task))])
     measured = dict(predictor_risk.risks(task))
     assert [f"50 {row['method']}" for row in read] == list(measured)

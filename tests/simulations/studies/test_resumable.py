@@ -8,13 +8,10 @@ import time
 import numpy as np
 import pytest
 from forks import forked, joined
-from rich.console import Console
 
-from flwr_kld.simulations.studies import resumable
 from flwr_kld.simulations.studies.resumable import Kept, complete, key_of, seed_of
 
 TASKS = [{"study": "sums", "size": n} for n in (3, 5, 8)]
-QUIET = Console(quiet=True)
 
 
 def work(shared, task):
@@ -24,7 +21,7 @@ def work(shared, task):
 
 def run(folder, tasks=TASKS, work=work):
     kept = Kept(folder)
-    complete(work, 1.0, tasks, kept, workers=0, console=QUIET)
+    complete(work, 1.0, tasks, kept, workers=0)
     return {key_of(task): kept.load(task)["sum"].tolist() for task in tasks}
 
 
@@ -135,18 +132,3 @@ def test_a_run_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path):
         joined(process)
     with Kept(tmp_path / "killed").held():  # the lock died with its holder
         assert run(tmp_path / "killed", tasks) == run(tmp_path / "whole", tasks)
-
-
-def test_a_ray_that_does_not_start_says_what_to_do(tmp_path, monkeypatch):
-    class Ray:
-        @staticmethod
-        def init(**_):
-            raise RuntimeError("timed out.")
-
-        @staticmethod
-        def shutdown():
-            pass
-
-    monkeypatch.setattr(resumable, "require", lambda *_, **__: Ray)
-    with pytest.raises(ValueError, match=r"in 4 tries: timed out\. .*--workers 0"):
-        complete(work, 1.0, TASKS, Kept(tmp_path), workers=2, console=QUIET)

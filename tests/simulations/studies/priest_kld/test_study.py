@@ -19,7 +19,7 @@ from flwr_kld.simulations.studies.priest_kld.settings import THETA, Study
 from flwr_kld.simulations.studies.priest_kld.written import Written
 
 SMOKE = ["--smoke", "--workers", "0"]
-TABLES = ("priest_kld.csv", "theorems.csv")
+TABLES = ("priest_kld.csv",)
 
 
 @pytest.fixture(scope="module")
