@@ -267,18 +267,6 @@ class Reference:
         mass = np.bincount(ways[ways >= 0], self.probabilities[ways >= 0], len(domain.unlisted))
         return {w: m for w, m in zip(domain.unlisted, mass.tolist(), strict=True) if m > 0}
 
-    def draw(self, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw `size` symbols iid from Π. Public randomness: any numpy generator will do.
-
-        Raises `ValueError` if it is of a table, of which the law of whole rows is not known.
-        """
-        if isinstance(self.domain, Table):
-            raise ValueError("a table's reference has no law of whole rows: draw from a column's")
-        cumulative = np.cumsum(self.probabilities)
-        uniform = generator.random(size) * cumulative[-1]
-        drawn: NDArray[np.int64] = np.searchsorted(cumulative, uniform, side="right")
-        return drawn
-
     @property
     def _parts(self) -> dict[str, slice]:
         """Symbols whose probabilities sum to 1, by a name for messages."""

@@ -13,7 +13,6 @@ from flwr.app import Context, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
-from scipy import stats
 
 from flwr_kld.clients import node_records
 from flwr_kld.domain.dialect import Dialect
@@ -23,7 +22,6 @@ from flwr_kld.reference import Reference
 
 COLOURS = Labels(["red", "green", "blue", "black"])
 COUNTS = [6, 3, 0, 1]
-FALSE_ALARM = 1e-6
 
 
 def npz(**arrays) -> bytes:
@@ -277,39 +275,6 @@ def test_a_table_has_as_many_records_as_the_column_with_fewest():
     assert {name: one.records for name, one in reference.columns.items()} == {
         "colour": 7.0, "size": 7.0,
     }  # fmt: skip
-
-
-def follows(draws: np.ndarray, p: np.ndarray) -> bool:
-    """χ² test at a false-alarm rate of 1e-6."""
-    observed = np.bincount(draws, minlength=len(p))
-    on = p > 0
-    return stats.chisquare(observed[on], p[on] * len(draws)).pvalue > FALSE_ALARM
-
-
-def test_draws_follow_the_reference_and_five_percent_off_is_noticed():
-    domain = Numbered(7)
-    reference = Reference.from_counts(domain, [0, 30, 10, 0, 40, 20, 0])
-    draws = reference.draw(1_000_000, np.random.default_rng(1))
-    assert draws.dtype == np.int64
-    assert set(np.unique(draws)) == {1, 2, 4, 5}
-    assert follows(draws, reference.probabilities)
-    tilted = reference.probabilities * [1, 1.05, 1, 1, 1, 1, 1]
-    assert not follows(draws, tilted / tilted.sum())
-
-
-class Extreme:
-    """A generator that returns the ends of its range."""
-
-    def random(self, size):
-        return np.resize([0.0, np.nextafter(1, 0)], size)
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=60).filter(any))
-def test_the_impossible_is_never_drawn_even_at_the_ends(counts):
-    reference = Reference.from_counts(Labels(list(range(len(counts)))), counts)
-    drawn = reference.draw(2, Extreme())
-    possible = np.flatnonzero(counts)
-    assert drawn.tolist() == [possible[0], possible[-1]]
 
 
 ROWS = {

@@ -144,8 +144,6 @@ class _Design:
         powers = UnbiasedPowers.of(noise)
         scored = plan.weight > 0
         weight, unasked = plan.weight[scored], 1 - plan.inclusion[scored]
-        if plan.draws is not None:
-            unasked = 1 / (weight * max(plan.draws - 1, 1))
         others = None if unasked.any() else plan.cells - len(weight)
         expected = records * plan.mass[scored]
         return cls(expected, weight, unasked, others, records, powers, theta, effect)

@@ -58,7 +58,6 @@ class QueryPlan:
     # Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled from,
     # or the bin that counts those that were not
     stratum: NDArray[np.int64]
-    draws: int | None = None  # T, of a plan that draws iid from Π
     selection: Selection = EVERYTHING  # Which records are counted
     # What clients add up in each column and answer with; None if they answer with the counts
     scores: tuple[Scores, ...] | None = None
@@ -121,7 +120,6 @@ class QueryPlan:
                 self.weight[cells],
                 self.inclusion[cells],
                 self.stratum[cells],
-                self.draws,
                 self.selection,
                 score,
                 step,
@@ -199,7 +197,6 @@ def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
         np.concatenate([plan.weight for plan in columns]),
         np.concatenate([plan.inclusion for plan in columns]),
         np.concatenate([plan.stratum for plan in columns]),
-        columns[0].draws,
     )
 
 

@@ -5,10 +5,9 @@ Run ``python simulations/studies/population_estimate.py [--writers writers.npz] 
 reference of one digit; the others are a population who write the same or another one, and a check
 asks a random cohort of them, or everyone, each with all records. The population's truth is the law
 of all of these writers, the cohort's that of its own records. Without ``--writers``, virtual
-writers redraw scikit-learn's digits. Known laws: 1,000 symbols of a power law at ε = 1, nothing
-drifted, all symbols did, or 30 % nearly vanished. The first number of a report: all digits of half
-of the writers are the reference, each of the others is asked for 50 records of whatever digit, and
-the number is to be within two of its stated deviations of the D_θ of their own laws.
+writers redraw scikit-learn's digits. The first number of a report: all digits of half of the
+writers are the reference, each of the others is asked for 50 records of whatever digit, and the
+number is to be within two of its stated deviations of the D_θ of their own laws.
 Writes ``population_estimate.csv`` and ``.json``.
 """
 
@@ -31,12 +30,11 @@ from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientRows
-from flwr_kld.papers.estimators import BASELINES
+from flwr_kld.papers.estimators import paper
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers
-from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.check_setting import THEMSELVES
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.hands import Hands, Writers
@@ -45,12 +43,6 @@ from flwr_kld.simulations.studies.runner import Row, generator, in_processes, pa
 from flwr_kld.trust.trusted import Trusted
 
 THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
-BARS = {
-    ("null", 20_000): 0.005, ("null", 5_000): 0.005, ("spread", 20_000): 0.012,
-    ("spread", 5_000): 0.012, ("vanished", 20_000): 0.02, ("vanished", 5_000): 0.06,
-}  # fmt: skip
-"""Root mean square errors that known laws should keep, in nats, by drift and records."""
-_SYMBOLS, _SLOPE = 1_000, 0.9
 _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 80
 _EACH, _FIRST = 50, (0.3, 1.0, 3.0, 8.0)
 """Records of a writer in a report, and its ε."""
@@ -114,7 +106,7 @@ def readings(
         "cohort": skewed_divergence(reference.probabilities, cohort, THETA),
     }
     rows = []
-    for name, estimator in {**ESTIMATORS, **BASELINES}.items():
+    for name, estimator in {**ESTIMATORS, "paper": paper}.items():
         found = estimate(published, estimator=estimator, theta=THETA)
         # Of the cohort everything is known but the noise.
         stated = found.error.privacy if found.target == "cohort" else found.error.total
@@ -175,30 +167,6 @@ def within(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def known(drift: str) -> tuple[Reference, Floats]:
-    """Return reference and population of a known drift: .2 nats spread, .3 by vanishing."""
-    pi = drifts.zipf(_SYMBOLS, _SLOPE)
-    rng = np.random.default_rng(_SYMBOLS)
-    factor, stays = np.exp(rng.standard_normal(_SYMBOLS)), rng.random(_SYMBOLS) < 0.7
-    other = {"null": pi, "spread": pi * factor, "vanished": pi * (stays + 1e-6)}[drift]
-    nats = {"null": 0.0, "spread": 0.2, "vanished": 0.3}[drift]
-
-    def towards(amount: float) -> Floats:
-        return np.append((1 - amount) * pi + amount * other / other.sum(), 0.0)
-
-    return drifts.reference_of(pi), drifts.law_at(towards, pi, nats)
-
-
-def of_known(item: tuple[str, int, int]) -> list[Row]:
-    """Read one cohort of a known law."""
-    drift, records, run = item
-    reference, law = known(drift)
-    rng = generator(drift, records, run)
-    cohort = rng.multinomial(records, law)
-    rows = readings(reference, law, cohort, 1.0, int(rng.integers(2**32)))
-    return [{"drift": drift, "records": records, **row} for row in rows]
-
-
 def summary(rows: Sequence[Row], *by: str) -> list[Row]:
     """Root mean square error, bias, and what was stated, for each estimator and value of `by`."""
     found: list[Row] = []
@@ -218,27 +186,13 @@ def summary(rows: Sequence[Row], *by: str) -> list[Row]:
     return found
 
 
-def behind(rows: Sequence[Row], default: str, *by: str) -> list[Row]:
-    """RMSE of an estimator over the least of all that estimate the same, by setting."""
-    found = []
-    for row in rows:
-        if row["estimator"] == default:
-            key = [row[name] for name in (*by, "target")]
-            rivals = [r for r in rows if [r[name] for name in (*by, "target")] == key]
-            best = min(rivals, key=lambda r: r["rmse"])
-            setting = {name: row[name] for name in by}
-            ratio = row["rmse"] / best["rmse"]
-            found.append({**setting, "nearest": best["estimator"], "times_its_rmse": ratio})
-    return found
-
-
 def main() -> None:
     """Run the study."""
     parser = parser_of(
         __doc__,
         out="population_estimate",
         splits=(1, "random halves of the writers"),
-        runs=(10, "cohorts of each known law, and reports"),
+        runs=(10, "reports at each ε"),
     )
     parser.add_argument("--writers", default="digits", help="of an .npz file, LEAF folder, femnist")
     parser.add_argument("--everyone", action="store_true", help="ask all of the other writers")
@@ -248,26 +202,13 @@ def main() -> None:
         (given.writers, given.everyone, *item) for item in product(splits, range(10), range(10))
     ]
     written = [r for rows in in_processes(of_digits, digits, given.workers, "digits") for r in rows]
-    laws = [(*bar, run) for bar, run in product(BARS, range(given.runs))]
-    drawn = [r for rows in in_processes(of_known, laws, given.workers, "laws") for r in rows]
     by_drift, pooled = summary(written, "epsilon", "drift"), summary(written, "epsilon")
-    of_laws = [
-        {**row, "wanted": BARS[row["drift"], row["records"]]}
-        for row in summary(drawn, "drift", "records")
-        if row["target"] == "population"
-    ]
     reports = product([given.writers], splits, _FIRST, range(given.runs))
     first = within(list(in_processes(first_number, list(reports), given.workers, "reports")))
-    default = behind(pooled, "posterior_counts", "epsilon")
     show("digits: RMSE, bias and stated deviation in nats, deviation of z", by_drift)
     show("all digits", pooled)
-    show("posterior_counts against the nearest", default)
-    if of_laws:
-        show("known laws, ε = 1", of_laws)
     show("first numbers of reports on all digits", first)
-    tables = {
-        "digits": by_drift, "pooled": pooled, "default": default, "laws": of_laws, "first": first
-    }  # fmt: skip
+    tables = {"digits": by_drift, "pooled": pooled, "first": first}
     save(written, given.out, "population_estimate", tables)
 
 

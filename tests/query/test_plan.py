@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numbered import Numbered
 
 from flwr_kld.kernel.promise import Allotment
-from flwr_kld.papers.estimators import MonteCarlo
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
 from flwr_kld.query.selection import EVERYTHING, Selection
@@ -30,7 +29,7 @@ def packed(cell_of) -> bytes:
 
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=200).filter(any),
-    st.sampled_from([Partition(16), Partition(50), MonteCarlo(30)]),
+    st.sampled_from([Partition(16), Partition(50)]),
     st.integers(0, 2**32),
 )
 def test_cells_survive_the_wire(counts, recipe, seed):

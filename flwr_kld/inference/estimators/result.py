@@ -117,9 +117,6 @@ def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: floa
 def _monte_carlo(plan: QueryPlan, scored: NDArray[np.bool_], mean: Floats) -> float:
     """Estimate the standard deviation over the plan's own draws, in nats."""
     weight = plan.weight[scored]
-    if plan.draws is not None:
-        centred = mean - (weight * mean).sum()
-        return float(np.sqrt((weight * centred**2).sum() / max(plan.draws - 1, 1)))
     stratum, thinned = plan.stratum[scored], 1 - plan.inclusion[scored]
     variance = 0.0
     tail = stratum != HEAD
