@@ -62,7 +62,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.operate.receivers import Command, Delivery
-from flwr_kld.papers.estimators import MonteCarlo, paper, skew_plugin
+from flwr_kld.papers.estimators import paper
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
@@ -139,7 +139,6 @@ EXAMPLES = {
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
-    skew_plugin: {"counts": COUNTS},
     explain: {"counts": COUNTS, "estimate": estimate(COUNTS)},
     pattern_svg: {"symbol": 3},
     Limits: LIMITS,
@@ -177,7 +176,6 @@ EXAMPLES = {
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
     planner.forecast: {"reference": EVEN, "setting": SETTING},
     planner.plan: {"reference": EVEN, "settings": [SETTING]},
-    planner.Towards: {"reference": EVEN, "law": np.ones(22), "clients": 0.5},
     design_effect_of: {"records": 2.0, "correlation": 0.5},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
@@ -197,7 +195,6 @@ EXAMPLES = {
     calibrated_laplace: {"guarantee": Guarantee(1.0)},
     hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
     sample: {"table": EVENT.table, "size": 3, "bits": SystemBits()},
-    MonteCarlo: {},
     Partition: {},
     Selection: {"key": "k", "modulus": 4, "residues": (1, 2)},
     report.CheckSeries: {"points": [], "drift_from": 2},

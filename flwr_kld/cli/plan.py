@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _RELIED_ON = 0.8
 """Part of the clients in an exchange that distributed noise is sized for."""
-_FORMATS = (".png", ".svg", ".csv", ".json")
 
 
 def plan(
@@ -117,24 +116,18 @@ def plan(
     ] = 2,
     checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
     drift: Annotated[
-        Literal["spread", "concentrated", "tilted", "vanishing", "one symbol"],
+        Literal["spread", "tilted", "vanishing", "one symbol"],
         typer.Option(help="Shape of the drift to find."),
     ] = "spread",
-    estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
-    out: Annotated[
-        Path | None, typer.Option(help=f"Also write a file: {', '.join(_FORMATS)}.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast error, smallest drift found, epsilon a year, bytes, seconds; no client is asked."""
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
-    from flwr_kld.planner.forecast import flat, save_csv, save_json, save_plot
+    from flwr_kld.planner.forecast import flat
     from flwr_kld.planner.setting import answering, design_effect_of
 
-    if out is not None and out.suffix not in _FORMATS:
-        raise ValueError(f"{out} must end in one of {', '.join(_FORMATS)}")
     known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
     last = None if like is None else last_check(like, like_population)
     most = None if last is None or records or buckets > 1 else last.most_records
@@ -177,9 +170,7 @@ def plan(
         for present in [population or (last.among(cohort) if last else None)]
         for amount in epsilon or [1.0]
     ]
-    rows = forecasts(
-        known, _progress(settings), drift=drift, estimator=estimator, design_effects=effects
-    )
+    rows = forecasts(known, _progress(settings), drift=drift, design_effects=effects)
     if as_json:
         print_json(flat(rows))
     else:
@@ -187,9 +178,6 @@ def plan(
         each = {str(one.column): one.reference_records for one in rows[0].by_column}
         if needed := most_first(each):
             results.print(f"reference: {in_words(known, needed)}", markup=False)
-    if out is not None:
-        {".csv": save_csv, ".json": save_json}.get(out.suffix, save_plot)(rows, out)
-        say(f"{out}")
 
 
 def last_check(place: str, population: str) -> LastCheck:

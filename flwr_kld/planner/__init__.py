@@ -12,8 +12,7 @@ Examples
 True
 """
 
-from flwr_kld.planner.drift import Towards
 from flwr_kld.planner.forecast import forecast, plan
 from flwr_kld.planner.setting import Setting
 
-__all__ = ["Setting", "Towards", "forecast", "plan"]
+__all__ = ["Setting", "forecast", "plan"]

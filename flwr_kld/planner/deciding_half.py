@@ -41,8 +41,6 @@ class DecidingHalf:
     law: Law  # P over cells
     level: float  # Confidence of the lower bound
     design_effect: float = 1.0  # Of clients' records
-    # Part of the clients that moved, in (0, 1]; the others have the reference's law
-    clients: float = 1.0
 
     def power(self, generator: np.random.Generator, bits: BitSource) -> float:
         """Probability that the lower bound exceeds the threshold."""
@@ -92,12 +90,9 @@ class DecidingHalf:
     @cached_property
     def _deviation(self) -> float:
         """Standard deviation of the sum over cohorts, without its noise."""
-        mean, deciding = float(self.law @ self._scores), self.witness.deciding
+        mean = float(self.law @ self._scores)
         variance = self.design_effect * float(self.law @ (self._scores - mean) ** 2)
-        # Clients that moved differ from those that did not.
-        moved = mean - float(self.witness.plan.mass @ self._scores)
-        variance += (1 / self.clients - 1) * moved**2 * deciding.records / deciding.clients
-        return math.sqrt(max(deciding.records * variance, 1.0))
+        return math.sqrt(max(self.witness.deciding.records * variance, 1.0))
 
     @cached_property
     def _scores(self) -> Law:

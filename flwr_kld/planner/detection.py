@@ -21,7 +21,7 @@ from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.delay import Growth
-from flwr_kld.planner.drift import Drift, Law, Path, Shape
+from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
@@ -53,7 +53,6 @@ def power_of(
     plan: QueryPlan,
     law: Law,
     *,
-    clients: float = 1.0,
     witnesses: int | None = None,
 ) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
@@ -65,7 +64,7 @@ def power_of(
     power = []
     for first in _drawn(plan, setting.event, p, setting.total, effect, witnesses, generator, bits):
         witness = Witness.from_counts(first, deciding)
-        half = DecidingHalf(witness, setting.sums_event, p, setting.level, effect, clients)
+        half = DecidingHalf(witness, setting.sums_event, p, setting.level, effect)
         power.append(half.power(generator, bits))
     return float(np.mean(power))
 
@@ -203,12 +202,12 @@ def _deviation(roots: Law) -> float:
     return max(float(roots.std(ddof=1)), _LEAST)
 
 
-def smallest_drift(setting: Setting, plan: QueryPlan, drift: Path) -> float | None:
+def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
     """Least D_θ of the population, in nats, that is found with the setting's power, or None."""
 
     def excess(log_divergence: float, witnesses: int | None = None) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
-        power = power_of(setting, plan, law, clients=drift.clients, witnesses=witnesses)
+        power = power_of(setting, plan, law, witnesses=witnesses)
         return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))
 
     least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)

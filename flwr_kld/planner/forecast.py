@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,21 +10,19 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from flwr_kld._extras import require
 from flwr_kld.accounting.composition import composed_epsilon
-from flwr_kld.codec.model import json_text
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.design_effect import Clients, Spread, design_effect, spread
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.registry import Estimator, estimate
+from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
 from flwr_kld.planner.detection import Estimating, smallest_drift
-from flwr_kld.planner.drift import Drift, Law, Path, Shape
+from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
-from flwr_kld.query.noisy import allotted, noise_in_counts
+from flwr_kld.query.noisy import noise_in_counts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -51,9 +47,12 @@ class Forecast:
     setting: Setting  # What was forecast
     counted: int  # Records in one exchange
     noise: float  # Standard deviation in each cell, in records
-    # Of the estimate where the population's divergence is the threshold, in nats: see `Accuracy`
-    truth: float
-    reading: float
+    # Of the estimate where the population's divergence is the threshold, in nats
+    truth: float  # D_θ of the population
+    reading: float  # Mean estimate
+    # Root mean squares of distances. Of the cohort's own D_θ from the population's: a cohort that
+    # is small for its domain lies far from it, on average too. Of the estimate from the cohort's:
+    # noise, symbols that were not asked, and bias. And of the estimate from the population's.
     sampling: float
     privacy: float
     error: float
@@ -94,9 +93,7 @@ def forecast(
     reference: Reference,
     setting: Setting,
     *,
-    drift: Shape | Path = "spread",
-    estimator: str | Estimator = "posterior_counts",
-    query: QueryPlan | None = None,
+    drift: Shape = "spread",
     design_effects: Mapping[str, float] | None = None,
 ) -> Forecast:
     """Say what a check will do, without asking anybody. Takes a few seconds; deterministic.
@@ -111,49 +108,33 @@ def forecast(
         Π.
     setting : Setting
         How to check. Its trust model is bound to the columns of a table.
-    drift : {"spread", "concentrated", "tilted", "vanishing", "one symbol"} or Path
-        How a drift is shaped: see `Drift`, and `Towards` for one towards any other law. What hides
-        in many small movements takes more to find. The columns of a table drift each by itself: to
-        plan for a path, forecast its column, with ``trust.over(columns)``.
-    estimator : str or Estimator
-        Name of the estimator, or the function.
-    query : QueryPlan, optional
-        Cells; by default a partition, drawn from a fixed seed.
+    drift : {"spread", "tilted", "vanishing", "one symbol"}
+        How a drift is shaped: what hides in many small movements takes more to find. The columns of
+        a table drift each by itself.
     design_effects : Mapping[str, float], optional
         Each column's own; by default the setting's holds in all.
 
     Raises
     ------
     ValueError
-        If a drift is out of reach, or a path is given for a table.
+        If a drift is out of reach.
     """
     instance("reference", reference, Reference, "a Reference, and come first")
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
-    if query is None:
-        query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
-        thresholds = _thresholds(setting, query)
-        allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
-        steps = allot(setting.trust, query, allowed, theta=setting.theta)
-        setting = replace(setting, trust=setting.trust.over(steps))
-        query = query.allotted(steps.first(len(query.columns)))
-    elif reference.is_table:
-        setting = replace(setting, trust=setting.trust.over(allotted(query)))
+    query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
+    thresholds = _thresholds(setting, query)
+    allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
+    steps = allot(setting.trust, query, allowed, theta=setting.theta)
+    setting = replace(setting, trust=setting.trust.over(steps))
+    query = query.allotted(steps.first(len(query.columns)))
+    traffic = traffic_of(setting, query)
     if not reference.is_table:
         (name,) = reference.columns
-        setting = _alike(setting, name, design_effects)
-        return _forecast(setting, query, traffic_of(setting, query), drift, estimator)
-    if isinstance(drift, Path):
-        raise ValueError(
-            "the columns of a table drift each by itself: name a shape, such as 'spread', "
-            "or forecast reference.columns[name] by itself, with "
-            "trust.over(columns)"
-        )
-    traffic = traffic_of(setting, query)
-    thresholds = _thresholds(setting, query)
+        return _forecast(_alike(setting, name, design_effects), query, traffic, drift)
     found = [
         _forecast(
             _alike(replace(setting, threshold=thresholds.get(name)), name, design_effects),
-            own, traffic, drift, estimator, column=name,
+            own, traffic, drift, column=name,
         )
         for name, own in query.columns.items()
     ]  # fmt: skip
@@ -181,19 +162,17 @@ def _forecast(
     setting: Setting,
     query: QueryPlan,
     traffic: Traffic,
-    drift: Shape | Path,
-    estimator: str | Estimator,
+    drift: Shape,
     column: str | None = None,
 ) -> Forecast:
     """Forecast a plan of one column; where it is of a table, at its part of the rate."""
-    moves = drift if isinstance(drift, Path) else Drift(query.reference, drift)
+    moves = Drift(query.reference, drift)
     threshold, own = setting.threshold or 0.0, setting
     excluded = threshold + setting.resolution
     if column is not None:  # not every column can drift as far as others are allowed to
         threshold = min(threshold, moves.largest(setting.theta))
         own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
     law = moves.at(threshold, setting.theta)
-    accuracy = expected_accuracy(setting, query, law, estimator=estimator)
     decides = setting.threshold is not None
     smallest = seen = None
     if decides:  # against what is tolerated and what the reference cannot tell
@@ -205,14 +184,10 @@ def _forecast(
         setting=setting,
         counted=setting.total,
         noise=math.sqrt(noise_in_counts(setting.event, query).variance),
-        truth=accuracy.truth,
-        reading=accuracy.reading,
-        sampling=accuracy.sampling,
-        privacy=accuracy.privacy,
-        error=accuracy.error,
+        **expected_accuracy(setting, query, law),
         smallest=smallest,
         quiet_from=seen,
-        drift=moves.name,
+        drift=drift,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
         bytes_down=traffic.down,
@@ -261,8 +236,7 @@ def plan(
     reference: Reference,
     settings: Iterable[Setting],
     *,
-    drift: Shape | Path = "spread",
-    estimator: str | Estimator = "posterior_counts",
+    drift: Shape = "spread",
     design_effects: Mapping[str, float] | None = None,
 ) -> list[Forecast]:
     """Forecast every setting; the parameters are those of `forecast`.
@@ -278,9 +252,7 @@ def plan(
     ['5.6', '1.4']
     """
     return [
-        forecast(
-            reference, setting, drift=drift, estimator=estimator, design_effects=design_effects
-        )
+        forecast(reference, setting, drift=drift, design_effects=design_effects)
         for setting in settings
     ]
 
@@ -329,95 +301,31 @@ _COHORTS = 24
 """The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """What to expect of an estimate, in nats."""
-
-    truth: float  # D_θ of the population
-    reading: float  # Mean estimate
-    # Root mean square of the distance of the cohort's own D_θ from the population's. A cohort that
-    # is small for its domain lies far from its population, on average too.
-    sampling: float
-    # Root mean square of the distance of the estimate from what it is about, the cohort's D_θ or
-    # the population's: noise, symbols that were not asked, and the estimator's bias
-    privacy: float
-    error: float  # Root mean square of the distance of the estimate from the population's D_θ
-
-
-def expected_accuracy(
-    setting: Setting, plan: QueryPlan, law: Law, *, estimator: str | Estimator
-) -> Accuracy:
-    """Try the estimator on cohorts drawn from a law; deterministic."""
+def expected_accuracy(setting: Setting, plan: QueryPlan, law: Law) -> dict[str, Any]:
+    """Try the estimator on cohorts drawn from a law; deterministic. Fields of `Forecast`."""
     # Shapes: law [domain.size].
     p, theta, event = plan.reference.probabilities, setting.theta, setting.event
     truth = max(skewed_divergence(p, law, theta), 0.0)
     generator, bits = np.random.default_rng(0), SeededBits(0)
-    own, target, reading = np.empty((3, _COHORTS))
+    own, reading = np.empty((2, _COHORTS))
     for i in range(_COHORTS):
         (h,) = draw_cohorts(law, setting.total, setting.design_effect, 1, generator)
         in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
-        told = estimate(published(in_cells, plan, event, bits), estimator=estimator, theta=theta)
-        own[i], reading[i] = skewed_divergence(p, h, theta), told.value
-        target[i] = own[i] if told.target == "cohort" else truth
-    return Accuracy(
-        truth=truth,
-        reading=float(reading.mean()),
-        sampling=_distance(own, truth),
-        privacy=_distance(reading, target),
-        error=_distance(reading, truth),
-    )
+        own[i] = skewed_divergence(p, h, theta)
+        reading[i] = estimate(published(in_cells, plan, event, bits), theta=theta).value
+    return {
+        "truth": truth,
+        "reading": float(reading.mean()),
+        "sampling": _distance(own, truth),
+        "privacy": _distance(reading, own),
+        "error": _distance(reading, truth),
+    }
 
 
 def _distance(a: Law, b: Law | float) -> float:
     return float(np.sqrt(((a - b) ** 2).mean()))
 
 
-def save_csv(rows: Sequence[Forecast], path: pathlib.Path) -> None:
-    """Write one row a forecast, of a table one a column; divergences and errors in nats."""
-    found = flat(rows)
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, list(found[0]) if found else [])
-        table.writeheader()
-        table.writerows(found)
-
-
-def save_json(rows: Sequence[Forecast], path: pathlib.Path) -> None:
-    """Write the same rows as JSON."""
-    path.write_text(json_text(flat(rows), indent=2))
-
-
 def flat(rows: Sequence[Forecast]) -> list[dict[str, Any]]:
     """Return one JSON-able row a forecast, of a table one a column."""
     return [one.to_dict() for row in rows for one in row.by_column]
-
-
-def save_plot(rows: Sequence[Forecast], path: pathlib.Path) -> None:
-    """Draw the smallest drift that is found and the estimate's error over epsilon.
-
-    A line for each number of clients, of the column of a table that is the hardest to check; a
-    panel without any number is left out.
-    """
-    figures = require("matplotlib.figure", extra="plots")
-    ticker = require("matplotlib.ticker", extra="plots")
-    titles = {"smallest": "smallest drift that is found", "error": "error of the estimate (r.m.s.)"}
-    shown = [name for name in titles if any(getattr(row, name) for row in rows)]
-    figure = figures.Figure(figsize=(4.5 * len(shown), 4.2), layout="constrained")
-    for name, axes in zip(shown, figure.subplots(1, len(shown), squeeze=False)[0], strict=True):
-        for clients in sorted({row.setting.clients for row in rows}):
-            line = sorted(
-                (row.setting.epsilon, getattr(row, name) or math.nan)
-                for row in rows
-                if row.setting.clients == clients
-            )
-            axes.plot(*zip(*line, strict=True), marker="o", label=f"{clients:,} clients")
-        axes.set(title=titles[name], xlabel="ε of a check  [nats]", xscale="log", yscale="log")
-        axes.set_xticks(sorted({row.setting.epsilon for row in rows}))
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
-            axis.set_minor_locator(ticker.NullLocator())
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        axes.set_ylabel("KL(reference ‖ clients)  [nats]")
-    figure.savefig(path, dpi=130)

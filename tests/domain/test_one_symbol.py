@@ -16,7 +16,7 @@ from flwr_kld.errors import CheckFailed, DomainError
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, reference_from_draws
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner import Setting, Towards, forecast
+from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import published
 from flwr_kld.predictors import BayesMixture, Hypotheses
@@ -40,7 +40,6 @@ ENTRIES = {
     "FiniteBase.of": lambda: FiniteBase.of(REFERENCE),
     "FiniteBase.uniform": lambda: FiniteBase.uniform(TABLE),
     "reference_from_draws": lambda: reference_from_draws(REFERENCE, np.array([0, 5])),
-    "Towards": lambda: Towards(REFERENCE, OTHER.probabilities),
     "Drift": lambda: Drift(REFERENCE),
 }  # fmt: skip
 
