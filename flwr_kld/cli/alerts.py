@@ -12,7 +12,7 @@ import typer
 
 from flwr_kld.accounting import LedgerError
 from flwr_kld.accounting.view import LedgerView
-from flwr_kld.cli.app_runs import CheckAnswer
+from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -28,6 +28,7 @@ from flwr_kld.operate.receivers import About, Notice
 from flwr_kld.operate.schedule import Schedule, parse_schedule
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.prometheus import MonitorState, save_metrics
+from flwr_kld.report.report import Report
 
 
 def alerts(
@@ -138,8 +139,8 @@ def latest_state(ledger: str, population: str) -> MonitorState:
         return MonitorState(population)
 
 
-def state_after(answer: CheckAnswer, before: MonitorState) -> MonitorState:
+def state_after(answer: Answer, before: MonitorState) -> MonitorState:
     """Return what Prometheus is told after a check; a check without a number keeps the last one."""
-    if answer.report is not None:
+    if isinstance(answer.report, Report):
         return MonitorState(before.monitor, answer.report)
     return replace(before, outcome=answer.code.words)

@@ -22,8 +22,7 @@ from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
 from flwr_kld.cli.common import ExitCode, complain, no_budget, unavailable
-from flwr_kld.cli.describe import describe
-from flwr_kld.cli.discover import discover
+from flwr_kld.cli.describe import describe, discover
 from flwr_kld.cli.doctor import doctor
 from flwr_kld.cli.init import init
 from flwr_kld.cli.node_keys import keys

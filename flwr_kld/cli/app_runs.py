@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +12,22 @@ from typing import Any
 
 from rich.text import Text
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.accounting import Kind, Ledger
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
 from flwr_kld.cli.flower_app import facts_of, require_same
-from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, FlowerRun, run_app
+from flwr_kld.cli.flower_run import (
+    CHECK_IN_RUN_CONFIG,
+    DISCOVERY_IN_RUN_CONFIG,
+    STATISTICS_IN_RUN_CONFIG,
+    FlowerRun,
+    run_app,
+)
 from flwr_kld.errors import LedgerUnavailable, NoBudget
-from flwr_kld.report.entries import report_of, why_no_report
+from flwr_kld.report.discovery_report import DiscoveryReport
+from flwr_kld.report.entries import discovery_of, report_of, statistics_of, why_no_report
 from flwr_kld.report.report import Report
+from flwr_kld.report.statistics_report import StatisticsReport
 
 _POLL = 1.0
 """Seconds between two looks at a check that runs elsewhere."""
@@ -29,29 +38,70 @@ _UNKNOWN = (
 )
 
 
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
+
+
+def require_key(key: str) -> str:
+    """Return the key if it can stand in a run config, a log and a table."""
+    if not _SAFE.fullmatch(key):
+        raise ValueError(
+            f"{key!r} is not a valid key: use at most 100 letters, digits and . _ : @ + -, "
+            "starting with a letter or a digit"
+        )
+    return key
+
+
+_ASKED = {
+    Kind.CHECK: (CHECK_IN_RUN_CONFIG, report_of),
+    Kind.STATISTICS: (STATISTICS_IN_RUN_CONFIG, statistics_of),
+    Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, discovery_of),
+}
+"""Of what an app is asked for, the name in its run config, and how the ledger's entry is read."""
+
+_STYLE = {
+    ExitCode.NO_DRIFT: "bold green",
+    ExitCode.DRIFT: "bold red",
+    ExitCode.INCONCLUSIVE: "bold yellow",
+    ExitCode.REFUSED: "bold yellow",
+    ExitCode.ERROR: "bold red",
+}
+
+
 @dataclass(frozen=True)
-class Ending:
+class Answer:
     """How a key ended."""
 
+    key: str
+    code: ExitCode
     ran: bool  # Whether the app ran now
-    entry: Entry | None  # What the ledger knows
-    code: ExitCode  # In one number, if the entry has no report that can be read
-    why: str  # Why it has none
+    stored: bool = False  # Whether the ledger had the key; neither, if an error came first
+    report: Report | StatisticsReport | DiscoveryReport | None = None  # If there is one
+    message: str | None = None  # Why there is none
 
     @property
-    def stored(self) -> bool:
-        """Whether the ledger had the key, so that nothing was asked now."""
-        return self.entry is not None and not self.ran
+    def outcome(self) -> str:
+        """In words."""
+        made = self.report is not None and not isinstance(self.report, Report)
+        return "made" if made else self.code.words
 
+    def head(self, what: str) -> Text:
+        """Say in one line how it ended."""
+        found = Text(self.outcome.upper(), style=_STYLE[self.code])
+        found.append(f"  {what} {self.key}", style="default")
+        if self.stored:
+            found.append(" (already in the ledger: nobody was asked)", style="dim")
+        return found
 
-def head(failure: ExitCode | None, what: str, *, ran: bool) -> Text:
-    """Say in one line how it ended that something was made, or how it failed."""
-    words, style = ("made", "bold green") if failure is None else (failure.words, "bold red")
-    found = Text(words.upper(), style=style)
-    found.append(f"  {what}", style="default")
-    if not ran and failure is None:
-        found.append(" (already in the ledger: nobody was asked)", style="dim")
-    return found
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form."""
+        return {
+            "key": self.key,
+            "outcome": self.outcome,
+            "exit_code": int(self.code),
+            "ran": self.ran,
+            "message": self.message,
+            "report": self.report and self.report.to_dict(),
+        }
 
 
 @dataclass(frozen=True)
@@ -65,9 +115,9 @@ class AppRuns:
     config: Sequence[str] = ()  # Further overrides of the app's run config
     timeout: float = 900.0  # Seconds for a run
 
-    def once(self, key: str, asks: str) -> Ending:
-        """Run the app with this key, unless it has run. Errors are endings, too."""
-        run = None
+    def once(self, key: str, kind: Kind = Kind.CHECK) -> Answer:
+        """Run the app with this key, unless it has run. Errors are answers, too."""
+        run, (asks, read) = None, _ASKED[kind]
         deadline = time.monotonic() + self.timeout
         try:
             ledger = existing_ledger(self.ledger)
@@ -79,7 +129,7 @@ class AppRuns:
                 run = run_app(
                     self.app,
                     self.connection,
-                    (*self.config, f'{asks}="{key}"'),  # of `check_key`: it needs no quoting
+                    (*self.config, f'{asks}="{require_key(key)}"'),
                     timeout=self.timeout,
                 )
                 entry = ledger.check(key, population=self.population)
@@ -89,12 +139,22 @@ class AppRuns:
                 entry = self._wait(ledger, entry, deadline)
         except NoBudget as error:
             why = f"{no_budget(str(error))}; nothing was asked"
-            return Ending(False, None, ExitCode.ERROR, why)
+            return Answer(key, ExitCode.ERROR, ran=False, message=why)
         except LedgerUnavailable as error:
-            return Ending(run is not None, None, ExitCode.ERROR, unavailable(str(error)))
+            why = unavailable(str(error))
+            return Answer(key, ExitCode.ERROR, ran=run is not None, message=why)
         except (ValueError, OSError, RuntimeError, ImportError) as error:
-            return Ending(run is not None, None, ExitCode.ERROR, str(error))
-        return Ending(run is not None, entry, *self._without_report(entry, run, asks))
+            return Answer(key, ExitCode.ERROR, ran=run is not None, message=str(error))
+        ran, stored = run is not None, run is None and entry is not None
+        if entry is not None and (report := read(entry)) is not None:
+            code = exit_code_of(report) if isinstance(report, Report) else ExitCode.NO_DRIFT
+            return Answer(key, code, ran, stored, report)
+        settled = entry is not None and entry.state == "settled"
+        if entry is not None and settled and kind not in (entry.kind, Kind.CHECK):
+            why = f"what the ledger has under {key!r} is a {entry.kind}: give another --key"
+            return Answer(key, ExitCode.ERROR, ran, message=why)
+        code, why = self._without_report(entry, run, asks)
+        return Answer(key, code, ran, stored, message=why)
 
     def _wait(self, ledger: Ledger, entry: Entry, deadline: float) -> Entry:
         """Wait for a check that may be running elsewhere, unless it is too old for that."""
@@ -118,38 +178,3 @@ class AppRuns:
         if entry is not None:
             why = "; ".join(filter(None, (why, why_no_report(entry))))
         return ExitCode.ERROR, why or _UNKNOWN.format(asks)
-
-
-@dataclass(frozen=True)
-class CheckAnswer:
-    """How a check ended."""
-
-    key: str  # Its idempotency key
-    code: ExitCode  # Exit code
-    ran: bool  # Whether the app ran now
-    stored: bool  # Whether the ledger had the answer; neither, if an error came first
-    report: Report | None = None  # What it says, if a number came out
-    message: str | None = None  # Why there is no report
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form."""
-        return {
-            "key": self.key,
-            "outcome": self.code.words,
-            "exit_code": int(self.code),
-            "ran": self.ran,
-            "message": self.message,
-            "report": self.report and self.report.to_dict(),
-        }
-
-
-class Checker(AppRuns):
-    """Whom to ask for checks."""
-
-    def check(self, key: str) -> CheckAnswer:
-        """Run the check of this key, unless it has run. Errors are answers, too."""
-        ending = self.once(key, CHECK_IN_RUN_CONFIG)
-        report = ending.entry and report_of(ending.entry)
-        if report:
-            return CheckAnswer(key, exit_code_of(report), ending.ran, ending.stored, report)
-        return CheckAnswer(key, ending.code, ending.ran, ending.stored, message=ending.why)

@@ -12,6 +12,7 @@ from flwr_kld.accounting.budget import Composition, Spent
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
+    NIGHTLY,
     AsJson,
     LedgerUrl,
     Population,
@@ -21,7 +22,6 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.flower_app import facts_of
-from flwr_kld.cli.schedules import NIGHTLY
 from flwr_kld.cli.show import utc
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.promise import Adjacency

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flwr_kld.cli.alerts import Listeners, latest_state, state_after
-from flwr_kld.cli.app_runs import CheckAnswer, Checker
+from flwr_kld.cli.app_runs import Answer, AppRuns, require_key
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -34,23 +33,11 @@ from flwr_kld.cli.show import answer_lines
 from flwr_kld.operate.schedule import Schedule, Slot, parse_schedule, run_schedule, stop_on_signals
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
-
 _MINUTE = timedelta(minutes=1)
 """Slots are at least this far apart."""
 
 _LONGEST_GAP = timedelta(days=366 * 8)
 """Slots further back are not looked for: 29 February comes every 8 years at least."""
-
-
-def check_key(key: str) -> str:
-    """Return the key if it can stand in a run config, a log and a table."""
-    if not _SAFE.fullmatch(key):
-        raise ValueError(
-            f"{key!r} is not a valid key: use at most 100 letters, digits and . _ : @ + -, "
-            "starting with a letter or a digit"
-        )
-    return key
 
 
 def current_key(now: datetime, schedule: Schedule | None = None) -> str:
@@ -116,10 +103,10 @@ def check(
     if zone is not None and schedule is None:
         raise ValueError("--zone has no meaning without --schedule: give both")
     slots = parse_schedule(schedule, zone=zone or "UTC") if schedule is not None else None
-    name = check_key(key) if key is not None else current_key(datetime.now(UTC), slots)
+    name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
-    checker = Checker(ledger, population, app, connection, run_config or (), timeout)
-    answer = checker.check(name)
+    checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
+    answer = checker.once(name)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -160,12 +147,12 @@ def watch(
     slots = parse_schedule(schedule, zone=zone)
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     existing_ledger(ledger).budget(population)  # a mistake is better known now than tonight
-    checker = Checker(ledger, population, app, connection, run_config or (), timeout)
+    checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     state = latest_state(ledger, population)
 
     def run(slot: Slot) -> None:
         nonlocal state
-        answer = checker.check(slot.key)
+        answer = checker.once(slot.key)
         state = state_after(answer, state)
         _show(answer, as_json=as_json)
         listeners.tell(state)
@@ -185,7 +172,7 @@ def watch(
     say("stopped")
 
 
-def _show(answer: CheckAnswer, *, as_json: bool) -> None:
+def _show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print_json(answer.to_dict(), indent=None)
     else:

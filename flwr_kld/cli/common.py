@@ -134,6 +134,8 @@ DEFAULT_LEDGER = "sqlite:///drift.db"
 
 DEFAULT_POPULATION = "default"
 
+NIGHTLY = "0 3 * * *"
+
 
 def existing_ledger(url: str) -> Ledger:
     """Open a ledger that is there: a mistyped name must not become a new, empty one."""

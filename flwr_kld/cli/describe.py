@@ -1,4 +1,4 @@
-"""``flwr-kld describe``: what clients' data look like, asked once for each key."""
+"""``flwr-kld describe`` and ``discover``: what clients' data look like, asked once for each key."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from flwr_kld.cli.check import check_key
+from flwr_kld.accounting import Kind
+from flwr_kld.accounting.kept_reference import kept_reference
+from flwr_kld.cli.app_runs import Answer, AppRuns, require_key
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
     AsJson,
     Connection,
+    ExitCode,
     FlowerApp,
     LedgerUrl,
     Population,
     RunConfig,
     Timeout,
+    existing_ledger,
     print_json,
     results,
     say,
 )
-from flwr_kld.cli.reference import ReferenceMaker, require_ending, require_place
+from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
+from flwr_kld.cli.new_app import quoted
+from flwr_kld.cli.reference import require_ending
 from flwr_kld.domain.table import Table
+from flwr_kld.reference import Reference
+from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
 
 
@@ -66,35 +75,84 @@ def describe(
     """
     if reference is not None:
         require_ending(reference)
-        require_place(reference)
-    if table is not None:
-        require_place(table)
     if save is not None:
         StatisticsReport.require_form(save)
-        require_place(save)
-    runs = ReferenceMaker(ledger, population, app, connection, run_config or (), timeout)
-    made = runs.make(check_key(key))
-    if reference is not None and made.reference is not None:
-        made.reference.save(reference)
-    if save is not None and made.report is not None:
-        made.report.save(save)
+    for file in filter(None, (reference, table, save)):
+        if not file.absolute().parent.is_dir():  # known before anybody is asked
+            raise ValueError(f"there is no folder {file.parent}: make it first")
+    runs = AppRuns(ledger, population, app, connection, run_config or (), timeout)
+    answer = runs.once(require_key(key), Kind.STATISTICS)
+    report = answer.report if isinstance(answer.report, StatisticsReport) else None
+    made = None if report is None else _kept(report, key, ledger, population)
+    if reference is not None and made is not None:
+        made.save(reference)
+    if save is not None and report is not None:
+        report.save(save)
     if as_json:
-        written = str(reference) if reference and made.reference else None
-        print_json({"file": written, **made.to_dict()})
-    elif made.report is None:
-        results.print(*made.lines(), sep="\n", soft_wrap=True)
+        print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
+    elif report is None:
+        results.print(answer.head("description"), soft_wrap=True)
+        results.print(Text(answer.message or ""), soft_wrap=True)
     else:
-        results.print(made.head("description"), soft_wrap=True)
-        results.print(f"About {made.report.whom}", markup=False, soft_wrap=True)
-        results.print(statistics_table(made.report.columns))
-        results.print(made.report.brief, markup=False, soft_wrap=True)
-    if made.reference is not None:
+        results.print(answer.head("description"), soft_wrap=True)
+        results.print(f"About {report.whom}", markup=False, soft_wrap=True)
+        results.print(statistics_table(report.columns))
+        results.print(report.brief, markup=False, soft_wrap=True)
+    if made is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
-        say(f"{kept}: reference {made.reference.fingerprint}")
-        if table is not None and made.report is not None:
-            domain = made.reference.domain
-            if not isinstance(domain, Table):
-                raise ValueError("what was described is not a table: leave --table out")
-            made.report.rebinned(domain).to_toml(table)
-            say(f"{table}: bins of what was released; nodes read it before the next question")
-    raise typer.Exit(made.exit_code)
+        say(f"{kept}: reference {made.fingerprint}")
+    if made is not None and report is not None and table is not None:
+        if not isinstance(made.domain, Table):
+            raise ValueError("what was described is not a table: leave --table out")
+        report.rebinned(made.domain).to_toml(table)
+        say(f"{table}: bins of what was released; nodes read it before the next question")
+    raise typer.Exit(answer.code)
+
+
+def _kept(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:
+    """Return the reference that the ledger keeps of a description."""
+    reference = kept_reference(existing_ledger(ledger), key, population=population)
+    if reference.fingerprint != report.reference:
+        raise ValueError(
+            f"the reference that the ledger keeps as {key!r} is damaged: restore the ledger from a "
+            "backup, or give another --key"
+        )
+    return reference
+
+
+def discover(
+    app: FlowerApp = Path(),
+    connection: Connection = None,
+    *,
+    column: Annotated[str, typer.Option(help="Column whose unlisted labels are asked for.")],
+    key: Annotated[
+        str, typer.Option(help="Name of the question, such as 2026-09-job: each is charged once.")
+    ],
+    run_config: RunConfig = None,
+    timeout: Timeout = 900.0,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    population: Population = DEFAULT_POPULATION,
+    as_json: AsJson = False,
+) -> None:
+    """Name the labels that a column does not list and that many records share.
+
+    What to ask when a check or a description says "27 % other". Clients are asked only once for
+    each --key: the same command shows again, free of charge, what the ledger has.
+
+    Exit codes: 0 answered, 3 refused (budget, cohort, guard), 4 error.
+    """
+    if '"' in column or "\\" in column:
+        raise ValueError("a run config cannot hold a column's name with a quote or a backslash")
+    config = (*(run_config or ()), f"{COLUMN_IN_RUN_CONFIG}={quoted(column)}")
+    runs = AppRuns(ledger, population, app, connection, config, timeout)
+    answer = runs.once(require_key(key), Kind.DISCOVERY)
+    report = answer.report
+    if isinstance(report, DiscoveryReport) and report.reading.column != column:
+        why = f"the ledger has labels of {report.reading.column!r} under this key: give another one"
+        answer = Answer(key, ExitCode.ERROR, answer.ran, message=why)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        results.print(answer.head("question"))
+        results.print(Text(str(answer.report or answer.message)), soft_wrap=True)
+    raise typer.Exit(answer.code)

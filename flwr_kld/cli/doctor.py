@@ -29,6 +29,7 @@ from pydantic import Field, Strict
 from flwr_kld.accounting.budget import NANO
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
+    NIGHTLY,
     AsJson,
     Connection,
     ExitCode,
@@ -52,8 +53,7 @@ from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.plan import last_check, trust_of
-from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns, short_of
-from flwr_kld.cli.schedules import NIGHTLY
+from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns, short_of
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import LedgerError, NoBudget

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ import typer
 from rich.syntax import Syntax
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cli.common import results, say
+from flwr_kld.cli.common import NIGHTLY, results, say
 from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
@@ -28,13 +28,10 @@ from flwr_kld.cli.new_app import (
     Proposal,
     app_files,
     fill,
-    index_of,
     quoted,
-    requirement,
 )
-from flwr_kld.cli.reference_rows import DEFAULT_THRESHOLD, in_words, rows_of_columns
+from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.cli.sample import Sample, read_sample
-from flwr_kld.cli.schedules import NIGHTLY, Scheduler, check_command, schedule_files
 from flwr_kld.domain.frame import texts_in
 from flwr_kld.domain.sniff import signs_in
 from flwr_kld.domain.table import Table
@@ -42,9 +39,8 @@ from flwr_kld.errors import NoBudget
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.operate.schedule import Cron, most_in_window
 
+CRON = "deploy/kld.cron"
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
-
-_DEPENDENCIES = re.compile(r"^dependencies\s*=\s*\[", re.MULTILINE)
 
 _CALL = "answer_drift_queries"
 
@@ -57,9 +53,7 @@ def checks_into(
     sample: Path,
     book: Path,
     identifier: str | None,
-    wheel: str | None,
-    index: str | None,
-    scheduled: Mapping[str, str],
+    schedule: str,
     yes: bool,
 ) -> Path | None:
     """Add checks to an app, once its owner has seen the changes."""
@@ -76,15 +70,15 @@ def checks_into(
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, proposal),
         app / "pyproject.toml": _project(
-            app, project, ledger, sample, book if proposal.stands else None, wheel, index
+            app, project, ledger, sample, book if proposal.stands else None
         ),
         drift: fill("drift.py.txt"),
     }
     trains = bool(_starts(_main(server.source, server)))
     if not trains:
-        changed |= {app / name: text for name, text in scheduled.items()}
-        if there := [str(app / name) for name in scheduled if (app / name).exists()]:
-            raise ValueError(f"{there[0]} exists already: move it away first")
+        changed[cron := app / CRON] = schedule
+        if cron.exists():
+            raise ValueError(f"{cron} exists already: move it away first")
     _show(app, changed)
     if not yes and not _agreed():
         say("nothing was changed")
@@ -166,8 +160,6 @@ def _project(
     ledger: str,
     sample: Path,
     book: Path | None,
-    wheel: str | None,
-    index: str | None,
 ) -> str:
     """Return pyproject.toml with the run config that checks need."""
     file = app / "pyproject.toml"
@@ -182,10 +174,6 @@ def _project(
         found = text[: section.end()] + end + lines + text[section.end() :]
     else:
         found = f"{text.rstrip()}{end}{end}[tool.flwr.app.config]{end}{lines}{end}"
-    if wheel or index:
-        needed = quoted(requirement(wheel or "flwr-kld"))
-        found = _DEPENDENCIES.sub(lambda start: f"{start[0]}{needed}, ", found, count=1)
-        found = found.rstrip() + end + (index_of(index) if index else "")
     try:
         sound = run_config(tomllib.loads(found)).keys() == known.keys() | wanted.keys()
     except ValueError:
@@ -302,11 +290,10 @@ _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 
 def init(
     sample: Annotated[
-        str,
+        Path,
         typer.Argument(
-            help="PUBLIC rows, .csv or .parquet, or a database's URL with --query; or only their "
-            "schema, a Table Schema (.json). Clients and server see some of their values, as edges "
-            "and labels."
+            help="PUBLIC rows, .csv or .parquet; or only their data dictionary, table.toml. "
+            "Clients and server see some of their values, as edges and labels."
         ),
     ],
     *,
@@ -318,7 +305,6 @@ def init(
         Path | None, typer.Option(help="Add checks to this Flower app; shows the changes first.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
-    query: Annotated[str | None, typer.Option(help="SQL that selects a database's rows.")] = None,
     table: Annotated[
         Path | None,
         typer.Option(help="Data dictionary, table.toml, instead of one made of the public rows."),
@@ -349,26 +335,12 @@ def init(
     threshold: Annotated[
         float, typer.Option(min=0, help="Tolerated divergence of a column, in nats.")
     ] = DEFAULT_THRESHOLD,
-    schedule: Annotated[
-        Scheduler, typer.Option(help="Scheduler to write the schedule for.")
-    ] = "cron",
     at: Annotated[str, typer.Option(help="When checks come: a cron expression, in UTC.")] = NIGHTLY,
     connection: Annotated[
         str, typer.Option(help="SuperLink connection that the schedule names.")
     ] = "prod",
     ledger: Annotated[
         str | None, typer.Option(help="Database of the ledger; by default drift.db in the app.")
-    ] = None,
-    wheel: Annotated[
-        str | None,
-        typer.Option(
-            help="Path or URL of flwr-kld's wheel, which SuperLink and SuperNodes install for each "
-            "run; by default it is installed there already."
-        ),
-    ] = None,
-    index: Annotated[
-        str | None,
-        typer.Option(help="Instead of --wheel: URL of a package index that has flwr-kld."),
     ] = None,
 ) -> None:
     """Write a Flower app that checks the columns of a table; or add checks to an app.
@@ -382,12 +354,10 @@ def init(
         raise ValueError("--column chooses columns: edit them in the data dictionary")
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
-    if wheel is not None and index is not None:
-        raise ValueError("give --wheel or --index, not both")
     hides = Adjacency.REPLACE_ONE if period is None else Adjacency.ADD_REMOVE
     budget = Budget(epsilon, 1e-6, days, adjacency=hides)
     rows = read_sample(
-        sample, query, columns=column, identifier=identifier, period=period, bins=bins,
+        sample, columns=column, identifier=identifier, period=period, bins=bins,
         labels=labels,
         known=None if table is None else Table.from_toml(table),
     ).tolerating(threshold)  # fmt: skip
@@ -395,7 +365,7 @@ def init(
         _write_table(rows, Path("table.toml"))
         return
     if rows.made_up and into is not None:
-        raise ValueError("--into needs public rows: a schema alone gives no reference to check")
+        raise ValueError("--into needs public rows: a dictionary alone gives no reference to check")
     proposal = Proposal(
         clients, most_in_window(Cron(at), days), budget, rows.made_up,
         None if period is None else rows.period(period),
@@ -407,14 +377,11 @@ def init(
     ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
     public, book = rows.file or folder / "public.csv", folder / "standing.db"
     waits_for = None if out is None else proposal.nodes
-    scheduled = schedule_files(
-        schedule, at, check_command(folder, connection, at, waits_for), ledger=ledger,
-        name=folder.name,
-    )  # fmt: skip
+    schedule = _cron_line(folder, connection, at, ledger, waits_for)
     if into is not None:
         written = checks_into(
             folder, proposal, ledger=ledger, sample=public, book=book, identifier=identifier,
-            wheel=wheel, index=index, scheduled=scheduled, yes=yes,
+            schedule=schedule, yes=yes,
         )  # fmt: skip
         if not written:
             raise typer.Exit(0)
@@ -422,9 +389,9 @@ def init(
     else:
         files = app_files(
             folder.name, rows.reference, proposal, ledger=ledger, sample=public, book=book,
-            identifier=identifier, wheel=wheel, index=index,
+            identifier=identifier,
         )  # fmt: skip
-        _write(folder, files | scheduled)
+        _write(folder, {**files, CRON: schedule})
         package = folder / folder.name.replace("-", "_")
     rows.reference.save(package / "reference.json")
     rows.table.to_toml(package / "table.toml")
@@ -432,6 +399,17 @@ def init(
         rows.save_rows(public)
     _open(ledger, budget)
     _tell(rows, proposal, folder, ledger, package / "table.toml")
+
+
+def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | None) -> str:
+    """Return a line of cron that runs one idempotent check in each slot."""
+    waits = "" if nodes is None else f" drift-nodes={nodes}"
+    check = [
+        "flwr-kld", "check", str(app), connection, "--schedule", at,
+        "--run-config", f'drift-sample=""{waits}',
+    ]  # fmt: skip
+    line = shlex.join(check).replace("%", r"\%")  # a bare % ends a line of cron
+    return fill("cron", at=at, check=line, ledger=ledger)
 
 
 def _require_new(folder: Path) -> None:
@@ -468,8 +446,8 @@ def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[
     if rows.made_up:
         file = folder / folder.name.replace("-", "_") / "reference.json"
         yield (
-            f"flwr-kld reference build {file} --from clients --app {folder} --connection "
-            f"CONNECTION --run-config 'drift-sample=\"\"' --ledger {ledger} --key first",
+            f"flwr-kld describe {folder} CONNECTION --reference {file} "
+            f"--run-config 'drift-sample=\"\"' --ledger {ledger} --key first",
             "once, on the deployment, for half of the budget; later checks compare with it",
         )
 
@@ -481,7 +459,7 @@ def _write_table(rows: Sample, file: Path) -> None:
     rows.table.to_toml(file)
     _tell_columns(rows)
     results.print("next:", markup=False)
-    command = f"flwr-kld init {shlex.quote(rows.place)} --table {file} --out APP"
+    command = f"flwr-kld init {shlex.quote(str(rows.place))} --table {file} --out APP"
     why = f"once {file} says of each column what you want"
     results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)
 
@@ -504,8 +482,8 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
     rotation = proposal.rotation
     if rows.made_up:
         say(
-            f"{rows.place} is a schema: public.csv and the reference are made up, even over what "
-            "it allows, and show that checks run. Clients make the real reference."
+            f"{rows.place} has no rows: public.csv and the reference are made up, even over what "
+            "it lists, and show that checks run. Clients make the real reference."
         )
     else:
         say(

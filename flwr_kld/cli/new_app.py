@@ -43,11 +43,10 @@ _WIDTH = 100
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 
-_MADE = 'drift-statistics = ""  # set by flwr-kld reference build\n'
+_MADE = 'drift-statistics = ""  # set by flwr-kld describe\n'
 
 _LATER = 'references = "any"  # pin the real one, once clients have made it'
 
-_FLOWER = "flwr>=1.41,<1.43"
 _DELTA = 1e-06
 """Of a standing session."""
 
@@ -187,21 +186,6 @@ def package_of(name: str) -> str:
     return package
 
 
-def dependencies(wheel: str | None) -> list[str]:
-    """Return the app's dependencies: by default, each node has flwr-kld beside Flower."""
-    return [_FLOWER] if wheel is None else [_FLOWER, requirement(wheel)]
-
-
-def requirement(wheel: str) -> str:
-    """Return what pip and uv call a wheel, or a package of an index."""
-    if re.fullmatch(r"flwr-kld([=<>~! ][=<>~!. \w,]*)?", wheel):
-        return wheel
-    if not wheel.endswith(".whl"):
-        raise ValueError(f"{wheel} is not a wheel: give the path or URL of flwr_kld-….whl")
-    place = wheel if "://" in wheel else Path(wheel).absolute().as_uri()
-    return f"flwr-kld @ {place}"
-
-
 def app_files(
     name: str,
     reference: Reference,
@@ -211,16 +195,11 @@ def app_files(
     sample: Path,
     book: Path,
     identifier: str | None = None,
-    wheel: str | None = None,
-    index: str | None = None,
 ) -> dict[str, str]:
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
     rows = "node_records(context, reference.domain)"
     ids = f",\n    record_ids=lambda context: {rows}[{identifier!r}],\n"
-    wheel = wheel or ("flwr-kld" if index else None)
-    listed = ", ".join(quoted(one) for one in dependencies(wheel))
-    told = "# flwr-kld is installed beside flwr on the SuperLink and on every SuperNode.\n"
     call = fill(
         "client_app.py.txt",
         package=package,
@@ -248,14 +227,11 @@ def app_files(
             name=name,
             package=package,
             publisher="flwr-kld",
-            dependencies=f"{'' if wheel else told}dependencies = [{listed}]",
             made=_MADE if proposal.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
             book=f"{BOOK} = {quoted(str(book))}\n" if proposal.stands else "",
-            index="" if index is None else index_of(index),
-        ).rstrip()
-        + "\n",
+        ),
         "deploy/guard.toml": proposal.guard(reference),
         ".gitignore": "drift.db*\nstanding.db*\n",
     }
@@ -267,11 +243,3 @@ def _imported(module: str, names: str) -> str:
     if len(line) <= _WIDTH:
         return line
     return f"from {module} import (\n" + "".join(f"    {n},\n" for n in names.split(", ")) + ")"
-
-
-def index_of(url: str) -> str:
-    """Return lines of pyproject.toml by which uv takes flwr-kld from an index of one's own."""
-    return (
-        f'\n[[tool.uv.index]]\nname = "flwr-kld"\nurl = {quoted(url)}\n'
-        '\n[tool.uv.sources]\nflwr-kld = { index = "flwr-kld" }\n'
-    )

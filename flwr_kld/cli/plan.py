@@ -21,7 +21,7 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
-from flwr_kld.cli.reference_rows import in_words, most_first
+from flwr_kld.cli.reference import in_words, most_first
 from flwr_kld.domain.table import Table as DataTable
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference

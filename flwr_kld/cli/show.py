@@ -13,12 +13,11 @@ from rich.text import Text
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry
-from flwr_kld.cli.app_runs import CheckAnswer
+from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
     AsJson,
-    ExitCode,
     Last,
     LedgerUrl,
     Population,
@@ -44,14 +43,6 @@ from flwr_kld.report.report import MARKS, Report, columns_table, columns_text
 from flwr_kld.report.series import FORMATS, Series
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
 
-_STYLE = {
-    ExitCode.NO_DRIFT: "bold green",
-    ExitCode.DRIFT: "bold red",
-    ExitCode.INCONCLUSIVE: "bold yellow",
-    ExitCode.REFUSED: "bold yellow",
-    ExitCode.ERROR: "bold red",
-}
-
 _MOVEMENTS = 5
 
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
@@ -59,16 +50,12 @@ _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
 
-def answer_lines(answer: CheckAnswer) -> Iterator[Text]:
+def answer_lines(answer: Answer) -> Iterator[Text]:
     """Yield how a check ended, in lines: the decision first."""
-    head = Text(answer.code.words.upper(), style=_STYLE[answer.code])
-    head.append(f"  check {answer.key}", style="default")
-    if answer.stored:
-        head.append(" (already in the ledger: nobody was asked)", style="dim")
-    yield head
+    yield answer.head("check")
     if answer.message:
         yield Text(answer.message)
-    if answer.report:
+    if isinstance(answer.report, Report):
         for line in report_lines(answer.report, width=results.width):
             yield Text(line, style="bold red" if _ALARM in line else "")
 

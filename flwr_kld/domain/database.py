@@ -18,10 +18,8 @@ _TOTAL = {"bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", 
 """PostgreSQL's types all of whose values psycopg reads."""
 
 
-def read_rows(
-    url: str, query: str, *, ends: tuple[str, str] | None = None, most: int | None = None
-) -> dict[str, list[Any]]:
-    """Return the columns of a query, at most `most` rows, on a connection that only reads.
+def read_rows(url: str, query: str, *, ends: tuple[str, str] | None = None) -> dict[str, list[Any]]:
+    """Return the columns of a query, on a connection that only reads.
 
     The query may name the ends of the period that is asked for, {from} and {to}.
     """
@@ -47,7 +45,7 @@ def read_rows(
             prepare(connection)
             found = connection.execute(_of_period(query, ends))
             names = distinct(list(found.keys()))
-            rows = found.all() if most is None else found.fetchmany(most)
+            rows = found.all()
             return {name: [row[i] for row in rows] for i, name in enumerate(names)}
     finally:
         engine.dispose()

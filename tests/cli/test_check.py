@@ -14,7 +14,7 @@ from report.samples import REPORT, decided
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.accounting.entry import FailureKind
 from flwr_kld.cli import app_runs, flower_run
-from flwr_kld.cli.app_runs import Checker
+from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.common import ExitCode
 from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
@@ -180,7 +180,7 @@ def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch)
         ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())
 
     monkeypatch.setattr(app_runs.time, "sleep", sleep)
-    answer = Checker(url, "default", flower_app).check(KEY)
+    answer = AppRuns(url, "default", flower_app).once(KEY)
     assert (answer.code, answer.ran) == (ExitCode.DRIFT, False)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.cli.check import check_key, current_key, latest_slot
+from flwr_kld.cli.app_runs import require_key
+from flwr_kld.cli.check import current_key, latest_slot
 from flwr_kld.operate.schedule import parse_schedule
 
 MOMENTS = st.datetimes(
@@ -28,7 +29,7 @@ def test_all_starts_of_a_day_are_one_check(day, seconds):
     schedule = parse_schedule("0 0 * * *")
     midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
     key = current_key(midnight + timedelta(seconds=seconds), schedule)
-    assert key == f"{midnight:%Y-%m-%dT%H:%M:%SZ}" == check_key(key)
+    assert key == f"{midnight:%Y-%m-%dT%H:%M:%SZ}" == require_key(key)
 
 
 def test_a_slot_is_found_years_back():
@@ -63,4 +64,4 @@ def test_without_a_schedule_it_is_the_minute():
 
 @pytest.mark.parametrize("key", ["2026-11-21", "2026-11-21T03:00:00Z", "a.b_c@d+e", "7" * 100])
 def test_usual_keys_are_safe(key):
-    assert check_key(key) == key
+    assert require_key(key) == key

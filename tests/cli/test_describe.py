@@ -7,12 +7,29 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli.test_reference_of_clients import KEY, MADE, REPORT, settle
+from report.samples import STATISTICS, decided
 
-from flwr_kld import Binned, Reference, Table
-from flwr_kld.accounting import Kind, Ledger
+from flwr_kld import Binned, Labels, Reference, Table
+from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
+from flwr_kld.kernel import Guarantee
+from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
 from flwr_kld.report.statistics_report import StatisticsReport
+
+KEY = "2026-09"
+MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
+REPORT = replace(STATISTICS, reference=MADE.fingerprint)
+
+
+def settle(
+    url: str, key: str, report: dict, *states: Remembered, kind: Kind = Kind.STATISTICS
+) -> None:
+    ledger = Ledger(url)
+    cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
+    reservation = ledger.reserve(key, [Charge(cost, Everyone())], kind=kind)
+    ledger.settle(reservation, report, states=states)
 
 
 @pytest.fixture
@@ -79,7 +96,10 @@ def test_json_has_the_report(describe, flwr, tmp_path):
     [
         ("fail", 3, "nothing was released: 3 clients answered"),
         ("refuse", 3, "no room until [Sunday]"),
+        ("fail oddly", 4, "the ServerApp broke: ZeroDivisionError"),
+        ("quit", 4, "Connection to the SuperLink is unavailable."),
         ("misconfigured", 4, "declares drift-statistics = ''"),
+        ("nothing", 4, "under 'drift-statistics'"),
     ],
 )
 def test_without_an_answer_the_reason_and_no_file(describe, flwr, tmp_path, does, code, why):
@@ -140,3 +160,67 @@ def test_what_is_no_table_has_no_bins(describe, flwr, tmp_path):
     assert done.exit_code == 4
     assert "not a table" in done.stderr
     assert not (tmp_path / "table.toml").exists()
+
+
+def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
+    describe, cli, flwr, flower_app
+):
+    settle(flwr.ledger, "july", decided(Outcome.DRIFT, 0.2).to_dict(), kind=Kind.CHECK)
+    done = describe("--key", "july")
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert "under 'july' is a check: give another --key" in done.stdout
+    settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
+    check = cli("check", flower_app, "--key", "june")
+    assert check.exit_code == 4
+    why = f"it is not a drift check: {REPORT.brief}"
+    assert why in check.stdout
+    listed = cli("history", COLUMNS="300")
+    assert [
+        (check.number, check.failure) for check in CheckSeries.from_ledger(Ledger(flwr.ledger))
+    ] == [
+        (1, None)  # July's
+    ]
+    assert f"statistics 'june': {REPORT.brief}" in listed.stderr
+    settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
+    assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
+    assert "it is not a drift check: draws" in cli("check", flower_app, "--key", "d1").stdout
+
+
+def test_a_discovery_is_listed_as_what_it_is(cli, flwr, flower_app):
+    found = DiscoveryReport(
+        started=REPORT.started, guarantee=REPORT.guarantee, cohort=REPORT.cohort, cost=REPORT.cost,
+        protection=REPORT.protection, one_client=REPORT.one_client,
+        reading=Discovered(
+            "job", (FoundLabel("baker", 120.0, 90.0, 150.0),), 200.0, 35.0, {"8": 53.0}
+        ),
+    )  # fmt: skip
+    settle(flwr.ledger, "names", found.to_dict(), kind=Kind.DISCOVERY)
+    assert (
+        "discovery 'names': unlisted labels of job: baker" in cli("history", COLUMNS="900").stderr
+    )
+    check = cli("check", flower_app, "--key", "names")
+    assert check.exit_code == 4
+    assert "it is not a drift check: unlisted labels of job" in check.stdout
+    assert "another version" not in check.stdout
+
+
+OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        ([], "keeps no reference under key '2026-09'"),
+        ([kept_as(MADE, KEY, "others")], "keeps no reference under key '2026-09' of 'default'"),
+        ([kept_as(OTHER, KEY)], "is damaged"),
+        ([Remembered(f"default/reference/{KEY}", {"domain": {}})], "is damaged"),
+        ([Remembered(f"default/reference/{KEY}", [1.0])], "is damaged"),
+    ],
+)
+def test_only_what_the_report_names_is_written(describe, flwr, tmp_path, states, why):
+    settle(flwr.ledger, KEY, REPORT.to_dict(), *states)
+    out = tmp_path / "r.npz"
+    done = describe("--key", KEY, "--reference", out)
+    assert (done.exit_code, flwr.calls) == (4, [])
+    assert why in " ".join(done.stderr.split())
+    assert not out.exists()

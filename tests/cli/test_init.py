@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
-import sqlite3
 import subprocess
 import sys
 import tomllib
-from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +15,6 @@ import pytest
 
 from flwr_kld import Reference, Table
 from flwr_kld.accounting import Ledger
-from flwr_kld.cli.schedules import on_calendar
 from flwr_kld.guard.limits import read_limits
 
 HOSTILE = [
@@ -146,24 +142,6 @@ def test_a_column_may_be_called_nan(cli, tmp_path):
     assert set(reference.columns) == {"NaN", "None", "null", "age"}
 
 
-def test_rows_of_a_database_are_kept_for_the_simulation(cli, tmp_path):
-    with closing(sqlite3.connect(tmp_path / "public.db")) as database:
-        database.execute("CREATE TABLE people (age, job)")
-        rows = [(20 + i % 9, "clerk" if i % 3 else "nurse") for i in range(90)]
-        database.executemany("INSERT INTO people VALUES (?, ?)", rows)
-        database.commit()
-    url, query = f"sqlite:///{tmp_path / 'public.db'}", "SELECT * FROM people"
-    done = cli("init", url, "--query", query, "--out", tmp_path / "app")
-    assert done.exit_code == 0, done.output
-    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
-    file = Path(config["tool"]["flwr"]["app"]["config"]["drift-sample"])
-    assert file == tmp_path / "app" / "public.csv"
-    assert len(file.read_text().splitlines()) == 91
-    wrong = cli("init", url, "--query", "SELECT * FROM nobody", "--out", tmp_path / "other")
-    assert "no such table: nobody" in wrong.stderr
-    assert "needs --query" in cli("init", url, "--out", tmp_path / "other").stderr
-
-
 def test_nothing_of_anybodys_is_written_over(cli, sample, tmp_path):
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "mine.txt").write_text("mine")
@@ -191,58 +169,14 @@ def test_names_that_flower_or_python_do_not_take_are_refused(cli, sample, tmp_pa
     assert not (tmp_path / name).exists()
 
 
-def test_wheels_and_indexes_reach_the_nodes_by_the_apps_dependencies(cli, sample, tmp_path):
-    def dependencies(*options: object) -> dict:
-        shutil.rmtree(tmp_path / "app", ignore_errors=True)
-        done = cli("init", sample, "--out", tmp_path / "app", *options)
-        assert done.exit_code == 0, done.output
-        return tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
-
-    flower = "flwr>=1.41,<1.43"
-    own = dependencies("--wheel", "/srv/a b/flwr_kld-1.0-py3-none-any.whl")
-    uri = "file:///srv/a%20b/flwr_kld-1.0-py3-none-any.whl"
-    assert own["project"]["dependencies"] == [flower, f"flwr-kld @ {uri}"]
-    private = dependencies("--index", "https://pypi.example.org/simple")
-    assert private["project"]["dependencies"] == [flower, "flwr-kld"]
-    assert private["tool"]["uv"]["sources"] == {"flwr-kld": {"index": "flwr-kld"}}
-    assert private["tool"]["uv"]["index"][0]["url"] == "https://pypi.example.org/simple"
-    shutil.rmtree(tmp_path / "app")
-    bad = cli("init", sample, "--out", tmp_path / "app", "--wheel", "flwr_kld.zip")
-    assert "is not a wheel" in bad.stderr
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "files"),
-    [
-        ("cron", {"kld.cron"}), ("systemd", {"kld.service", "kld.timer"}),
-        ("kubernetes", {"cronjob.yaml"}),
-    ],
-)  # fmt: skip
-def test_every_scheduler_runs_the_one_command(cli, sample, tmp_path, scheduler, files):
+def test_cron_runs_the_one_command(cli, sample, tmp_path):
     app = tmp_path / "my-app"
-    done = cli("init", sample, "--out", app, "--schedule", scheduler, "--at", "30 2 * * 1")
+    done = cli("init", sample, "--out", app, "--at", "30 2 * * 1")
     assert done.exit_code == 0, done.output
-    assert {f.name for f in (app / "deploy").iterdir()} == files | {"guard.toml"}
-    text = "".join((app / "deploy" / name).read_text() for name in files)
+    assert {f.name for f in (app / "deploy").iterdir()} == {"kld.cron", "guard.toml"}
+    text = (app / "deploy" / "kld.cron").read_text()
     assert f"flwr-kld check {app} prod --schedule '30 2 * * 1'" in text
     assert "--run-config 'drift-sample=\"\" drift-nodes=3'" in text
-
-
-@pytest.mark.parametrize(
-    ("at", "calendar"),
-    [
-        ("0 3 * * *", "*-*-* 03:00:00"), ("*/15 8-17 * * 1-5", "Mon..Fri *-*-* 08..17:00/15:00"),
-        ("5 4 1,15 * *", "*-*-01,15 04:05:00"), ("0 0 * 6 0", "Sun *-06-* 00:00:00"),
-    ],
-)  # fmt: skip
-def test_systemd_has_the_same_times(at, calendar):
-    assert on_calendar(at) == calendar
-
-
-@pytest.mark.parametrize("at", ["0 3 1 * 1", "0 3 * * mon", "0-30/10 3 * * *"])
-def test_what_systemd_cannot_express_is_said(at):
-    with pytest.raises(ValueError, match="use --schedule cron"):
-        on_calendar(at)
 
 
 def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "init: another kind of file": (
         lambda p: ["init", p.folder / "node.key", "--out", p.folder / "new"],
-        r"neither a \.csv or \.parquet file nor a database's URL.*give public rows",
+        r"neither a \.csv nor a \.parquet file: give public rows",
     ),
     "init: not Parquet": (
         lambda p: ["init", p.write("a.parquet", b"no"), "--out", p.folder / "new"],
@@ -131,22 +131,9 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["init", p.folder / "sample.csv", "--out", p.app],
         r"exists: give another --out, or add checks to the app in it with --into",
     ),
-    "init: no query": (
-        lambda p: ["init", p.ledger, "--out", p.folder / "new"],
-        r"needs --query, which selects the public rows: .*SELECT",
-    ),
-    "init: no driver": (
-        lambda p: ["init", "mssql://h/d", "--query", "SELECT 1", "--out", p.folder / "new"],
-        r"loading by mssql may fail.*export the rows to Parquet or CSV",
-    ),
     "init: no such column": (lambda p: p.init("--column", "agee"), r"no column 'agee'.*give"),
     "init: id": (lambda p: p.init("--id", "nr"), r"--id names one of its columns"),
     "init: cron": (lambda p: p.init("--at", "daily"), r"not a cron expression.*such as"),
-    "init: systemd": (
-        lambda p: p.init("--schedule", "systemd", "--at", "0 3 1 * 1"),
-        r"use --schedule cron",
-    ),
-    "init: wheel": (lambda p: p.init("--wheel", "x.zip"), r"give the path or URL of flwr_kld"),
     "init: not an app": (
         lambda p: ["init", p.folder / "sample.csv", "--into", p.folder],
         r"not a Flower app",

@@ -1,4 +1,4 @@
-"""``reference build --from check``: what a check in the ledger released, for the next quarter's."""
+"""``reference of-check``: what a check in the ledger released, for the next quarter's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked(tmp_path, url):
 def build(cli, tmp_path, url):
     def run(*options: object, key: str = "2026-q3"):
         return cli(
-            "reference", "build", tmp_path / "q3.npz", "--from", "check", "--key", key,
+            "reference", "of-check", tmp_path / "q3.npz", "--key", key,
             "--compared-with", tmp_path / "public.npz", "--ledger", url, *options,
         )  # fmt: skip
 
@@ -58,8 +58,6 @@ def test_it_is_the_checks_own_and_nothing_is_spent(checked, build, tmp_path, url
     [
         ({"key": "2026-q2"}, "the ledger has no check '2026-q2'"),
         ({"population": "fleet"}, "no check '2026-q3' of population 'fleet'"),
-        ({"floor": 0.1}, "leave out --floor"),
-        ({"app": "."}, "leave out --app"),
     ],
 )
 def test_mistakes(checked, build, tmp_path, options, why):
@@ -75,11 +73,3 @@ def test_another_reference_than_the_check_had(checked, build, tmp_path):
     done = build()
     assert done.exit_code == 4
     assert "compared with the reference" in " ".join(done.stderr.split())
-
-
-def test_a_check_is_named_with_what_it_had(cli, tmp_path, url, checked):
-    done = cli("reference", "build", tmp_path / "r.npz", "--from", "check", "--ledger", url)
-    assert done.exit_code == 4
-    assert "give --key" in done.stderr
-    done = cli("reference", "build", tmp_path / "r.npz", "--compared-with", tmp_path / "public.npz")
-    assert "give --from check" in done.stderr

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from cli.place import Place
 
-from flwr_kld import Labels, Reference, Table
+from flwr_kld import Reference, Table
 
 WIDE, NARROW = [f"town {i}" for i in range(60)], ["yes", "no"]
 
@@ -72,26 +72,12 @@ def test_a_threshold_that_is_given_counts_unless_the_table_has_one(built, tmp_pa
     }
 
 
-def test_proportions_need_no_records(cli, tmp_path):
-    (tmp_path / "domain.json").write_text(json.dumps(Labels(NARROW).spec()))
-    (tmp_path / "counts.json").write_text("[0.25, 0.75]")
-    done = cli(
-        "reference", "build", tmp_path / "r.npz", "--domain", tmp_path / "domain.json", "--counts",
-        tmp_path / "counts.json", "--json",
-    )  # fmt: skip
-    told = json.loads(done.stdout)
-    assert (told["records"], told["records_needed"]) == (None, {})
-    assert "enough" not in done.stderr
-
-
-def test_init_says_it_of_a_sample_and_not_of_a_schema(cli, tmp_path):
+def test_init_says_it_of_a_sample_and_not_of_made_up_rows(cli, tmp_path):
     rows(900).write_csv(tmp_path / "rows.csv")
     done = cli("init", tmp_path / "rows.csv", "--out", tmp_path / "app", "--labels", 60)
     assert done.exit_code == 0, done.output
     assert "its 900 records are too few" in " ".join(done.stderr.split())
-    fields = [{"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}]
-    (tmp_path / "schema.json").write_text(json.dumps({"fields": fields}))
-    done = cli("init", tmp_path / "schema.json", "--out", tmp_path / "other")
+    done = cli("init", tmp_path / "app" / "app" / "table.toml", "--out", tmp_path / "other")
     assert done.exit_code == 0, done.output
     assert "records are" not in " ".join(done.stderr.split())
 

@@ -60,7 +60,7 @@ def on_line(monkeypatch):
 
 
 @pytest.fixture
-def command(flower_app, tmp_path, monkeypatch):
+def command(flower_app, monkeypatch):
     """Return the arguments of each command that starts a run."""
 
     def now(schedule, job, *, stop):
@@ -70,10 +70,7 @@ def command(flower_app, tmp_path, monkeypatch):
     return {
         "check": ("check", flower_app, "prod", "--key", "a"),
         "watch": ("watch", flower_app, "prod", "--schedule", "every 1h"),
-        "reference build": (
-            "reference", "build", tmp_path / "r.npz", "--from", "clients", "--key", "a",
-            "--app", flower_app, "--connection", "prod",
-        ),
+        "describe": ("describe", flower_app, "prod", "--key", "a"),
     }  # fmt: skip
 
 
@@ -82,7 +79,7 @@ def send(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("name", ["check", "reference build"])
+@pytest.mark.parametrize("name", ["check", "describe"])
 def test_a_signal_stops_the_run_at_the_superlink_and_the_child(
     cli, flwr, command, on_line, name, number
 ):

@@ -1,7 +1,7 @@
 """A reference, checks and a predictor on one ledger, over a SuperLink that is started anew.
 
 Three runs of one app, as a scheduler would start them: what a run leaves is in the ledger's file.
-The first is that of ``flwr-kld reference build --from clients``.
+The first is that of ``flwr-kld describe --reference``.
 """
 
 import json

@@ -7,7 +7,6 @@ from federation import grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
-from flwr_kld.cli.reference import recommend
 from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.categories import Categories
@@ -48,12 +47,6 @@ ENTRIES = {
 def test_a_table_is_refused_with_what_to_take_instead(entry):
     with pytest.raises(DomainError, match=r"takes one symbol a record.*\[name\].*Categories\("):
         ENTRIES[entry]()
-
-
-def test_a_guess_over_a_table_is_refused(tmp_path):
-    REFERENCE.save(tmp_path / "table.npz")
-    with pytest.raises(DomainError, match="takes one symbol a record"):
-        recommend(draws=9, epsilon=1.0, records=99, guess=tmp_path / "table.npz")
 
 
 @pytest.mark.parametrize("fit", [mollify, mbde])
