@@ -50,9 +50,7 @@ from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
 from flwr_kld.inference.outside import OutsideLimits, outside_limits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.witness import Witness
-from flwr_kld.integral.base import GaussianCells
-from flwr_kld.integral.draws import BoxLaw, RejectionLaw
-from flwr_kld.integral.recommend import Recommendation
+from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.sampler import IntegralEvent, delta_of_draws, epsilon_of_draws
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring, to_ring
@@ -150,21 +148,13 @@ EXAMPLES = {
     handwriting.Handwriting: {
         "images": np.zeros((2, 8, 8), np.uint8), "labels": np.arange(2), "writer": np.arange(2),
     },
-    integral.GaussianBase: {"dimension": 1},
-    GaussianCells: {"dimension": 1, "per_axis": 2},
+    integral.GaussianCells: {"dimension": 1, "per_axis": 2},
     integral.Mollifier: {"epsilon": 1.0, "floor": 0.5},
-    integral.Network: {},
-    RejectionLaw: {
-        "base": BASE, "log_ratio": lambda x: np.zeros(len(x)), "epsilon": 1.0, "tries": 4,
-    },
     integral.Sampler: {"law": BoxLaw(BASE, BOX, BASE.mass), "draws": 1},
-    integral.Tree: {},
     delta_of_draws: {"box": BOX, "draws": 1, "epsilon": 0.5},
-    epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0, "bounded_range": 1.0},
-    integral.mbde: {"records": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1, "tries": 4},
+    epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0},
+    integral.mbde: {"symbols": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1},
     integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX, "rounds": 1},
-    integral.recommend: {"draws": 1, "epsilon": 1.0, "records": 9, "size": 2},
-    integral.reference_from_draws: {"base": EVEN, "draws": np.array([0])},
     accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
     accounting.Clients: {"names": ["a"]},
     accounting.Cost: {
@@ -247,7 +237,7 @@ ANSWERS = {
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
     accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,
-    Movement, Receipt, IntegralEvent, Recommendation,
+    Movement, Receipt, IntegralEvent,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, StatisticsReport, DriftReport, report.Verdict,
     SumResult,

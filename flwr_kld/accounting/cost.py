@@ -146,9 +146,8 @@ class Cost:
         """
         if not event.private:
             raise ValueError("seeded draws protect nobody: they cannot be charged to a budget")
-        name = f"integral {event.mechanism}"
         hidden = Guarantee(event.epsilon, event.delta, budget.adjacency, budget.unit)
-        return cls.claimed(name, hidden)
+        return cls.claimed("integral box", hidden)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"

@@ -15,24 +15,17 @@ Examples
 ((3,), 0)
 """
 
-from flwr_kld.integral.base import FiniteBase, GaussianBase
+from flwr_kld.integral.base import FiniteBase, GaussianCells
 from flwr_kld.integral.fit import mbde, mollify
-from flwr_kld.integral.learners import Network, Tree
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.integral.recommend import recommend
-from flwr_kld.integral.references import reference_from_draws
 from flwr_kld.integral.sampler import Sampler
 
 __all__ = [
     "FiniteBase",
-    "GaussianBase",
+    "GaussianCells",
     "Mollifier",
-    "Network",
     "Sampler",
-    "Tree",
     "mbde",
     "mollify",
     "project",
-    "recommend",
-    "reference_from_draws",
 ]

@@ -1,15 +1,12 @@
-"""The public starting point Q0: a finite law, or a standard Gaussian.
+"""The public starting point Q0: a finite law, on R^d that of a standard Gaussian's cells.
 
-Nothing here may depend on private data. Draws take their bits from the operating system, because
-which of Q0's draws become part of a release must be unpredictable.
+Nothing here may depend on private data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,42 +17,10 @@ from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.kernel.law import TOTAL, TOTAL_BITS, BitSource, Cumulative, SystemBits
-from flwr_kld.kernel.vector import Private
+from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.reference import Reference
 
-
-class Categorical(Private):
-    """A law on symbols 0..n-1 with ``P(i) = weights[i] / 2**128``. Shows no weight."""
-
-    __slots__ = ("_cumulative",)
-
-    def __init__(self, weights: Sequence[int]) -> None:
-        if len(weights) < 2 or min(weights) <= 0 or sum(weights) != TOTAL:
-            raise ValueError("a law needs two or more positive weights that sum to 2**128")
-        self._cumulative = Cumulative(weights)
-
-    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
-        """Draw `size` independent symbols, shape [size]."""
-        return self._cumulative.draw(size, bits)
-
-
-def integer_weights(mass: NDArray[np.float64]) -> tuple[int, ...]:
-    """Round positive masses that sum to 1 to integers >= 1 that sum to 2**128, shape [n]."""
-    weights = [max(1, int(w)) for w in np.ldexp(mass, TOTAL_BITS).tolist()]
-    weights[int(np.argmax(mass))] += TOTAL - sum(weights)
-    return tuple(weights)
-
-
 Floats = NDArray[np.float64]
-
-
-class Base(Protocol):
-    """A public law that can be drawn from."""
-
-    def draw(self, size: int, bits: BitSource) -> NDArray[Any]:
-        """Draw `size` independent points, shape [size] or [size, d]."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,49 +106,6 @@ class FiniteBase:
             raise ValueError(f"a record is not one of the symbols 0 to {self.size - 1}")
         return np.bincount(drawn, minlength=self.size)
 
-    def draw(self, size: int, bits: BitSource) -> NDArray[np.int64]:
-        """Draw `size` symbols from Q0, shape [size]."""
-        return self._law.draw(size, bits)
-
-    @cached_property
-    def weights(self) -> tuple[int, ...]:
-        """The law that `draw` follows: symbol i has probability ``weights[i] / 2**128``."""
-        return integer_weights(self.mass)
-
-    @cached_property
-    def _law(self) -> Categorical:
-        return Categorical(self.weights)
-
-
-@dataclass(frozen=True)
-class GaussianBase:
-    """Q0 = N(0, I) on R^d, as floats.
-
-    Parameters
-    ----------
-    dimension : int
-        d >= 1.
-    """
-
-    dimension: int
-
-    def __post_init__(self) -> None:
-        keep(self, dimension=whole("dimension", self.dimension, least=1))
-
-    def draw(self, size: int, bits: BitSource) -> Floats:
-        """Draw `size` points, shape [size, d]."""
-        words = bits.words(size * self.dimension)
-        points: Floats = ndtri(open_unit(words)).reshape(size, self.dimension)
-        return points
-
-
-def finite_points(points: ArrayLike, dimension: int) -> Floats:
-    """Return points as floats [m, d]; raise ValueError, showing no value, if they are not."""
-    array = finite_array("points", points)
-    if array.ndim != 2 or array.shape[1] != dimension:
-        raise ValueError(f"points must have shape [m, {dimension}]")
-    return array
-
 
 def finite_array(name: str, values: object) -> Floats:
     """Return finite numbers as floats; raise ValueError, showing no value, if they are not."""
@@ -194,11 +116,6 @@ def finite_array(name: str, values: object) -> Floats:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite: repair or drop those that are not")
     return array
-
-
-def open_unit(words: NDArray[np.uint64]) -> Floats:
-    """Map uniform words to floats in (0, 1), never 0 or 1."""
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def domain_features(domain: Domain) -> Floats:
@@ -250,15 +167,18 @@ class GaussianCells:
 
     def encode(self, points: ArrayLike) -> NDArray[np.int64]:
         """Find the cell of each point; points [m, d], cells [m]."""
-        along = np.searchsorted(self._edges, finite_points(points, self.dimension), side="right")
+        array = finite_array("points", points)
+        if array.ndim != 2 or array.shape[1] != self.dimension:
+            raise ValueError(f"points must have shape [m, {self.dimension}]")
+        along = np.searchsorted(self._edges, array, side="right")
         cells: NDArray[np.int64] = np.ravel_multi_index(tuple(along.T), self._shape)
         return cells
 
     def points(self, cells: NDArray[np.int64], bits: BitSource | None = None) -> Floats:
         """Draw a point of Q0 inside each cell; cells [m], points [m, d]. Post-processing."""
         along = np.stack(np.unravel_index(cells, self._shape), axis=1)
-        words = (bits or SystemBits()).words(along.size)
-        inside = open_unit(words).reshape(along.shape)
+        words = (bits or SystemBits()).words(along.size).reshape(along.shape)
+        inside = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # never 0 or 1
         points: Floats = ndtri((along + inside) / self.per_axis)
         return points
 

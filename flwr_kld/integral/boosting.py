@@ -13,17 +13,18 @@ c* = ln 2, and (10) uses Γ(x) >= x ln 2, which holds at x = 1 only. Proof note:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from flwr_kld.integral.base import Floats
-from flwr_kld.integral.learners import Classifier, WeakLearner, WeakLearnerError
 from flwr_kld.integral.mollifier import check_epsilon
+from flwr_kld.integral.tree import log_odds
 from flwr_kld.kernel.arguments import whole
-from flwr_kld.kernel.vector import Private
 
 LN_2 = math.log(2)
+Learner = Callable[[Floats, Floats, Floats, int], Floats]
+"""From features, target, model and the number of records to each point's log odds."""
 
 
 def mbde_steps(epsilon: float, rounds: int) -> list[float]:
@@ -33,57 +34,23 @@ def mbde_steps(epsilon: float, rounds: int) -> list[float]:
     return [ratio**t for t in range(1, rounds + 1)]
 
 
-class Points(Private):
-    """Where boosting looks: points with the mass that the data and the base put on them."""
-
-    __slots__ = ("base", "features", "records", "target")
-    _hidden = frozenset({"base", "features", "records", "target"})
-
-    def __init__(self, features: Floats, target: Floats, base: Floats, records: int) -> None:
-        self.features, self.target, self.base, self.records = features, target, base, records
-
-
-class Boosted(Private):
-    """The outcome of boosting: F as a function, and F on the points."""
-
-    __slots__ = ("_clamp", "_classifiers", "fitted")
-    _hidden = frozenset({"fitted"})
-
-    def __init__(self, clamp: float, size: int) -> None:
-        self._clamp = clamp
-        self._classifiers: list[tuple[float, Classifier]] = []
-        self.fitted: Floats = np.zeros(size)
-        """F on the points that it was fitted to, shape [n]."""
-
-    def add(self, step: float, classifier: Classifier, values: Floats) -> None:
-        """Take up one round."""
-        self._classifiers.append((step, classifier))
-        self.fitted = self.fitted + step * values
-
-    def log_ratio(self, features: Floats) -> Floats:
-        """F at other points; features [m, d], F [m]."""
-        total = np.zeros(len(features))
-        for t, (step, classifier) in enumerate(self._classifiers, 1):
-            total += step * clamped(classifier, features, self._clamp, t)
-        return total
-
-
 def boost(
-    points: Points, learner: WeakLearner, steps: Sequence[float], *, clamp: float = LN_2
-) -> Boosted:
-    """Fit F = Σ θ_t c_t."""
-    boosted = Boosted(clamp, len(points.base))
-    for t, step in enumerate(steps, 1):
-        model = tilted(points.base, boosted.fitted)
-        try:
-            classifier = learner.fit(points.features, points.target, model, points.records)
-        except ImportError:
-            raise  # says which extra is missing, and holds no data
-        except Exception as error:
-            raise _failure(t, error) from None
-        values = clamped(classifier, points.features, clamp, t)
-        boosted.add(step, classifier, values)
-    return boosted
+    features: Floats,
+    target: Floats,
+    base: Floats,
+    records: int,
+    steps: Sequence[float],
+    *,
+    clamp: float = LN_2,
+    learner: Learner = log_odds,
+) -> Floats:
+    """Fit F = Σ θ_t c_t to the data's mass and the base's on some points, shape [n]."""
+    # Shapes: features [n, d], target [n], base [n].
+    fitted = np.zeros(len(base))
+    for step in steps:
+        values = learner(features, target, tilted(base, fitted), records)
+        fitted = fitted + step * np.clip(values, -clamp, clamp)
+    return fitted
 
 
 def tilted(base: Floats, log_ratio: Floats) -> Floats:
@@ -91,17 +58,3 @@ def tilted(base: Floats, log_ratio: Floats) -> Floats:
     mass = base * np.exp(log_ratio - log_ratio.max())
     density: Floats = mass / mass.sum()
     return density
-
-
-def clamped(classifier: Classifier, features: Floats, clamp: float, round_: int) -> Floats:
-    """Evaluate a classifier; what is not a number says nothing (0), the rest is clamped."""
-    try:
-        values = np.asarray(classifier(features), dtype=np.float64).reshape(len(features))
-    except Exception as error:
-        raise _failure(round_, error) from None
-    return np.clip(np.nan_to_num(values, nan=0.0), -clamp, clamp)
-
-
-def _failure(round_: int, error: Exception) -> WeakLearnerError:
-    # The type only: a message may quote the data.
-    return WeakLearnerError(f"the weak learner failed in round {round_} ({type(error).__name__})")

@@ -1,9 +1,7 @@
-"""Public references made from private data: post-processing of what has been paid for.
+"""Public references made from private data: post-processing of a noised histogram.
 
-Two ways. Draws of a `Sampler` protect everybody at once, but all together carry at most their total
-epsilon in nats: they are exemplars, and a reference mixed of many is nearly the base. A noised
-histogram of a federation protects one record (or client) and makes the better whole reference.
-`recommend` says which one serves.
+Draws of a `Sampler` protect everybody at once, but all together carry at most their total epsilon
+in nats: they are exemplars, and a reference mixed of many would be nearly the base.
 """
 
 from __future__ import annotations
@@ -13,15 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.domain.base import Domain
-from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.allowance import CLEAR
 from flwr_kld.integral.base import Floats
-from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.reference import Reference
 
@@ -42,8 +38,7 @@ def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
     # Each cell's expected count is believed to come from one unknown law, which the noised counts
     # themselves show (EM on a grid); the noise is known exactly. The posterior mean of the expected
     # count minimises the expected KL from the truth, and is never 0. It replaces 'clip at 0, mix
-    # with a floor, normalise', even with the floor that is best in hindsight:
-    # ``simulations/studies/integral_references.py``.
+    # with a floor, normalise', even with the floor that is best in hindsight: ``docs/integral.md``.
     # Shapes: values [cells].
     deviation = math.sqrt(noise.variance)
     sharp = values > _SHARP * max(deviation, 1.0)
@@ -74,33 +69,6 @@ def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: fl
     posterior = likelihood * prior
     mean: Floats = (posterior @ rate) / posterior.sum(axis=1)
     return mean[cell]
-
-
-def reference_from_draws(base: Reference, draws: ArrayLike, *, weight: float = 0.5) -> Reference:
-    """Mix a public reference with the fractions of private draws.
-
-    Parameters
-    ----------
-    base : Reference
-        Q0, over the domain that the draws are symbols of.
-    draws : ArrayLike
-        What `Sampler.draw` returned, shape [k].
-    weight : float
-        Of the draws, in [0, 1); `recommend` proposes one.
-
-    Raises
-    ------
-    ValueError
-        If the weight is out of range, the draws are not symbols of the domain, or it is a table.
-    """
-    require_one_symbol(base.domain, "a reference of draws")
-    weight = real("weight", weight, least=0, below=1)
-    size, drawn = base.domain.size, np.asarray(draws)
-    integers = drawn.ndim == 1 and drawn.dtype.kind in "iu"
-    if not integers or not drawn.size or drawn.min() < 0 or drawn.max() >= size:
-        raise ValueError(f"draws must be one or more symbols in 0..{size - 1}, in a list")
-    shares = np.bincount(drawn.astype(np.int64), minlength=size) / drawn.size
-    return Reference(base.domain, (1 - weight) * base.probabilities + weight * shares)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ counts:
 - pure: ``k * epsilon``;
 - the exact (epsilon, delta) of the worst pair of densities in a box, k times: its privacy loss is
   -w, 0 or +w, so k draws have a trinomial law (`trinomial`);
-- zero-concentrated: ``k r**2 / 8`` where the log ratio of two possible laws has range r (Cesar and
-  Rogers 2021): 2w at most, and under MBDE no more than epsilon.
+- zero-concentrated: ``k r**2 / 8``, where the log ratio of two possible laws has range r = 2w
+  (Cesar and Rogers 2021).
 
 Proof note: ``docs/proofs/integral.md``.
 """
@@ -15,22 +15,21 @@ Proof note: ``docs/proofs/integral.md``.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.integral.base import Floats
+from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier
 from flwr_kld.kernel.arguments import Unfit, real, whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource, SystemBits
-from flwr_kld.kernel.vector import OneProcess, Private
+from flwr_kld.kernel.vector import OneProcess
 from flwr_kld.search import edge
 
 _MOST_DRAWS = 2**63 - 1
@@ -90,19 +89,14 @@ def _k_fold(box: Mollifier, draws: int) -> Floats:
     return law
 
 
-def epsilon_of_draws(
-    box: Mollifier, draws: int, delta: float, *, bounded_range: float | None = None
-) -> float:
+def epsilon_of_draws(box: Mollifier, draws: int, delta: float) -> float:
     """Least known epsilon, rounded up, of k draws that are (epsilon, delta)-integrally private."""
     draws = whole("draws", draws, least=1, most=_MOST_DRAWS)
     delta = real("delta", delta, least=0, below=1)
-    spread = 2 * box.epsilon
-    if bounded_range is not None:
-        spread = min(spread, real("bounded_range", bounded_range, above=0, unit="nats"))
     pure = _pure(box, draws)
     if delta == 0:
         return pure
-    known = min(pure, epsilon_of_zcdp(draws * spread**2 / 8, delta))
+    known = min(pure, epsilon_of_zcdp(draws * (2 * box.epsilon) ** 2 / 8, delta))
     if draws > _MOST_CONVOLVED or delta_of_draws(box, draws, known) > delta:
         return known
     return edge(
@@ -122,21 +116,6 @@ class BudgetSpent(RuntimeError):
     """More draws were asked for than were paid for; nothing was drawn."""
 
 
-class Law(Private, ABC):
-    """A density fitted to private data. Only a `Sampler` draws from it: each draw has a cost."""
-
-    __slots__ = ()
-
-    mechanism: ClassVar[str]  # ``"box"`` or ``"rejection"``. Public, as the others are.
-    box: Mollifier  # Box that every possible law of a draw lies in
-    # Range of the log ratio of any two possible laws, in nats, where it is known
-    bounded_range: float | None
-
-    @abstractmethod
-    def _draw(self, size: int, bits: BitSource) -> NDArray[Any]:
-        """Draw `size` independent points, each at the cost of ``box.epsilon``. For `Sampler`."""
-
-
 @dataclass(frozen=True)
 class IntegralEvent:
     """What a sampler's draws cost, all together; what a ledger books."""
@@ -145,7 +124,6 @@ class IntegralEvent:
     # indistinguishable. So the event is also (epsilon, delta)-private for one record, for one
     # client and for any group of them, and adds to their budgets as it is.
 
-    mechanism: str  # ``"box"`` or ``"rejection"``
     epsilon: float  # Total of all draws
     delta: float
     draws: int  # k, at most
@@ -160,7 +138,7 @@ class Sampler(OneProcess):
 
     Parameters
     ----------
-    law : Law
+    law : BoxLaw
         What `mollify` or `mbde` returned.
     draws : int
         k, from 1 to 2**63 - 1, chosen without looking at the private data.
@@ -173,10 +151,10 @@ class Sampler(OneProcess):
     __slots__ = ("_bits", "_law", "_left", "_lock", "event")
 
     def __init__(
-        self, law: Law, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
+        self, law: BoxLaw, draws: int, *, delta: float = 0.0, bits: BitSource | None = None
     ) -> None:
         super().__init__()
-        if not isinstance(law, Law):
+        if not isinstance(law, BoxLaw):
             raise Unfit("law", "what mollify or mbde returned", law)
         draws, delta = whole("draws", draws, least=1), real("delta", delta, least=0, below=1)
         self._law = law
@@ -184,8 +162,7 @@ class Sampler(OneProcess):
         self._left = draws
         self._lock = Lock()
         self.event = IntegralEvent(
-            law.mechanism,
-            epsilon_of_draws(law.box, draws, delta, bounded_range=law.bounded_range),
+            epsilon_of_draws(law.box, draws, delta),
             delta,
             draws,
             law.box.epsilon,
@@ -198,8 +175,8 @@ class Sampler(OneProcess):
         """Draws that are left."""
         return self._left
 
-    def draw(self, size: int = 1) -> NDArray[Any]:
-        """Draw `size` points; they are public.
+    def draw(self, size: int = 1) -> NDArray[np.int64]:
+        """Draw `size` symbols; they are public.
 
         Raises `BudgetSpent` if fewer than `size` are left, and draws none; `ValueError` if `size`
         is below 1; `RuntimeError` in a fork of the process that made the sampler, as both would

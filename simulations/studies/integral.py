@@ -1,10 +1,9 @@
 """Integral privacy for sampling: the paper's Algorithm 1, ours, and the exact optimum.
 
-Run ``python simulations/studies/integral.py [--out DIR] [--quick] [--network]``. Domains,
+Run ``python simulations/studies/integral.py [--out DIR] [--quick]``. Domains,
 budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
 
-- ``MBDE, tree``: Algorithm 1 as printed, T = 3, with our default weak learner;
-- ``MBDE, network``: the same with the paper's network (minutes a fit; ``--network``);
+- ``MBDE``: Algorithm 1 as printed, T = 3, with our weak learner in place of the paper's network;
 - ``ours``: free boosting, cooled on held-out records, projected into the symmetric box, and into
   boxes for data on a fraction s of the base;
 - ``optimum``: the projection of the truth itself, which nobody can exceed in that box.
@@ -16,8 +15,7 @@ Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Fi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,9 @@ import numpy as np
 from rich.progress import track
 
 from flwr_kld._extras import require
-from flwr_kld.integral import Mollifier, Network, Tree, project
+from flwr_kld.integral import Mollifier, project
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted
-from flwr_kld.integral.learners import WeakLearner
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.simulations.studies.integral_domains import (
     Floats,
@@ -38,7 +35,7 @@ from flwr_kld.simulations.studies.integral_domains import (
     random_gaussians,
     ring,
 )
-from flwr_kld.simulations.studies.runner import console, plain_parser, save, show
+from flwr_kld.simulations.studies.runner import Row, console, plain_parser, save, show
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 SHARES = (None, 0.1, 0.02)
@@ -47,21 +44,6 @@ REPEATS = 4
 _SHOWN = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Of the epsilons, those in the printed tables."""
 _COLOURS = {"Q0": "0.6", "MBDE": "C0", "ours": "C1", "optimum": "C2"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One method on one domain at one epsilon; divergences in nats."""
-
-    domain: str
-    repeat: int
-    method: str
-    epsilon: float
-    kl: float
-    drop: float
-    nll: float
-    mode_coverage: float
-    seconds: float
 
 
 def box_of(epsilon: float, share: float | None) -> Mollifier:
@@ -77,7 +59,7 @@ def named(method: str, share: float | None) -> str:
 
 
 def densities(
-    domain: StudyDomain, epsilons: tuple[float, ...], learners: dict[str, WeakLearner]
+    domain: StudyDomain, epsilons: tuple[float, ...]
 ) -> Iterator[tuple[str, float, Floats, float]]:
     """Yield (method, epsilon, density, seconds); epsilon 0 is the base."""
     base = domain.base
@@ -86,13 +68,9 @@ def densities(
     log_ratio, held = boost_freely(domain.records, base, bits=SeededBits(1))
     boosting = time.perf_counter() - began
     for epsilon in epsilons:
-        for name, learner in learners.items():
-            began = time.perf_counter()
-            boosted = mbde_boosted(
-                domain.records, base, epsilon, learner=learner, rounds=ROUNDS_PRINTED
-            )
-            density = tilted(base.mass, boosted.fitted)
-            yield f"MBDE, {name}", epsilon, density, time.perf_counter() - began
+        began = time.perf_counter()
+        fitted = mbde_boosted(domain.records, base, epsilon, rounds=ROUNDS_PRINTED)
+        yield "MBDE", epsilon, tilted(base.mass, fitted), time.perf_counter() - began
         for share in SHARES:
             box = box_of(epsilon, share)
             began = time.perf_counter()
@@ -104,56 +82,34 @@ def densities(
             yield named("optimum", share), epsilon, density, time.perf_counter() - began
 
 
-def measure(
-    domain: StudyDomain,
-    repeat: int,
-    epsilons: tuple[float, ...],
-    learners: dict[str, WeakLearner],
-    keep: Callable[[str, float, Floats], None],
-) -> list[Row]:
-    """All methods on one domain; `keep` is shown every density."""
-    start = domain.kl(domain.base.mass)
-    rows = []
-    for method, epsilon, density, seconds in densities(domain, epsilons, learners):
-        keep(method, epsilon, density)
-        kl = domain.kl(density)
-        rows.append(
-            Row(
-                domain.name, repeat, method, epsilon, kl, start - kl, domain.nll(density),
-                domain.mode_coverage(density), seconds,
-            )
-        )  # fmt: skip
-    return rows
-
-
 def find(rows: list[Row], domain: str, method: str, epsilon: float) -> list[Row]:
     """Rows of one setting; the base's do not depend on epsilon."""
-    wanted = 0.0 if method == "Q0" else epsilon
-    return [r for r in rows if (r.domain, r.method, r.epsilon) == (domain, method, wanted)]
+    wanted = domain, method, 0.0 if method == "Q0" else epsilon
+    return [r for r in rows if (r["domain"], r["method"], r["epsilon"]) == wanted]
 
 
 def report(rows: list[Row], epsilons: tuple[float, ...]) -> None:
     """Print the KL drop by domain, method and epsilon, and how near ours comes to the optimum."""
     shown = [e for e in epsilons if e in _SHOWN]
-    for domain in dict.fromkeys(r.domain.split()[0] for r in rows):
-        here = [r for r in rows if r.domain.startswith(domain)]
-        start = np.mean([r.kl for r in here if r.method == "Q0"])
+    for domain in dict.fromkeys(r["domain"].split()[0] for r in rows):
+        here = [r for r in rows if r["domain"].startswith(domain)]
+        start = np.mean([r["kl"] for r in here if r["method"] == "Q0"])
         table = []
-        for method in dict.fromkeys(r.method for r in here if r.epsilon):
-            mine = [r for r in here if r.method == method]
+        for method in dict.fromkeys(r["method"] for r in here if r["epsilon"]):
+            mine = [r for r in here if r["method"] == method]
             drops = {
-                f"ε {e:g}": float(np.mean([r.drop for r in mine if r.epsilon == e])) for e in shown
+                f"ε {e:g}": float(np.mean([r["drop"] for r in mine if r["epsilon"] == e]))
+                for e in shown
             }
-            seconds = float(np.median([r.seconds for r in mine]))
+            seconds = float(np.median([r["seconds"] for r in mine]))
             table.append({"method": method, **drops, "seconds": seconds})
         show(f"{domain}: drop of KL(P ‖ Q) from {start:.3f}, nats", table)
     nearest = []
     for r in rows:
-        if r.method == "ours":
-            (best,) = (
-                o for o in find(rows, r.domain, "optimum", r.epsilon) if o.repeat == r.repeat
-            )
-            nearest.append((r.drop / best.drop, r.domain, r.epsilon))
+        if r["method"] == "ours":
+            optima = find(rows, r["domain"], "optimum", r["epsilon"])
+            (best,) = (o for o in optima if o["repeat"] == r["repeat"])
+            nearest.append((r["drop"] / best["drop"], r["domain"], r["epsilon"]))
     share, domain, epsilon = min(nearest)
     console.print(
         f"ours, symmetric: at least {share:.1%} of the optimum's drop in all {len(nearest)} "
@@ -168,10 +124,10 @@ def colour_of(method: str) -> str:
 
 def plot_curves(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None:
     """Draw the paper's Figure 4: NLL and mode coverage against epsilon."""
-    domains = [d for d in ("ring", "mixture", "patterns") if any(r.domain == d for r in rows)]
+    domains = [d for d in ("ring", "mixture", "patterns") if any(r["domain"] == d for r in rows)]
     figure = _figure((4 * len(domains), 6))
     panels = figure.subplots(2, len(domains), sharex=True, squeeze=False)
-    methods = list(dict.fromkeys(r.method for r in rows))
+    methods = list(dict.fromkeys(r["method"] for r in rows))
     for column, domain in enumerate(domains):
         for axes, metric in zip(panels[:, column], ("nll", "mode_coverage"), strict=True):
             for method in methods:
@@ -179,11 +135,9 @@ def plot_curves(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None
                 if not all(points):
                     continue
                 axes.plot(
-                    epsilons, [getattr(p[0], metric) for p in points], color=colour_of(method),
+                    epsilons, [p[0][metric] for p in points], color=colour_of(method),
                     marker="" if method == "Q0" else ".", label=method,
-                    linestyle={"": "-", " s=0.1": "--", " s=0.02": ":", " network": "-."}.get(
-                        method.partition(",")[2], "-"
-                    ),
+                    linestyle={"": "-", " s=0.1": "--", " s=0.02": ":"}[method.partition(",")[2]],
                 )  # fmt: skip
             axes.set(xscale="log", title=f"{domain}: {metric.replace('_', ' ')}")
             _tidy(axes)
@@ -216,8 +170,9 @@ def plot_ring(pictures: dict[tuple[str, float], Floats], domain: StudyDomain, ou
 
 def plot_random(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None:
     """Draw the paper's Figures 5 and 6: mean and deviation over repeats, by epsilon and m."""
-    numbers = sorted({int(r.domain.split()[1]) for r in rows if r.domain.startswith("random")})
-    methods = ("MBDE, tree", "ours", "optimum")
+    domains = {r["domain"].split()[-1] for r in rows if r["domain"].startswith("random")}
+    numbers = sorted(map(int, domains))
+    methods = ("MBDE", "ours", "optimum")
     figure = _figure((4 * len(methods), 10))
     panels = figure.subplots(4, len(methods), squeeze=False)
     parts = [
@@ -228,7 +183,7 @@ def plot_random(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None
             [
                 [
                     [
-                        moment([getattr(r, metric) for r in find(rows, f"random {n}", method, e)])
+                        moment([r[metric] for r in find(rows, f"random {n}", method, e)])
                         for e in epsilons
                     ]
                     for n in numbers
@@ -261,33 +216,31 @@ def main() -> None:
     """Run the study."""
     parser = plain_parser(__doc__, out="integral")
     parser.add_argument("--quick", action="store_true", help="two epsilons, few random domains")
-    parser.add_argument("--network", action="store_true", help="also the paper's network, slow")
     arguments = parser.parse_args()
     epsilons = (1.0, 5.0) if arguments.quick else EPSILONS
     numbers, repeats = ((1, 5), 2) if arguments.quick else (range(1, 11), REPEATS)
-    learners: dict[str, WeakLearner] = {"tree": Tree()}
-    slow: dict[str, WeakLearner] = {"network": Network()} if arguments.network else {}
-    named_domains = [(make, 0, learners | slow) for make in (ring, mixture, patterns)]
     random_domains = [
-        (lambda seed, n=n: random_gaussians(n, seed), repeat, learners)
+        (lambda seed, n=n: random_gaussians(n, seed), repeat)
         for n in numbers
         for repeat in range(repeats)
     ]
     rows: list[Row] = []
     pictures: dict[tuple[str, float], Floats] = {}
-    jobs = [*named_domains, *random_domains]
-    for make, repeat, with_learners in track(jobs, description="domains"):
+    jobs = [(ring, 0), (mixture, 0), (patterns, 0), *random_domains]
+    for make, repeat in track(jobs, description="domains"):
         domain = make(repeat)
-        kept: dict[tuple[str, float], Floats] = {}
-
-        def keep(method: str, epsilon: float, density: Floats, kept: Any = kept) -> None:
-            kept[method, epsilon] = density
-
-        rows += measure(domain, repeat, epsilons, with_learners, keep)
-        if domain.name == "ring":
-            pictures, pictured = kept, domain
+        start = domain.kl(domain.base.mass)
+        for method, epsilon, density, seconds in densities(domain, epsilons):
+            kl = domain.kl(density)
+            rows.append({
+                "domain": domain.name, "repeat": repeat, "method": method, "epsilon": epsilon,
+                "kl": kl, "drop": start - kl, "nll": domain.nll(density),
+                "mode_coverage": domain.mode_coverage(density), "seconds": seconds,
+            })  # fmt: skip
+            if domain.name == "ring":
+                pictures[method, epsilon], pictured = density, domain
     report(rows, epsilons)
-    save([vars(row) for row in rows], arguments.out, "integral")
+    save(rows, arguments.out, "integral")
     plot_curves(rows, epsilons, arguments.out)
     plot_ring(pictures, pictured, arguments.out)
     plot_random(rows, epsilons, arguments.out)

@@ -13,7 +13,7 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import CheckFailed, DomainError
 from flwr_kld.inference.estimators.registry import estimate
-from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, reference_from_draws
+from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift
@@ -38,7 +38,6 @@ ENTRIES = {
     "answer_predictor_queries": lambda: answer_predictor_queries(ClientApp(), ROWS.copy, TABLE),
     "FiniteBase.of": lambda: FiniteBase.of(REFERENCE),
     "FiniteBase.uniform": lambda: FiniteBase.uniform(TABLE),
-    "reference_from_draws": lambda: reference_from_draws(REFERENCE, np.array([0, 5])),
     "Drift": lambda: Drift(REFERENCE),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 
 from flwr_kld.integral import FiniteBase
-from flwr_kld.integral.draws import BoxLaw, RejectionLaw
+from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.kernel.law import TOTAL
 
 
@@ -30,19 +30,9 @@ def data_sets(symbols: int, sizes) -> list[np.ndarray]:
 
 
 def box_weights(law: BoxLaw) -> list[int]:
-    """Integer weights that draws follow, read from the categorical that draws them."""
-    bounds = [0, *law._law._cumulative._bounds]
+    """Integer weights that draws follow, read from what draws them."""
+    bounds = [0, *law._law._bounds]
     return [high - low for low, high in pairwise(bounds)]
-
-
-def rejection_law(law: RejectionLaw) -> list[Fraction]:
-    """Exact law of a draw on a finite base: all paths through the tries, and the fallback."""
-    base = [Fraction(w, TOTAL) for w in law._base.weights]
-    chances = law._chances(np.arange(len(base)))
-    accept = [Fraction(int(c), 1 << 32) for c in chances]
-    miss = 1 - sum(q * p for q, p in zip(base, accept, strict=True))
-    tried = sum(miss**i for i in range(law.tries))
-    return [q * (p * tried + miss**law.tries) for q, p in zip(base, accept, strict=True)]
 
 
 def largest_ratio(laws) -> Fraction:

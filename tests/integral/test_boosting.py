@@ -11,44 +11,37 @@ from integral.theorems import round_bound, rounds_of, total_bound
 from scipy.integrate import quad
 
 from examples import examples
-from flwr_kld.integral import FiniteBase, Mollifier, Network, Tree, mbde
+from flwr_kld.integral import GaussianCells, Mollifier
 from flwr_kld.integral.boosting import (
     LN_2,
-    Points,
     boost,
     mbde_steps,
     tilted,
 )
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.learners import WeakLearnerError
+from flwr_kld.integral.tree import log_odds
 
 
-class Fixed:
-    """A weak learner that always returns the same values on the points."""
-
-    def __init__(self, values):
-        self.values = np.asarray(values, dtype=float)
-
-    def fit(self, features, target, model, records):
-        return lambda points: self.values
+def fixed(values):
+    """Return a weak learner that always returns the same values on the points."""
+    values = np.asarray(values, dtype=float)
+    return lambda *_: values
 
 
-class Oracle:
-    """Returns the log odds themselves."""
-
-    def fit(self, features, target, model, records):
-        odds = np.log((target + 1e-12) / model)
-        return lambda points: odds
+def oracle(features, target, model, records):
+    """Return the log odds themselves."""
+    return np.log((target + 1e-12) / model)
 
 
-def points(target, base, records=1000) -> Points:
+def boosted(target, base, learner, steps):
     target, base = np.asarray(target, float), np.asarray(base, float)
-    return Points(np.arange(len(base), dtype=float)[:, None], target, base, records)
+    features = np.arange(len(base), dtype=float)[:, None]
+    return boost(features, target, base, 1000, steps, learner=learner)
 
 
-def did_of(data, learner, steps):
+def did_of(target, base, learner, steps):
     """What each round of boosting did."""
-    return rounds_of(data, boost(data, learner, steps))
+    return rounds_of(np.asarray(target, float), np.asarray(base, float), learner, steps)
 
 
 def gamma(edge: float) -> float:
@@ -70,41 +63,38 @@ def test_step_sizes_are_the_papers_and_sum_to_less_than_the_limit(epsilon):
 def test_f_stays_within_a_quarter_and_the_density_in_the_symmetric_box(epsilon, rounds, seed):
     generator = np.random.default_rng(seed)
     base = finite_base(generator.dirichlet(np.ones(6)))
-    wild = Fixed(generator.normal(0, 1e3, 6))
-    boosted = boost(
-        points(generator.dirichlet(np.ones(6)), base.mass), wild, mbde_steps(epsilon, rounds)
-    )
-    assert np.abs(boosted.fitted).max() <= epsilon / 4 * (1 + 1e-12)
-    assert Mollifier.symmetric(epsilon).contains(tilted(base.mass, boosted.fitted), base)
+    wild = fixed(generator.normal(0, 1e3, 6))
+    target = generator.dirichlet(np.ones(6))
+    fitted = boosted(target, base.mass, wild, mbde_steps(epsilon, rounds))
+    assert np.abs(fitted).max() <= epsilon / 4 * (1 + 1e-12)
+    assert Mollifier.symmetric(epsilon).contains(tilted(base.mass, fitted), base)
 
 
 def test_classifiers_are_clamped_to_ln_2():
     """The authors' code does not; sup |c| then reached 11.8."""
-    boosted = boost(points([1, 0], [0.5, 0.5]), Fixed([11.8, -11.8]), [1.0])
-    assert boosted.fitted.tolist() == [LN_2, -LN_2]
-    assert boosted.log_ratio(np.zeros((2, 1))).tolist() == [LN_2, -LN_2]
+    fitted = boosted([1, 0], [0.5, 0.5], fixed([11.8, -11.8]), [1.0])
+    assert fitted.tolist() == [LN_2, -LN_2]
 
 
 def test_the_learner_of_a_round_sees_the_model_of_the_round_before():
     seen = []
 
-    class Watcher(Oracle):
-        def fit(self, features, target, model, records):
-            seen.append(model.copy())
-            return super().fit(features, target, model, records)
+    def watcher(features, target, model, records):
+        seen.append(model.copy())
+        return oracle(features, target, model, records)
 
-    data = points([0.7, 0.2, 0.1], [0.2, 0.3, 0.5])
-    boost(data, Watcher(), [0.3, 0.1])
-    first = boost(data, Oracle(), [0.3])
-    assert seen[0] == pytest.approx(data.base)
-    assert seen[1] == pytest.approx(tilted(data.base, first.fitted))
+    target, base = [0.7, 0.2, 0.1], [0.2, 0.3, 0.5]
+    boosted(target, base, watcher, [0.3, 0.1])
+    first = boosted(target, base, oracle, [0.3])
+    assert seen[0] == pytest.approx(base)
+    assert seen[1] == pytest.approx(tilted(np.array(base), first))
     assert len(seen) == 2
 
 
 def test_edges_and_drop_are_what_they_are_defined_to_be():
     target, base = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
     c = np.array([0.5, 0.1, -0.4])
-    (did,) = did_of(points(target, base), Fixed(c), [0.3])
+    (did,) = did_of(target, base, fixed(c), [0.3])
     assert (did.step, did.reach) == (0.3, 0.5)
     assert did.target_edge == pytest.approx(target @ c / 0.5)
     assert did.model_edge == pytest.approx(-base @ c / 0.5)
@@ -118,7 +108,7 @@ def test_the_round_bound_holds_and_covers_both_mended_regimes(seed, epsilon, sca
     generator = np.random.default_rng(seed)
     target, base = generator.dirichlet(np.ones(5)), generator.dirichlet(np.ones(5))
     c = generator.choice([-1.0, 1.0, 0.3], 5) * LN_2 * scale
-    (did,) = did_of(points(target, base), Fixed(c), mbde_steps(epsilon, 1))
+    (did,) = did_of(target, base, fixed(c), mbde_steps(epsilon, 1))
     assert did.bound <= did.drop + 1e-12
     step, reach, mine, model = did.step, did.reach, did.target_edge, did.model_edge
     low_regime = step * reach * (mine + model - step * reach / 2)
@@ -127,13 +117,13 @@ def test_the_round_bound_holds_and_covers_both_mended_regimes(seed, epsilon, sca
 
 
 def test_the_round_bound_is_reached_by_two_valued_classifiers():
-    (did,) = did_of(points([0.75, 0.25], [0.25, 0.75]), Fixed([9, -9]), [0.4])
+    (did,) = did_of([0.75, 0.25], [0.25, 0.75], fixed([9, -9]), [0.4])
     assert did.drop == pytest.approx(did.bound, rel=1e-12)
 
 
 def test_theorem_6_in_the_low_regime_omits_a_factor():
     step, reach = mbde_steps(1.0, 1)[0], 0.1
-    (did,) = did_of(points([0.6, 0.4], [0.4, 0.6]), Fixed([reach, -reach]), [step])
+    (did,) = did_of([0.6, 0.4], [0.4, 0.6], fixed([reach, -reach]), [step])
     assert did.model_edge == pytest.approx(0.2) and did.model_edge < 1 / 3  # noqa: PT018
     printed = step * (did.target_edge + did.model_edge - reach * step / 2)
     assert did.drop < 0.11 * printed
@@ -146,21 +136,21 @@ def test_theorem_6_in_the_high_regime_needs_classifiers_that_reach_ln_2():
     """Lemma 15 divides by ln 2 where the weak learning assumption divides by c*."""
     step, reach = mbde_steps(1.0, 1)[0], 0.1
     target, base = [0.9, 0.1], [0.01, 0.99]
-    (did,) = did_of(points(target, base), Fixed([reach, -reach]), [step])
+    (did,) = did_of(target, base, fixed([reach, -reach]), [step])
     assert did.model_edge > 1 / 3
     printed = step * (reach * did.target_edge + gamma(did.model_edge))
     assert did.drop < 0.25 * printed
     assert did.bound <= did.drop
     claim = total_bound(1.0, 1, reach, did.target_edge, did.model_edge)
     assert 0 < claim <= did.drop
-    (whole,) = did_of(points(target, base), Fixed([LN_2, -LN_2]), [step])
+    (whole,) = did_of(target, base, fixed([LN_2, -LN_2]), [step])
     assert whole.drop >= step * (LN_2 * whole.target_edge + gamma(whole.model_edge))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
 def test_theorem_7_equation_10_is_false(epsilon):
     target, base = np.array([0.75, 0.25]), np.array([0.25, 0.75])
-    (did,) = did_of(points(target, base), Oracle(), mbde_steps(epsilon, 1))
+    (did,) = did_of(target, base, oracle, mbde_steps(epsilon, 1))
     assert (did.target_edge, did.model_edge) == pytest.approx((0.5, 0.5), rel=1e-6)
     printed = epsilon / 2 * 0.5 * (1 - mbde_steps(epsilon, 1)[0])
     assert did.drop < printed
@@ -177,11 +167,10 @@ def test_the_total_bound_holds_over_many_rounds():
     generator = np.random.default_rng(3)
     target = generator.dirichlet(np.full(40, 0.05))
     base = np.full(40, 1 / 40)
-    data = points(target, base)
-    boosted = boost(data, Oracle(), mbde_steps(2.0, 8))
-    rounds = rounds_of(data, boosted)
+    fitted = boosted(target, base, oracle, mbde_steps(2.0, 8))
+    rounds = did_of(target, base, oracle, mbde_steps(2.0, 8))
     brackets = [total_bound(2.0, 8, r.reach, r.target_edge, r.model_edge) for r in rounds]
-    drop = kl(target, base) - kl(target, tilted(base, boosted.fitted))
+    drop = kl(target, base) - kl(target, tilted(base, fitted))
     assert 0.3 < min(brackets) <= drop
     assert drop == pytest.approx(sum(r.drop for r in rounds))
     assert drop >= sum(r.bound for r in rounds) >= min(brackets)
@@ -189,7 +178,7 @@ def test_the_total_bound_holds_over_many_rounds():
 
 
 def test_round_bound_is_nothing_for_a_silent_classifier():
-    (did,) = did_of(points([1, 0], [0.5, 0.5]), Fixed([0, 0]), [0.3])
+    (did,) = did_of([1, 0], [0.5, 0.5], fixed([0, 0]), [0.3])
     assert (did.reach, did.drop, did.bound) == (0, 0, 0)
     assert round_bound(0.3, 0.0, 0.0, 0.0) == 0
 
@@ -210,129 +199,49 @@ def test_metropolis_hastings_from_a_fixed_start_is_not_private():
     assert steps * math.log(inside / outside) == pytest.approx(18.2, abs=0.05)
 
 
-class Raises:
-    def fit(self, features, target, model, records):
-        raise RuntimeError(f"secret {features}")
-
-
-class RaisesLater:
-    def fit(self, features, target, model, records):
-        def classify(rows):
-            raise KeyError("secret")
-
-        return classify
-
-
-class WrongShape:
-    def fit(self, features, target, model, records):
-        return lambda rows: np.zeros(len(rows) + 1)
-
-
-@pytest.mark.parametrize("learner", [Raises(), RaisesLater(), WrongShape()])
-def test_a_weak_learner_that_fails_is_named_by_round_and_type_only(learner):
-    with pytest.raises(WeakLearnerError, match=r"failed in round 1 \(\w+\)$") as caught:
-        mbde([0, 0, 1], finite_base([1, 1]), 1.0, learner=learner)
-    assert "secret" not in str(caught.value)
-    assert caught.value.__suppress_context__
-
-
-def test_a_missing_extra_is_said_as_it_is(monkeypatch):
-    def missing(module, *, extra):
-        raise ImportError(f"pip install 'flwr-kld[{extra}]'")
-
-    monkeypatch.setattr("flwr_kld.integral.learners.require", missing)
-    with pytest.raises(ImportError, match="integral"):
-        mbde([0, 0, 1], finite_base([1, 1]), 1.0, learner=Network())
-
-
-def test_the_network_tells_two_halves_apart():
-    features = np.linspace(-2, 2, 40)[:, None]
-    target = np.where(features[:, 0] > 0, 0.045, 0.005)
-    classifier = Network(samples=400, epochs=40).fit(features, target, np.full(40, 1 / 40), 100)
-    log_odds = classifier(features)
-    assert np.corrcoef(log_odds, features[:, 0] > 0)[0, 1] > 0.9
-
-
 def test_the_tree_finds_an_axis_parallel_block_and_its_log_odds():
     grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), -1).reshape(-1, 2)
     block = (grid[:, 0] >= 5) & (grid[:, 0] < 12) & (grid[:, 1] >= 8)
     target = np.where(block, 9.0, 1.0)
     target /= target.sum()
     model = np.full(400, 1 / 400)
-    classifier = Tree(depth=3).fit(grid, target, model, 10_000_000)
-    assert classifier(grid) == pytest.approx(np.log(target / model), abs=1e-4)
-    shifted = classifier(grid + np.array([[0.4, -0.4]]))  # between the values: the nearer side
-    assert shifted[block].min() > 0
+    found = log_odds(grid, target, model, 10_000_000, depth=3)
+    assert found == pytest.approx(np.log(target / model), abs=1e-4)
 
 
 def test_leaves_are_smoothed_towards_saying_nothing():
     features, target = np.array([[0.0], [1.0]]), np.array([1.0, 0.0])
     model = np.array([0.5, 0.5])
-    few, many = (Tree(prior=5).fit(features, target, model, m)(features) for m in (100, 10**6))
+    few, many = (log_odds(features, target, model, m) for m in (100, 10**6))
     assert few == pytest.approx([np.log(1.05 / 0.55), np.log(0.05 / 0.55)])
     assert many[0] == pytest.approx(np.log(2), abs=1e-4)
     assert many[1] < -9
 
 
 def test_a_tree_on_constant_features_says_nothing():
-    classifier = Tree().fit(np.ones((5, 2)), np.full(5, 0.2), np.full(5, 0.2), 10)
-    assert (classifier(np.ones((3, 2))) == 0).all()
+    assert (log_odds(np.ones((5, 2)), np.full(5, 0.2), np.full(5, 0.2), 10) == 0).all()
 
 
 def test_quantile_cuts_keep_many_values_apart_by_mass():
     features = np.random.default_rng(0).normal(size=(5000, 1))
     target = np.where(features[:, 0] > 1, 5.0, 1.0)
     target /= target.sum()
-    log_odds = Tree(depth=4, bins=64).fit(features, target, np.full(5000, 1 / 5000), 10**6)(
-        np.array([[-1.0], [0.9], [1.1], [9.0]])
-    )
-    assert (log_odds[:2] < 0).all()
-    assert (log_odds[2:] > 0.5).all()
+    found = log_odds(features, target, np.full(5000, 1 / 5000), 10**6, depth=4)
+    assert (found[features[:, 0] < 0.9] < 0).all()
+    assert (found[features[:, 0] > 1.1] > 0.5).all()
 
 
-def test_a_value_on_a_cut_falls_where_it_did_in_fitting():
-    features = np.arange(201.0)[:, None]
-    target = (features[:, 0] >= 100) / 101
-    tree = Tree(depth=1, bins=2).fit(features, target, np.full(201, 1 / 201), 1000)
-    assert tree(np.array([[100.0]])) > 0.5 > -0.5 > tree(np.array([[99.0]]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"depth": 0}, {"depth": 17}, {"bins": 1}, {"prior": 0.0}, {"prior": 1e-300}, {"prior": 1e300}],
-)
-def test_impossible_trees_are_refused(options):
-    with pytest.raises(ValueError, match=r"must be a (whole )?number"):
-        Tree(**options)
-
-
-@pytest.mark.parametrize("prior", [1e-6, 1e9])
 @pytest.mark.parametrize("records", [2, 10**9])
-def test_log_odds_are_finite_at_both_ends_of_the_prior(prior, records):
+def test_log_odds_are_finite(records):
     target, model = np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
     with np.errstate(all="raise"):
-        log_odds = Tree(prior=prior).fit(np.eye(3), target, model, records)(np.eye(3))
-    assert np.isfinite(log_odds).all()
+        assert np.isfinite(log_odds(np.eye(3), target, model, records)).all()
 
 
-def test_boosting_on_the_plane_learns_where_the_data_are():
-    from flwr_kld.integral import GaussianBase
-
-    data = np.random.default_rng(0).normal(1.5, 0.3, size=(2000, 2))
-    boosted = mbde_boosted(data, GaussianBase(2), 2.0, rounds=3)
-    there, elsewhere = boosted.log_ratio(np.array([[1.5, 1.5], [-1.5, -1.5]]))
+def test_boosting_on_cells_of_the_plane_learns_where_the_data_are():
+    grid = GaussianCells(2, 16)
+    data = grid.encode(np.random.default_rng(0).normal(1.5, 0.3, size=(2000, 2)))
+    fitted = mbde_boosted(data, grid.base, 2.0, rounds=3)
+    there, elsewhere = fitted[grid.encode(np.array([[1.5, 1.5], [-1.5, -1.5]]))]
     assert there > 0.3
     assert elsewhere < -0.3
-
-
-def test_features_of_a_base_reach_the_learner():
-    seen = []
-
-    class Watcher(Oracle):
-        def fit(self, features, target, model, records):
-            seen.append((features.shape, records))
-            return super().fit(features, target, model, records)
-
-    base = FiniteBase(np.full(4, 0.25), np.array([[0, 0], [0, 1], [1, 0], [1, 1]], float))
-    mbde([0, 1, 1], base, 1.0, learner=Watcher(), rounds=1)
-    assert seen == [((4, 2), 3)]

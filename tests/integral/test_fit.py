@@ -6,8 +6,7 @@ from integral.laws import box_weights, finite_base, kl
 from scipy.stats import norm
 
 from flwr_kld import BlockPatterns, Categories, Labels, Reference
-from flwr_kld.integral import FiniteBase, GaussianBase, Mollifier, Tree, mbde, mollify, project
-from flwr_kld.integral.base import GaussianCells
+from flwr_kld.integral import FiniteBase, GaussianCells, Mollifier, mbde, mollify, project
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import cooled, mbde_boosted
 from flwr_kld.kernel.law import TOTAL, SeededBits
@@ -37,8 +36,8 @@ def test_mollify_comes_within_five_percent_of_the_exact_optimum(box):
 def test_algorithm_1_gains_what_its_steps_allow():
     base, truth = one_dimension()
     records = np.random.default_rng(1).choice(base.size, 5000, p=truth)
-    boosted = mbde_boosted(records, base, 1.0, rounds=3)
-    gained = kl(truth, base.mass) - kl(truth, tilted(base.mass, boosted.fitted))
+    fitted = mbde_boosted(records, base, 1.0, rounds=3)
+    gained = kl(truth, base.mass) - kl(truth, tilted(base.mass, fitted))
     assert gained == pytest.approx(0.254, abs=0.01)  # of .453: the paper's figure on this domain
 
 
@@ -53,11 +52,10 @@ def test_held_out_records_that_like_nothing_leave_the_base():
 
 
 def test_noise_for_features_is_cooled_away():
-    """Records of the base itself: a learner that overfits must not be believed."""
+    """Records of the base itself: a learner that finds something there must not be believed."""
     base = finite_base(np.ones(400))
     records = np.random.default_rng(0).integers(400, size=300)
-    eager = Tree(depth=12, bins=400, prior=1e-3)
-    law = mollify(records, base, Mollifier.symmetric(5.0), learner=eager, bits=SeededBits(1))
+    law = mollify(records, base, Mollifier.symmetric(5.0), rounds=40, bits=SeededBits(1))
     density = np.array([w / TOTAL for w in box_weights(law)])
     assert kl(base.mass, density) < 0.05
 
@@ -97,16 +95,11 @@ def test_records_that_are_no_symbols_are_refused_without_being_shown(records):
         ([["a", "b"]], "must be numbers"),
         ([[0.0, 10**400], [1.0, 2.0]], "must be numbers"),
         ([[0.0], [1.0, 2.0]], "must be numbers"),
-        (np.zeros((1, 2)), "at least two records"),
-        (np.zeros((0, 2)), "at least two records"),
     ],
 )
 def test_points_that_are_none_are_refused(records, message):
     with pytest.raises(ValueError, match=message):
-        mbde(records, GaussianBase(2), 1.0)
-    if "records" not in message:
-        with pytest.raises(ValueError, match=message):
-            GaussianCells(2, 8).encode(records)
+        GaussianCells(2, 8).encode(records)
 
 
 @pytest.mark.parametrize("rounds", [0, -1])
@@ -122,11 +115,6 @@ def test_boosting_without_rounds_is_refused(rounds):
 def test_epsilons_that_protect_nothing_are_refused(epsilon):
     with pytest.raises(ValueError, match="epsilon must be"):
         mbde([0, 1, 1], finite_base([1, 1]), epsilon)
-
-
-def test_a_gaussian_base_needs_a_dimension():
-    with pytest.raises(ValueError, match="dimension"):
-        GaussianBase(0)
 
 
 def test_symbols_are_described_in_their_domains_own_terms():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.integral.boosting import Boosted, Points, clamped, tilted
+from flwr_kld.integral.boosting import LN_2, boost
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,22 @@ class Round:
         return round_bound(self.step, self.reach, self.target_edge, self.model_edge)
 
 
-def rounds_of(points: Points, boosted: Boosted) -> list[Round]:
-    """Go through the rounds again."""
-    found, fitted = [], np.zeros(len(points.base))
-    for t, (step, classifier) in enumerate(boosted._classifiers, 1):
-        model = tilted(points.base, fitted)
-        values = clamped(classifier, points.features, boosted._clamp, t)
+def rounds_of(target, base, learner, steps, *, clamp=LN_2) -> list[Round]:
+    """Boost, and say what each round did."""
+    found, seen = [], []
+    features = np.arange(len(base), dtype=float)[:, None]
+
+    def watched(*given):
+        seen.append((given[2], np.clip(learner(*given), -clamp, clamp)))
+        return seen[-1][1]
+
+    boost(features, target, base, 1000, steps, clamp=clamp, learner=watched)
+    for step, (model, values) in zip(steps, seen, strict=True):
         reach = float(np.abs(values).max())
-        mean_target, mean_model = float(points.target @ values), float(model @ values)
+        mean_target, mean_model = float(target @ values), float(model @ values)
         drop = step * mean_target - math.log(float(model @ np.exp(step * values)))
         scale = reach or 1.0
         found.append(Round(step, reach, mean_target / scale, -mean_model / scale, drop))
-        fitted += step * values
     return found
 
 
