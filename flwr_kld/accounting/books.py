@@ -16,7 +16,6 @@ from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
-    TRAINING,
     budgets,
     checks,
     clock,
@@ -159,15 +158,9 @@ def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
 # -------------------------------------------------------------------------------------- entries
 
 
-def entry_of(
-    connection: Connection, population: str, key: str, *, training: bool = False
-) -> Entry | None:
-    """Return the entry of a key, if there is one; trainings have keys of their own."""
-    query = select(checks).where(
-        checks.c.population == population,
-        checks.c.key == key,
-        checks.c.kind == TRAINING if training else checks.c.kind != TRAINING,
-    )
+def entry_of(connection: Connection, population: str, key: str) -> Entry | None:
+    """Return the entry of a key, if there is one."""
+    query = select(checks).where(checks.c.population == population, checks.c.key == key)
     found = entries(connection, query)
     return found[0] if found else None
 

@@ -88,13 +88,6 @@ class Spend:
     members: NDArray[np.int64]  # Numbers of the parts that they touch, sorted, shape [parts]
     times: NDArray[np.int64] | int = 1  # How many of the releases touch each part, shape [parts]
 
-    def among(self, members: NDArray[np.int64]) -> Spend:
-        """Return what touches some of the parts, given by their sorted numbers."""
-        places = np.minimum(np.searchsorted(self.members, members), len(self.members) - 1)
-        here = places[self.members[places] == members]
-        times = self.times if isinstance(self.times, int) else self.times[here]
-        return replace(self, members=self.members[here], times=times)
-
 
 @dataclass(frozen=True)
 class Composed:

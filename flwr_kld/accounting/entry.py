@@ -29,8 +29,6 @@ class Kind(StrEnum):
     """Draws from a density that was fitted to private data."""
     SESSION = "session"
     """A standing session: what all its nights cost together, as of the last one."""
-    TRAINING = "training"
-    """A training, imported from Flower's accountant."""
 
 
 class FailureKind(StrEnum):

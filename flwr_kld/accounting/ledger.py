@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,12 @@ from flwr_kld.accounting.entry import (
     CheckUnfinished,
     Entry,
     Failure,
-    FailureKind,
     Kind,
     Remembered,
 )
 from flwr_kld.accounting.life import Reservation
-from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
+from flwr_kld.accounting.parts import Charge, Clients, RecordBuckets
 from flwr_kld.accounting.schema import checks, states
-from flwr_kld.accounting.training import releases_of, training_cost
 from flwr_kld.accounting.window import (
     Window,
     in_terms,
@@ -98,7 +95,6 @@ class Rotation:
         return tuple(int(i) for i in np.argsort(last, kind="stable")[:size])
 
 
-_ENDED = "its process ended before it did"
 _PAGE = 64
 """Entries that are read at once, where not all are wanted."""
 
@@ -124,7 +120,6 @@ class Ledger:
 
     def __init__(self, url: str = "sqlite:///drift.db", *, patience: float = 30.0) -> None:
         self._database = Database(url, patience)
-        self._close_what_ended()
 
     # ---------------------------------------------------------------------------------- budgets
 
@@ -180,7 +175,7 @@ class Ledger:
         charges : Iterable[Charge]
             What is released, and whom it touches.
         kind : Kind
-            What asks; all kinds share one set of keys. A training is for `record_training`.
+            What asks; all kinds share one set of keys.
         population : str
             Population whose budget is charged.
         session : str
@@ -205,8 +200,6 @@ class Ledger:
         charges, kind = tuple(charges), choice("kind", kind, Kind)
         if not key or not charges:
             raise ValueError("a check needs a key and at least one charge")
-        if kind is Kind.TRAINING:
-            raise ValueError("a training is charged by record_training")
         with self._database.writing("reserved in") as connection:
             seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
@@ -306,78 +299,22 @@ class Ledger:
                 refused = life.opened(connection, population, kind, key, seconds, (), before)
                 life.close(connection, refused, seconds, **_failed(why))
 
-    def _close_what_ended(self) -> None:
-        """Fail what is reserved by processes that have ended; it stays spent."""
-        with self._database.reading() as connection:
-            gone = life.left_behind(connection)
-        for reservation, started in gone:
-            with suppress(LedgerError):  # somebody else was first
-                self.fail(reservation, Failure(FailureKind.ERROR, _ENDED), now=started)
-
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number. It has spent what it reserved."""
         with self._database.writing("settled in") as connection:
             seconds = books.advance_clock(connection, _clock(now))
             life.close(connection, reservation, seconds, **_failed(why))
 
-    # --------------------------------------------------------------------------------- training
-
-    def record_training(
-        self,
-        key: str,
-        state: Mapping[str, Any],
-        *,
-        population: str = "default",
-        now: float | None = None,
-    ) -> Spent:
-        """Charge everyone for a training, in full, as of now; it replaces what `key` had before.
-
-        A training that was run is spent, whether the budget has room for it or not. Needs the extra
-        ``training``.
-
-        Parameters
-        ----------
-        key : str
-            Key of the training.
-        state : Mapping
-            ``RdpAccountant.state_dict()`` of Flower, after the last round.
-        population, now
-            As in `reserve`.
-
-        Returns
-        -------
-        Spent
-            What is left for checks.
-
-        Raises
-        ------
-        ValueError
-            If the state is not readable, has fewer releases than when it was last recorded, or
-            does not fit the budget's terms.
-        """
-        with self._database.writing() as connection:
-            seconds = books.advance_clock(connection, _clock(now))
-            budget = books.budget_of(connection, population)
-            cost = training_cost(state, budget)
-            before = books.entry_of(connection, population, key, training=True)
-            if before is not None and releases_of(before.report or {}) > releases_of(state):
-                raise ValueError(f"training {key!r} has lost steps: another run needs another key")
-            asked = [(cost, _spend(connection, budget, Charge(cost, Everyone())))]
-            opened = life.opened(connection, population, Kind.TRAINING, key, seconds, asked, before)
-            text = books.to_json(dict(state), "the accountant's state")
-            life.close(connection, opened, seconds, state="settled", report=text)
-            return _spent(connection, budget, seconds)
-
     # ------------------------------------------------------------------------------ what is kept
 
     def history(self, population: str = "default") -> list[Entry]:
-        """Return all checks and trainings, oldest first."""
+        """Return all entries, oldest first."""
         query = checks.select().where(checks.c.population == population).order_by(checks.c.number)
         with self._database.reading() as connection:
             return books.entries(connection, query)
 
     def newest_first(self, population: str = "default") -> Iterator[Entry]:
-        """Yield checks and trainings, newest first; reads no more of them than are asked for."""
+        """Yield entries, newest first; reads no more of them than are asked for."""
         before = None
         while True:
             with self._database.reading() as connection:

@@ -119,6 +119,9 @@ def pack(members: NDArray[np.int64]) -> bytes:
 def unpack(packed: bytes) -> NDArray[np.int64]:
     """Read what `pack` wrote."""
     try:
-        return np.cumsum(np.frombuffer(zlib.decompress(packed), dtype="<u4"), dtype=np.int64)
+        steps = np.frombuffer(zlib.decompress(packed), dtype="<u4")
     except (zlib.error, ValueError):
-        raise damaged("a list of people") from None
+        steps = np.empty(0)
+    if not len(steps):
+        raise damaged("a list of people")
+    return np.cumsum(steps, dtype=np.int64)

@@ -6,7 +6,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -15,8 +14,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    literal_column,
-    text,
 )
 
 SCHEMA = "1"
@@ -86,7 +83,7 @@ checks = Table(
     Column("failure", Text),
     Column("words", Text),
     CheckConstraint(
-        "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session', 'training')",
+        "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session')",
         name="checks_kind",
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
@@ -94,31 +91,11 @@ checks = Table(
         "failure IN ('cohort', 'budget', 'unanswered', 'error')", name="checks_failure"
     ),
     CheckConstraint("(state = 'failed') = (failure IS NOT NULL)", name="checks_failed"),
-    Index(
-        "checks_key",
-        "population",
-        "key",
-        unique=True,
-        sqlite_where=text("kind <> 'training'"),
-        postgresql_where=text("kind <> 'training'"),
-    ),
-    Index(
-        "checks_training",
-        "population",
-        "key",
-        unique=True,
-        sqlite_where=text("kind = 'training'"),
-        postgresql_where=text("kind = 'training'"),
-    ),
+    UniqueConstraint("population", "key", name="checks_key"),
     Index("checks_started", "population", "started", "number"),
     sqlite_strict=True,
 )
-"""One row for each idempotency key; trainings have keys of their own. Numbers grow with time, and
-none is ever used again."""
-
-TRAINING: ColumnElement[str] = literal_column("'training'")
-"""The kind, as both indexes of keys have it: no parameter would let a database use them."""
-
+"""One row for each idempotency key. Numbers grow with time, and none is ever used again."""
 costs = Table(
     "costs",
     metadata,
@@ -148,18 +125,6 @@ spends = Table(
     sqlite_strict=True,
 )
 """One row for each release of a check, and the packed numbers of the parts that it touches."""
-
-sums = Table(
-    "sums",
-    metadata,
-    Column("population", Text, primary_key=True),
-    Column("level", Whole, primary_key=True, autoincrement=False),
-    Column("block", Whole, primary_key=True, autoincrement=False),
-    Column("family", Text, primary_key=True),
-    Column("packed", LargeBinary, nullable=False),
-    sqlite_strict=True,
-)
-"""What blocks of consecutive checks have spent on each part; see ``sums.py``."""
 
 states = Table(
     "states",

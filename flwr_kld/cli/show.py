@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry
 from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
@@ -228,7 +227,7 @@ def _as_dict(entry: Entry) -> dict[str, Any]:
         "ended": entry.ended and entry.ended.isoformat(),
         "state": entry.state,
         "failure": entry.failure and asdict(entry.failure),
-        "report": None if entry.kind is Kind.TRAINING else entry.report,
+        "report": entry.report,
     }
 
 

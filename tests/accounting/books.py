@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Charge, Clients, Cost, Everyone, sums, window
+from flwr_kld.accounting import Charge, Clients, Cost, Everyone
 from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.parts import pack
@@ -16,7 +16,6 @@ from flwr_kld.kernel.promise import Adjacency
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
 SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
-CRASHED = Failure(FailureKind.ERROR, "its process ended before it did")
 
 
 def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:
@@ -28,15 +27,8 @@ def ask(epsilon: float, *names: str) -> list[Charge]:
     return [Charge(pure(epsilon), Clients(names) if names else Everyone())]
 
 
-def narrow(monkeypatch) -> None:
-    """Make blocks of 2 and 4 checks, so that few checks fill many."""
-    for module in (sums, window):
-        monkeypatch.setattr(module, "WIDTH", 2)
-        monkeypatch.setattr(module, "LEVELS", 2)
-
-
 def insert_checks(connection, cohorts, cost, population="default", since=0):
-    """Write checks of these clients' numbers, one a minute, without the sums."""
+    """Write checks of these clients' numbers, one a minute."""
     kept = keep_cost(connection, cost)
     first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
     connection.execute(
@@ -54,12 +46,6 @@ def insert_checks(connection, cohorts, cost, population="default", since=0):
             for i, asked in enumerate(cohorts)
         ],
     )
-
-
-def stored(connection):
-    """The sums as they are kept."""
-    rows = connection.execute(sa.select(sums.sums)).all()
-    return {row[:4]: sums.unpack_tally(row.packed).tolist() for row in rows}
 
 
 def spent(ledger, now=NOW):

@@ -8,9 +8,8 @@ from collections import Counter
 
 import pytest
 import sqlalchemy as sa
-from accounting.books import CRASHED, REPORT, SILENCE, ask, stored
+from accounting.books import REPORT, SILENCE, ask
 from accounting.conftest import NOW
-from accounting.rebuilding import rebuild
 from forks import forked, joined
 
 from flwr_kld.accounting import Ledger
@@ -68,16 +67,12 @@ def consistent(url, log):
         assert (entry.state == "settled") == (entry.report is not None)
         assert entry.report in (None, {**REPORT, "check": key})
         assert (entry.state == "failed") == (entry.failure is not None)
-        assert entry.failure in (None, CRASHED) or (entry.failure == SILENCE and unanswered(key))
+        assert entry.failure is None or (entry.failure == SILENCE and unanswered(key))
     # Everybody pays for everything that was reserved, to the last digit, and once.
     charged = {key: e.number for key, e in entries.items()}
     assert ledger.spent(now=NOW).epsilon == pytest.approx(EPSILON * len(charged), abs=1e-15)
     last = ledger.rotation().last_asked(sorted(entries))
     assert last.tolist() == [charged.get(key, 0) for key in sorted(entries)]
-    with ledger._database.writing() as connection:
-        kept = stored(connection)
-        rebuild(connection)
-        assert stored(connection) == kept
     done = [key for key, entry in entries.items() if entry.state == "settled"]
     remembered = ledger.state("detector")
     assert (remembered.value, remembered.version) == ([done[-1]], len(done)) if done else True
@@ -118,7 +113,7 @@ def test_kill_at_every_step_of_a_check(url, ledger, log):
             consistent(url, log)
     states = Counter(entry.state for entry in consistent(url, log).values())
     assert killed >= 50
-    assert min(states["settled"], states["failed"]) > 15
+    assert min(states["settled"], states["reserved"]) > 15
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(40, marks=pytest.mark.slow)])

@@ -5,7 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from accounting.books import DAY, REPORT, SILENCE, narrow, pure
+from accounting.books import DAY, REPORT, SILENCE, pure
 from accounting.conftest import NOW
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -83,9 +83,8 @@ def needed(spends, budget):
 )
 @given(tried=attempts)
 def test_nobody_is_charged_more_than_the_budget_and_nothing_that_fits_is_refused(
-    empty, quick_folder, composition, tried, monkeypatch
+    empty, quick_folder, composition, tried
 ):
-    narrow(monkeypatch)
     shutil.copy(empty, quick_folder / "drift.db")
     url, clock, seen = f"sqlite:///{quick_folder}/drift.db", NOW, NOW
     budget = Budget(1.0, 1e-6, WINDOW, composition=composition)
