@@ -19,7 +19,7 @@ from flwr_kld.inference.decision import (
     hold_to_segments,
     ranked,
 )
-from flwr_kld.inference.design_effect import DesignEffects, design_effect
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.one_thread import one_thread
@@ -138,9 +138,8 @@ class Conclusions:
 
     def _design_effects(self, name: str, measured: Measured) -> DesignEffects:
         """How far a column's counts spread, as this check and the last ones tell."""
-        recent, most = self.recent.get(name, RecentChecks()), measured.most_alike
-        average = design_effect([*recent.spreads, measured.spread], most)
-        return DesignEffects(average, most, self._along(measured))
+        spreads = [*self.recent.get(name, RecentChecks()).spreads, measured.spread]
+        return DesignEffects.told(spreads, measured.most_alike, self._along(measured))
 
     def _along(self, measured: Measured) -> float:
         """How far the sums of the score spread that the deciding half was asked for."""
@@ -189,7 +188,7 @@ class Conclusions:
             theta=self.theta,
             level=self.alarm.level,
             columns=len(table.by_segment),
-            design_effect=design_effect([within], measured.most_alike),
+            effects=DesignEffects.told([within], measured.most_alike),
         )
 
     def _doubt(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import Table
-from flwr_kld.inference.design_effect import DesignEffects, design_effect
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.segments import counts_by
@@ -29,16 +29,18 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
     found = {}
     for place, (name, one) in enumerate(of_column.items()):
         counts = one.published
-        effect = design_effect([one.spread], one.most_alike) if draws == "client" else 1.0
+        effects = INDEPENDENT
+        if draws == "client":
+            effects = DesignEffects.told([one.spread], one.most_alike)
         kept = CellCounts(
             tuple(counts.values[counts.plan.cell_of].tolist()),
             math.sqrt(counts.noise.variance),
-            effect,
+            effects.average,
             draws,
         )
         found[name] = DescribedColumn(
             place,
-            _statistics(one, counts, effect),
+            _statistics(one, counts, effects),
             kept,
             _groups(name, of_column, table),
             units.get(name, ""),
@@ -55,15 +57,17 @@ def _groups(
         return {}
     measured = of_column[name]
     within = measured.spread_within(of_column[table.by].published)
-    effect = design_effect([within], measured.most_alike)
+    effects = DesignEffects.told([within], measured.most_alike)
     parts = counts_by(measured.published, table.by)
-    return {group: _statistics(measured, counts, effect) for group, counts in parts}
+    return {group: _statistics(measured, counts, effects) for group, counts in parts}
 
 
-def _statistics(measured: Measured, counts: NoisyCounts, effect: float) -> ColumnStatistics:
+def _statistics(
+    measured: Measured, counts: NoisyCounts, effects: DesignEffects
+) -> ColumnStatistics:
     if measured.parts[0].by == "record":  # what was counted is not a sample of itself
-        return column_statistics(counts, DesignEffects(0.0))
-    return column_statistics(counts, DesignEffects(effect, measured.most_alike))
+        effects = DesignEffects(0.0)
+    return column_statistics(counts, effects)
 
 
 def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> Reference:

@@ -9,7 +9,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.inference.contradictions import contradiction, contradiction_of_sums
 from flwr_kld.inference.deciding import default_most_records
-from flwr_kld.inference.design_effect import Clients, Spread, spread
+from flwr_kld.inference.estimators.design_effect import Clients, Spread, spread
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import MOST_RECORDS, ClientLimit
 from flwr_kld.kernel.release import Release

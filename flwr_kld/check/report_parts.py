@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.allowance import allowance
-from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
 from flwr_kld.inference.figures.calibration import calibration
@@ -78,9 +78,7 @@ def _read_counts(
         )
     population, hidden = None, 0.0
     if found.target == "cohort":
-        population = posterior_ratios(
-            published, theta=theta, design_effect=effects.average, along=effects.along
-        )
+        population = posterior_ratios(published, theta=theta, effects=effects)
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value

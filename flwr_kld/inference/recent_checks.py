@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from flwr_kld.codec.model import Model
-from flwr_kld.inference.design_effect import Spread
+from flwr_kld.inference.estimators.design_effect import Spread
 from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.estimators.score import Floats
 

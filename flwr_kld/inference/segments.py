@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from flwr_kld.domain.categories import Categories
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.kernel.arguments import real
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan
@@ -64,17 +64,17 @@ def segments(
     theta: float = 0.01,
     level: float = 0.95,
     columns: int = 1,
-    design_effect: float = 1.0,
+    effects: DesignEffects = INDEPENDENT,
 ) -> tuple[Segment, ...]:
     """Read each segment of a column, the one that moved most for certain first."""
     theta, level = check_theta(theta), check_level(level)
-    effect = real("design_effect", design_effect, least=1)
+    effect = effects.average
     parts = list(counts_by(noisy, by))
     each = 1 - (1 - level) / max(columns * len(parts), 1)
     found = []
     for name, counts in parts:
         if counts.values.sum() > _FEWEST * (counts.plan.cells * counts.noise.variance) ** 0.5:
-            told = posterior_ratios(counts, theta=theta, design_effect=effect)
+            told = posterior_ratios(counts, theta=theta, effects=effects)
             found.append(
                 Segment(
                     name,

@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.decision import LIKELY
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
@@ -190,9 +191,10 @@ class Estimating:
     def _roots(self, law: Law) -> Law:
         """Draw estimates, and return their roots."""
         p, drawn = _in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))
-        effect, sizes = self.design_effect, (self.records, self.design_effect, _ESTIMATES)
+        effects = DesignEffects(self.design_effect, self.records)  # lots of any size
+        sizes = self.records, self.design_effect, _ESTIMATES
         read = [
-            posterior_ratios(counts, theta=self.theta, design_effect=effect).value
+            posterior_ratios(counts, theta=self.theta, effects=effects).value
             for counts in _drawn(self.plan, self.event, p, *sizes, *drawn)
         ]
         return np.sqrt(np.maximum(read, 0))

@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
-from flwr_kld.inference.design_effect import Clients, Spread, design_effect, spread
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
@@ -219,7 +219,7 @@ def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
     counts = replace(published(h, query, setting.event, SeededBits(0)), alike=(0.0,))
     noise = spread(counts, Clients(setting.records - 1)).noise
     known = [Spread(setting.design_effect + apart * noise, noise)]
-    return max(design_effect(known, setting.records), setting.design_effect)
+    return max(DesignEffects.told(known, setting.records).average, setting.design_effect)
 
 
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
-from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.fraction_interval import (

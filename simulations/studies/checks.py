@@ -12,7 +12,7 @@ from flwr_kld.cohort.halves import About, whom
 from flwr_kld.inference.bets import log_evidence
 from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.decision import Alone, Outside
-from flwr_kld.inference.design_effect import Clients, Spread, spread
+from flwr_kld.inference.estimators.design_effect import Clients, Spread, spread
 from flwr_kld.inference.outside import outside_by_counts, outside_limits, outside_sum
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness

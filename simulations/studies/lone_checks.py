@@ -36,8 +36,8 @@ import numpy as np
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.decision import decide
-from flwr_kld.inference.design_effect import DesignEffects, design_effect
 from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.figures import figures
@@ -88,15 +88,12 @@ def effects_of(check: Halves | Whole) -> DesignEffects:
         return DesignEffects()
     most = check.witness.deciding.most_records
     along = divergence_sum(check.witness, check.sums, 1 - LEVEL).design_effect
-    return DesignEffects(design_effect([check.spread], most), most, along)
+    return DesignEffects.told([check.spread], most, along)
 
 
 def population(check: Halves | Whole) -> Estimate:
     """Estimate D_θ of the population as a check does."""
-    effects = effects_of(check)
-    return posterior_ratios(
-        check.first, theta=THETA, design_effect=effects.average, along=effects.along
-    )
+    return posterior_ratios(check.first, theta=THETA, effects=effects_of(check))
 
 
 def verdict(check: Halves | Whole, alarm: Alarm, threshold: float) -> Verdict:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flwr_kld.inference.design_effect import Spread
+from flwr_kld.inference.estimators.design_effect import Spread
 from flwr_kld.inference.estimators.posterior_counts import expected_shares
 from flwr_kld.inference.recent_checks import RecentChecks
 

@@ -10,6 +10,7 @@ from scipy import stats
 from flwr_kld import Labels, Reference
 from flwr_kld.domain.categories import Categories
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.segments import lower_limit, moved_segments, segments
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.setting import published
@@ -108,7 +109,8 @@ def fast(noisy):
 
 def test_clustered_records_tell_less():
     noisy = counts_of(law({7: MOVED}), 40_000, NOISES["gaussian"], seed=3)
-    alone, clustered = (segments(noisy, "site", design_effect=e)[0].lower for e in (1.0, 4.0))
+    effects = DesignEffects(1.0), DesignEffects(4.0)
+    alone, clustered = (segments(noisy, "site", effects=one)[0].lower for one in effects)
     assert 0 < clustered < 0.8 * alone
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from flwr_kld import Labels, Partition, Reference
 from flwr_kld.inference.allowance import allowance
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, forecast
@@ -35,7 +36,7 @@ def estimates(check, divergence, shape):
     cohorts = draw_cohorts(p, int(check.records), effect, RUNS, np.random.default_rng(5))
     found = (published(h, PLAN, event, bits) for h in cohorts)
     return np.array(
-        [posterior_ratios(one, theta=0.01, design_effect=effect).value for one in found]
+        [posterior_ratios(one, theta=0.01, effects=DesignEffects(effect)).value for one in found]
     )
 
 

@@ -13,7 +13,7 @@ from report.samples import REPORT, decided
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
-from flwr_kld.inference.design_effect import INDEPENDENT
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT
 from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee

@@ -52,6 +52,7 @@ class Seen:
     noise: float  # Variance of the noise in each of them
     level: float  # ln of the mean of r over all these symbols, and what is not known of it
     level_variance: float
+    design_effect: float  # Of a count
 
     @property
     def places(self) -> int:
@@ -69,9 +70,8 @@ class Seen:
         return ShapeLaws(np.concatenate([log_cell, rest.log_symbol]), mass / mass.sum())
 
 
-def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float]:
+def likely_laws(seen: Seen) -> list[RatioLaw]:
     """Find the laws that the counts allow."""
-    power = CAUTION / design_effect
     shapes, laws, places = all_shapes(), seen.laws(), seen.places
     about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)
     evidence = np.log(shapes.chance) + seen.trend_evidence * shapes.trended
@@ -83,7 +83,7 @@ def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float
     divergence = np.concatenate([_divergence(share @ within), _divergence_alike()])
     evidence += _of_level(seen, divergence)
     order = np.argsort(-evidence, kind="stable")
-    chance = np.exp(power * (evidence[order] - evidence[order[0]]))
+    chance = np.exp(CAUTION * (evidence[order] - evidence[order[0]]))
     kept = order[: int(np.searchsorted(np.cumsum(chance), _KEPT * chance.sum())) + 1]
     everywhere = np.broadcast_to(laws_alike()[:, None], (len(shapes) - varied, places, len(GRID)))
     found = [
@@ -98,7 +98,7 @@ def likely_laws(seen: Seen, design_effect: float) -> tuple[list[RatioLaw], float
         freed(law, seen.rows[law.trended], seen.groups.size, seen.place_of)
         for law in found[:_FREED]
     ]
-    return [_still(seen), *found], power
+    return [_still(seen), *found]
 
 
 def _still(seen: Seen) -> RatioLaw:
@@ -114,7 +114,8 @@ def _of_rest(seen: Seen, ratio: Floats, variance: Floats) -> Floats:
     """Evidence of the remainders, [H], from mean and variance of r in each, [H, J]."""
     rest = seen.rest
     mean = rest.expected * ratio
-    spread = mean + seen.noise + rest.crowding * np.minimum(variance, _MOST) * mean**2
+    spread = seen.design_effect * mean + seen.noise
+    spread += rest.crowding * np.minimum(variance, _MOST) * mean**2
     off = (rest.value - mean) ** 2 / spread + np.log(spread)
     evidence: Floats = -off.sum(axis=1) / 2
     return evidence

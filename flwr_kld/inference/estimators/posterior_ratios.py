@@ -10,9 +10,8 @@
    and the cells that are not scored: T is conditioned on it as if both were normal.
 4. Var T: what the counts leave open of each r, of the law and of the trend.
 
-Records that come in clusters tell less: k of them as much as one, k the odd number next to their
-design effect. So counts are divided by k, and by what is left over evidence is divided, and the
-variance that is not the noise's multiplied.
+Records that come in clusters tell less: counts of design effect e vary e times as much. They are
+taken as negative binomial, which sums over many clients are whose laws vary around one.
 
 Derivation: ``docs/proofs/estimates.md``.
 """
@@ -20,21 +19,18 @@ Derivation: ``docs/proofs/estimates.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.law_average import Seen, likely_laws
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.law_average import CAUTION, Seen, likely_laws
 from flwr_kld.inference.estimators.ratio_cells import RatioCells
 from flwr_kld.inference.estimators.result import Estimate, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
-from flwr_kld.kernel.arguments import real
-from flwr_kld.kernel.law import to_counts
-from flwr_kld.kernel.promise import MOST_STEPS, Adjacency, Allotment
-from flwr_kld.query.noisy import allotted
+from flwr_kld.kernel.promise import Adjacency
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -44,23 +40,20 @@ NAME = "posterior_ratios"
 
 
 def posterior_ratios(
-    counts: NoisyCounts, *, theta: float = 0.01, design_effect: float = 1.0, along: float = 1.0
+    counts: NoisyCounts, *, theta: float = 0.01, effects: DesignEffects = INDEPENDENT
 ) -> Estimate:
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
 
-    Its error allows for the design effect of the score that tells the drift, where that is known:
-    `along`.
+    The likely design effect says what counts tell; its error allows for the largest that may be.
     """
     theta = check_theta(theta)
-    along = real("along", along, least=1)
-    counts, k = _effective(counts, real("design_effect", design_effect, least=1))
-    design_effect = max(design_effect / k, 1.0)
+    effect = max(effects.likely, 1.0)
     plan, noise = counts.plan, counts.noise.variance
     scored = np.flatnonzero(plan.weight > 0)
-    total, total_variance = _total(counts, scored)
-    trend, rest = _trend(counts, scored, total, total_variance)
-    level, level_variance = _level(counts, rest)
-    cells = RatioCells(counts, scored, trend, level, theta)
+    total, total_variance = _total(counts, scored, effect)
+    trend, rest = _trend(counts, scored, total, total_variance, effect)
+    level, level_variance = _level(counts, rest, effect)
+    cells = RatioCells(counts, scored, trend, level, theta, effects)
     seen = Seen(
         rows=(cells.rows_of_level, cells.of_trend[0]),
         groups=cells.groups,
@@ -71,10 +64,11 @@ def posterior_ratios(
         noise=noise,
         level=level,
         level_variance=level_variance,
+        design_effect=effect,
     )
-    laws, power = likely_laws(seen, design_effect)
+    laws = likely_laws(seen)
     found = cells.read(laws, total, total_variance)
-    chance = np.exp(power * (found.evidence - found.evidence.max()))
+    chance = np.exp(CAUTION * (found.evidence - found.evidence.max()))
     chance /= chance.sum()
     value = float(chance @ found.value)
     variance = float(chance @ (found.variance + (found.value - value) ** 2))
@@ -82,9 +76,10 @@ def posterior_ratios(
     mean = np.zeros(plan.cells)
     mean[scored] = cells.scores(found, chance) if value <= ceiling * cells.weight.sum() else ceiling
     # Poisson and noise answer for the error in proportion to their variance in the counts.
-    by_noise = cells.weight @ (noise / (noise + cells.expected * np.exp(cells.log_means)))
+    by_records = effect * cells.expected * np.exp(cells.log_means)
+    by_noise = cells.weight @ (noise / (noise + by_records))
     privacy = variance * by_noise / cells.weight.sum()
-    sampling = max(design_effect, along / k) * max(variance - privacy, 0.0)
+    sampling = max(effects.of_drift / effect, 1.0) * max(variance - privacy, 0.0)
     return assemble(
         plan,
         theta=theta,
@@ -96,23 +91,7 @@ def posterior_ratios(
     )
 
 
-def _effective(counts: NoisyCounts, design_effect: float) -> tuple[NoisyCounts, int]:
-    """Return the counts of as many independent records as tell as much, and how many each is."""
-    # Clustered counts vary as if each k records were one: whole k that is odd, as counts are
-    # rounded to it and so is the law of their noise.
-    steps = allotted(counts.plan)
-    most = (MOST_STEPS // max(steps.counts) - 1) // 2
-    k = 2 * min(round((design_effect - 1) / 2), most) + 1
-    found = replace(
-        counts,
-        values=to_counts(counts.values, k),
-        records=counts.records / k,
-        plan=counts.plan.allotted(Allotment(tuple(k * n for n in steps.counts), steps.alike)),
-    )
-    return found, k
-
-
-def _total(counts: NoisyCounts, scored: NDArray[np.int64]) -> tuple[float, float]:
+def _total(counts: NoisyCounts, scored: NDArray[np.int64], effect: float) -> tuple[float, float]:
     """N P over the scored cells, as N and the other cells tell it, and its variance."""
     others = float(counts.values.sum() - counts.values[scored].sum())
     total = max(counts.records - others, 1.0)
@@ -120,7 +99,7 @@ def _total(counts: NoisyCounts, scored: NDArray[np.int64]) -> tuple[float, float
     exact = counts.event.guarantee.adjacency is Adjacency.REPLACE_ONE
     cells = len(counts.values)
     noise = counts.noise.variance * (cells - len(scored) if exact else cells)
-    return total, noise + max(others, 0.0) * min(total / counts.records, 1.0)
+    return total, noise + effect * max(others, 0.0) * min(total / counts.records, 1.0)
 
 
 def _rest(plan: QueryPlan) -> NDArray[np.int64]:
@@ -130,17 +109,21 @@ def _rest(plan: QueryPlan) -> NDArray[np.int64]:
     return np.flatnonzero((plan.weight == 0) & ~outside)
 
 
-def _level(counts: NoisyCounts, rest: Counted) -> tuple[float, float]:
+def _level(counts: NoisyCounts, rest: Counted, effect: float) -> tuple[float, float]:
     """Return ln of the mean of r over all symbols that are counted, and its variance."""
     plan = counts.plan
     inside = np.concatenate([np.flatnonzero(plan.weight > 0), _rest(plan)])
-    total, variance = _total(counts, inside)
+    total, variance = _total(counts, inside, effect)
     expected = counts.records * plan.mass[plan.weight > 0].sum() + rest.expected.sum()
-    return math.log(total / expected), (variance + total) / total**2
+    return math.log(total / expected), (variance + effect * total) / total**2
 
 
 def _trend(
-    counts: NoisyCounts, scored: NDArray[np.int64], total: float, total_variance: float
+    counts: NoisyCounts,
+    scored: NDArray[np.int64],
+    total: float,
+    total_variance: float,
+    effect: float,
 ) -> tuple[Trend, Counted]:
     """Fit the trend to the single symbols and to the remainders of the tail; return these, too."""
     plan = counts.plan
@@ -157,6 +140,7 @@ def _trend(
         crowding=squares / expected**2,
         total=total,
         total_variance=total_variance,
+        design_effect=effect,
     )
     trend = fit_trend(counted, counts.noise.variance, len(scored))
     return trend, counted.after(len(scored))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.free_law import GRID, SPACING, RatioLaw, directions
 from flwr_kld.inference.estimators.groups import Groups, group_cells
 from flwr_kld.inference.estimators.noise_window import NoiseWindow
@@ -48,6 +49,7 @@ class RatioCells:
         trend: Trend,
         level: float,
         theta: float,
+        effects: DesignEffects,
     ) -> None:
         plan, self.trend, noise = counts.plan, trend, counts.noise.variance
         self.weight = plan.weight[scored]
@@ -62,16 +64,17 @@ class RatioCells:
 
         above = np.log(np.maximum(y, 1.0) / self.expected) - log_mean[in_bin]
         finest = np.interp(above, GRID, SPACING)
-        self.direct = (y > 0) & (y + noise < (finest * y) ** 2)
+        by_chance = max(effects.likely, 1.0) * y + noise
+        self.direct = (y > 0) & (by_chance < (finest * y) ** 2)
         ratio = np.where(self.direct, y / self.expected, 1.0)
         slope = score_slope(ratio, theta)
-        self._count, self._count_variance = y, y + noise
-        # φ'' = φ'², and a count of mean N Π r has variance N Π r + noise.
+        self._count, self._count_variance = y, by_chance
+        # φ'' = φ'², and a count of mean N Π r varies by the design effect times that, and noise.
         by_count = slope**2 * self._count_variance / self.expected**2
         self._direct_score = score(ratio, theta) - by_count / 2
         self._crossed, self._score_variance = slope / self.expected * self._count_variance, by_count
 
-        rows = ratio_likelihood(groups, counts.noise, log_mean)
+        rows = ratio_likelihood(groups, counts.noise, log_mean, effects)
         self.of_trend = rows * _numbers(log_mean[:, None] + GRID, theta)[:, groups.bin_of]
         """The likelihood times `_numbers`, of u about the trend, shape [9, G, U]."""
         self.rows_of_level = shifted(rows, (level - log_mean)[groups.bin_of])
@@ -191,33 +194,46 @@ def _places(log_expected: Floats) -> NDArray[np.int64]:
     return np.unique(place, return_inverse=True)[1]
 
 
+_LEAST = 1e-3
+"""Above 1, of a design effect: a Poisson law's, as good as."""
 _IMPOSSIBLE = 1e-290
 """Likelihood of a count that no ratio explains: it tells nothing."""
 
 
-def ratio_likelihood(groups: Groups, noise: NoiseTable, log_mean: Floats) -> Floats:
+def ratio_likelihood(
+    groups: Groups, noise: NoiseTable, log_mean: Floats, effects: DesignEffects
+) -> Floats:
     """Likelihood of each group under each ratio of the grid, [G, U], each row scaled to max 1."""
     # Shapes: log_mean [B].
+    lump = effects.lump
+    effect = max(effects.likely, 1.0) / lump
     window = NoiseWindow(groups, noise)
-    log_count = (groups.log_expected + log_mean)[:, None] + GRID
-    mean = np.exp(log_count)
-    mean[:, 0], log_count[:, 0] = 0.0, -800.0  # r = 0
-    h = window.counts[:, None]
-    ways = gammaln(h + 1)
+    mean = np.exp((groups.log_expected + log_mean)[:, None] + GRID)
+    mean[:, 0] = 1e-290  # r = 0
     rows = np.zeros((len(groups.size), len(GRID)))
     ends = np.searchsorted(groups.bin_of[window.at], np.arange(len(mean) + 1))
     for b in np.flatnonzero(np.diff(ends)):
         part = slice(ends[b], ends[b + 1])
-        poisson = h * log_count[b]
-        poisson -= mean[b]
-        poisson -= ways
-        rows[window.at[part]] = window.chance[part] @ exp(poisson)
+        law = exp(_log_pmf(window.counts[:, None] / lump, mean[b] / lump, effect))
+        rows[window.at[part]] = window.chance[part] @ law
     sharp = np.flatnonzero(groups.sharp)
-    value, at = groups.value[sharp, None], groups.bin_of[sharp]
-    rows[sharp] = exp(value * (log_count[at] - np.log(value)) - mean[at] + value)
+    value, expected = groups.value[sharp, None] / lump, mean[groups.bin_of[sharp]] / lump
+    likely = _log_pmf(value, expected, effect)
+    rows[sharp] = exp(likely - likely.max(axis=1, keepdims=True, initial=-np.inf))
     rows += _IMPOSSIBLE
     scaled: Floats = rows / rows.max(axis=1, keepdims=True)
     return scaled
+
+
+def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
+    """Log pmf of the negative binomial of this mean and ``design_effect`` times this variance."""
+    over = max(design_effect - 1, _LEAST)
+    shape = mean / over
+    log_pmf = gammaln(h + shape)
+    log_pmf -= gammaln(shape)
+    log_pmf -= gammaln(h + 1)
+    log_pmf += h * math.log(over / (1 + over)) - shape * math.log1p(over)
+    return log_pmf
 
 
 def shifted(rows: Floats, by: Floats) -> Floats:

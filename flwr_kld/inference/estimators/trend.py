@@ -2,7 +2,8 @@
 
 Drifts that flatten or steepen a distribution, or empty its tail, move rare symbols otherwise than
 frequent ones; what is left of r once that is taken out can then follow one law in all cells. Fitted
-by quasi-likelihood: counts have mean ``m e^a`` and variance ``m e^a + noise + spread (m e^a)²``.
+by quasi-likelihood: counts have mean ``m e^a`` and variance
+``effect m e^a + noise + spread (m e^a)²``.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Counted:
     crowding: Floats  # Shape [J], Σ Π² / (Σ Π)² over the symbols: 1 for one alone
     total: float  # What is known of N P over the single symbols together
     total_variance: float
+    design_effect: float  # Of a count
 
     def after(self, singles: int) -> Counted:
         """Return the counts of many symbols together."""
@@ -68,7 +70,7 @@ def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
     told = precision
     for _ in range(_STEPS):
         mean = expected * np.exp(np.clip(design @ at, -_MOST, _MOST))
-        by_chance = mean + noise
+        by_chance = counted.design_effect * mean + noise
         variance = by_chance + spread * crowding * mean**2
         slope = design.T @ (mean * (y - mean) / variance) - precision @ at
         told = (design * (mean**2 / variance)[:, None]).T @ design + precision

@@ -17,7 +17,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.labels import Labels
-from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.figures.numbers import Figure
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.query.noisy import NoisyCounts

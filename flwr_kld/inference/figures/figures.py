@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
-from flwr_kld.inference.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.inference.figures.fractions import Fraction, fractions

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.numbers import (
     SIDES,
     Figure,

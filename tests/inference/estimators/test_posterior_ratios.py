@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
 from flwr_kld.kernel.promise import Adjacency
 
@@ -166,7 +167,9 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
             if effect > 1:
                 drawn = rng.dirichlet((20_000 - effect) / (effect - 1) * law)
             counts = release(plan_for(still), rng.multinomial(20_000, drawn), 1.0, seed)
-            told = ESTIMATORS["posterior_ratios"](counts, design_effect=effect)
+            told = ESTIMATORS["posterior_ratios"](
+                counts, effects=DesignEffects(effect, most=20_000)
+            )
             found.append((told.value - truth, told.error.total))
         off, stated = np.array(found).T
         assert np.sqrt(np.mean((off / stated) ** 2)) < 1.25 + 3 / np.sqrt(2 * len(off))
@@ -175,10 +178,36 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
         assert law is moved or off.mean() < 0.5 * by_chance
 
 
+@pytest.mark.parametrize(
+    ("symbols", "clients", "records", "concentration", "moves"),
+    [(600, 600, 30, 2.0, 3.0), (20, 120, 50, 0.001, 0.0)],
+    ids=["lots of any size", "a symbol a client"],
+)
+def test_clients_whose_laws_vary_tell_no_other_drift(
+    plan_for, release, zipf, symbols, clients, records, concentration, moves
+):
+    """In fixed lots the first reads far too little; in lots of any size the second drifts."""
+    still, found = zipf(symbols), []
+    moved = still * np.exp(moves * np.random.default_rng(3).standard_normal(symbols))
+    moved /= moved.sum()
+    truth = skewed_divergence(still, moved, 0.01)
+    effects = DesignEffects(1 + (records - 1) / (1 + concentration), most=records)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        laws = rng.dirichlet(concentration * moved, clients)
+        counts = release(plan_for(still), rng.multinomial(records, laws).sum(axis=0), 3.0, seed)
+        told = ESTIMATORS["posterior_ratios"](counts, effects=effects)
+        found.append((told.value - truth, told.error.total))
+    off, stated = np.array(found).T
+    assert np.mean(np.abs(off) <= 2 * stated) >= 0.7
+    assert abs(off.mean()) <= max(0.15 * truth, 0.05)
+
+
 def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, release, zipf):
     """The value stays: what is known of one number says nothing of the others."""
     counts = release(plan_for(zipf(20)), np.full(20, 400), 1.0)
-    found = [ESTIMATORS["posterior_ratios"](counts, along=effect) for effect in (1.0, 16.0)]
+    effects = DesignEffects(), DesignEffects(along=16.0)
+    found = [ESTIMATORS["posterior_ratios"](counts, effects=one) for one in effects]
     assert found[0].value == pytest.approx(found[1].value)
     assert found[1].error.sampling == pytest.approx(4 * found[0].error.sampling)
     assert found[1].error.privacy == pytest.approx(found[0].error.privacy)
@@ -188,14 +217,8 @@ def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, re
 def test_no_design_effect_loses_a_check(plan_for, release, zipf, effect):
     """Clients of millions of records, all alike."""
     counts = release(plan_for(zipf(20)), 10**6 * np.ones(20, dtype=np.int64), 1.0)
-    told = ESTIMATORS["posterior_ratios"](counts, design_effect=effect)
+    told = ESTIMATORS["posterior_ratios"](counts, effects=DesignEffects(effect))
     assert np.isfinite([told.value, told.error.total]).all()
-
-
-def test_a_design_effect_below_one_is_refused(plan_for, release, zipf):
-    counts = release(plan_for(zipf(20)), 100 * np.ones(20, dtype=np.int64), 3.0)
-    with pytest.raises(ValueError, match="design_effect"):
-        ESTIMATORS["posterior_ratios"](counts, design_effect=0.5)
 
 
 def test_order_within_a_stratum_does_not_matter(plan_for, release, zipf):

@@ -25,7 +25,7 @@ from scipy.stats import binom, binomtest
 
 from examples import examples
 from flwr_kld import Binned, Categories, Labels, Reference
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts

@@ -17,7 +17,7 @@ from inference.figures.columns import (
 from scipy.stats import wasserstein_distance
 
 from flwr_kld import Binned, Partition, Reference
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
 from flwr_kld.kernel.promise import Adjacency

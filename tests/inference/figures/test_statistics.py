@@ -5,7 +5,7 @@ import pytest
 from inference.figures.columns import GAUSSIAN, LAPLACE, release
 
 from flwr_kld import Binned, Labels, Table
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.statistics import column_statistics
 from flwr_kld.inference.segments import counts_by
 from flwr_kld.kernel.promise import Adjacency

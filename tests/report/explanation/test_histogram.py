@@ -5,7 +5,7 @@ import pytest
 
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.kernel.promise import Adjacency, Guarantee
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation import MOST, histogram

@@ -5,7 +5,7 @@ import pytest
 
 from flwr_kld import Binned, Categories, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.outside import percent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample

@@ -16,7 +16,7 @@ from inference.figures.columns import (
 from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
-from flwr_kld.inference.design_effect import DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation import explain, sentence

@@ -3,9 +3,10 @@ side of noise."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from flwr_kld import Labels, Reference
-from flwr_kld.inference.design_effect import Clients, Spread, design_effect, spread
+from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import ClientLimit, alike_records
 from flwr_kld.kernel.law import SeededBits, sample
@@ -20,14 +21,14 @@ TRUST = Trusted(1.0).over(STEPS)
 
 
 def test_without_noise_it_is_what_was_seen():
-    assert design_effect([Spread(3.0, 0.0)], 50.0) == pytest.approx(3.0)
-    assert design_effect([Spread(0.4, 0.0)], 50.0) == 1.0
-    assert design_effect([Spread(80.0, 0.0)], 50.0) == 50.0
+    assert DesignEffects.told([Spread(3.0, 0.0)], 50.0).average == pytest.approx(3.0)
+    assert DesignEffects.told([Spread(0.4, 0.0)], 50.0).average == 1.0
+    assert DesignEffects.told([Spread(80.0, 0.0)], 50.0).average == 50.0
 
 
 def test_what_may_be_noise_is_added():
-    assert design_effect([Spread(5.0, 10.0)], 50.0) == pytest.approx(15.0)
-    assert design_effect([Spread(-20.0, 2.0)], 50.0) == 1.0
+    assert DesignEffects.told([Spread(5.0, 10.0)], 50.0).average == pytest.approx(15.0)
+    assert DesignEffects.told([Spread(-20.0, 2.0)], 50.0).average == 1.0
 
 
 def test_recent_checks_tell_what_one_cannot():
@@ -35,15 +36,35 @@ def test_recent_checks_tell_what_one_cannot():
     alone, together = [], []
     for _ in range(200):
         spreads = [Spread(3.0 + 4.0 * rng.standard_normal(), 4.0) for _ in range(16)]
-        alone.append(design_effect(spreads[-1:], 50.0))
-        together.append(design_effect(spreads, 50.0))
+        alone.append(DesignEffects.told(spreads[-1:], 50.0).average)
+        together.append(DesignEffects.told(spreads, 50.0).average)
     errors = [float(np.mean((np.array(found) - 3) ** 2)) for found in (alone, together)]
     assert errors[1] < 0.3 * errors[0]
 
 
 def test_a_check_that_sees_little_weighs_little():
     clear, dim = Spread(2.0, 0.1), Spread(40.0, 30.0)
-    assert design_effect([clear, dim], 50.0) < 2.5
+    assert DesignEffects.told([clear, dim], 50.0).average < 2.5
+
+
+@pytest.mark.parametrize("concentration", [0.5, 5.0, 200.0])
+@pytest.mark.parametrize("records", [2, 50])
+def test_lots_are_as_large_as_clients_who_differ_have_them(records, concentration):
+    """Exact: of a rare symbol, a client's records are beta-binomial."""
+    h, rare = np.arange(1, records + 1), 1e-6
+    law = stats.betabinom(records, concentration * rare, concentration * (1 - rare)).pmf(h)
+    lot, effect = h @ law / law.sum(), h**2 @ law / (h @ law)
+    effects = DesignEffects(effect, records)
+    lump = effects.lump
+    assert effect == pytest.approx(1 + (records - 1) / (concentration + 1), rel=1e-3)
+    assert 1 <= lump <= effect
+    assert (effect - lump) / np.log(effect / lump) == pytest.approx(lot, rel=0.01)
+
+
+def test_lumps_of_records_that_are_all_alike_or_not_at_all():
+    assert DesignEffects(50.0, 50.0).lump == 50
+    assert DesignEffects(1.0, 50.0).lump == 1
+    assert DesignEffects(0.0, 1.0).lump == 1
 
 
 def counted(sizes, correlation, seed) -> tuple[NoisyCounts, Clients]:

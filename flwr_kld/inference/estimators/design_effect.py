@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma
+
+from flwr_kld.search import root
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 _ROUNDS = 4
 """Of the fixed point: the counts that say how alike any two records are vary by its solution."""
+_CLUSTERED = 1.001
+"""Design effect below which records are as good as drawn by themselves."""
 _DIFFERENT = 1e-6
 """Probability of two different records below which all are alike, and nothing varies."""
 
@@ -80,20 +85,6 @@ def _of_anybody(counts: NoisyCounts) -> tuple[float, float]:
     return same, math.sqrt(4 * v * same + 2 * len(y) * (v / n) ** 2) / n
 
 
-def design_effect(spreads: Sequence[Spread], most: float) -> float:
-    """Estimate the design effect from checks, each by the weight of its noise.
-
-    One standard deviation of its noise above the estimate, to be on the safe side, and at most
-    `most`: that of a client's records if they are all alike.
-    """
-    ratio = np.array([one.ratio for one in spreads])
-    noise = np.array([one.noise for one in spreads])
-    weight = 1 / (1 + noise**2)
-    mean = float(weight @ ratio / weight.sum())
-    doubt = math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum())
-    return min(max(mean + doubt, 1.0), max(most, 1.0))
-
-
 @dataclass(frozen=True)
 class DesignEffects:
     """By how much numbers of one column vary more than those of as many independent records."""
@@ -102,10 +93,50 @@ class DesignEffects:
     most: float = 1.0  # If all records of a client were alike
     # Of the score that tells of its drift, where half of the clients were asked for that
     along: float = 1.0
+    doubt: float = 0.0  # By how much the average is more than likely: it is on the safe side
 
     def __post_init__(self) -> None:
         if self.average != 0 and not self.average >= 1:
             raise ValueError("a design effect is at least 1, or 0 where nothing was sampled")
+
+    @classmethod
+    def told(cls, spreads: Sequence[Spread], most: float, along: float = 1.0) -> DesignEffects:
+        """Estimate them from checks, each by the weight of its noise.
+
+        One standard deviation of its noise above the estimate, and at most `most`.
+        """
+        ratio = np.array([one.ratio for one in spreads])
+        noise = np.array([one.noise for one in spreads])
+        weight = 1 / (1 + noise**2)
+        mean = float(weight @ ratio / weight.sum())
+        deviation = math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum())
+        likely, safe = (min(max(x, 1.0), max(most, 1.0)) for x in (mean, mean + deviation))
+        return cls(safe, most, along, safe - likely)
+
+    @property
+    def likely(self) -> float:
+        """The average itself."""
+        return self.average - self.doubt
+
+    @property
+    def lump(self) -> float:
+        """How many records come together if any: counts are negative binomial in lumps of these.
+
+        Clients whose laws are drawn around one, each from the same Dirichlet law, have records of
+        a rare symbol in lots; in lumps of this size, lots have the same mean and design effect.
+        """
+        effect, n = max(self.likely, 1.0), self.most
+        if effect < _CLUSTERED or effect >= n:
+            return effect
+        concentration = (n - 1) / (effect - 1) - 1
+        lot = n / (concentration * (digamma(concentration + n) - digamma(concentration)))
+
+        def excess(k: float) -> float:
+            return (effect - k) / math.log(effect / k) - lot
+
+        if excess(1.0) >= 0:
+            return 1.0
+        return root(excess, 1.0, effect * (1 - 1e-9), within=1e-6)
 
     @property
     def of_drift(self) -> float:
