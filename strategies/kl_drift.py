@@ -35,7 +35,6 @@ from flwr_kld.query.plan import Plan
 from flwr_kld.query.selection import EVERYTHING, Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import last_period
-from flwr_kld.report.explanation import require_candidates
 from flwr_kld.report.report import Report
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -107,8 +106,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
     alarm : Alarm, optional
         How checks decide; `Alarm()` by default, and only with a threshold.
-    candidates : Mapping[str, Reference], optional
-        Named distributions that clients might have drifted to: reports weigh them.
     ledger : Ledger or str, optional
         Budgets and history, or its database's URL. With it a check is reserved before the first
         message, settled after the last, and refused where the budget is short.
@@ -145,7 +142,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         period: Period | SinceLastCheck | None = None,
         outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
-        candidates: Mapping[str, Reference] | None = None,
         ledger: Ledger | str | None = None,
         budget: str = "default",
         with_model: bool = False,
@@ -183,8 +179,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         if period is not None:
             _require_period(period, trust)
         instance("with_model", with_model, bool, "True or False")
-        if candidates is not None:
-            require_candidates(candidates, reference)
         super().__init__(
             cohort=cohort,
             population=population,
@@ -197,7 +191,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         self.period = period
         self._last: Period | None = None
         self._asked = period if isinstance(period, Period) else None
-        self.candidates = candidates
         self.tolerated = tolerated
         self.about = about
         self.alarm = alarm
@@ -217,7 +210,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         bits = SystemBits() if seed is None else SeededBits(seed)
         self._stand(about, most_records=most_records, period=period, with_model=with_model or None)
         self._conclusions = Conclusions(
-            reference, theta, estimator, tolerated, self.alarm, candidates,
+            reference, theta, estimator, tolerated, self.alarm,
             stands=self._session is not None,
         )  # fmt: skip
         least = max(self.min_clients, trust.min_clients)

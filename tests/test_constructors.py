@@ -74,7 +74,7 @@ from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.report.explanation import Movement, explain, pattern_svg
+from flwr_kld.report.explanation import Movement, explain
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.series import Point
@@ -138,7 +138,6 @@ EXAMPLES = {
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
     explain: {"counts": COUNTS, "estimate": estimate(COUNTS)},
-    pattern_svg: {"symbol": 3},
     Limits: LIMITS,
     StylePopulation: {},
     WriterResampler: {"source": IMAGES, "seed": 1},
@@ -248,7 +247,7 @@ FROM_ELSEWHERE = {
     ClientRows,  # a message's
     Witness,  # made by from_counts
     load_digits, handwriting.load_femnist, handwriting.load_leaf, handwriting.load_npz,
-    load_source, report.log_to_mlflow,  # files and networks: see their own tests
+    load_source,  # files and networks: see their own tests
     cells_from_wire, record_ids,  # a message's, checked against its fingerprint
 }  # fmt: skip
 

@@ -48,7 +48,6 @@ class Conclusions:
     # Of each column; None if nothing is decided
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm  # How sure decisions are, over all columns
-    candidates: Mapping[str, Reference] | None  # What clients might have drifted to
     # Whether the same records are counted in every check: then checks tell alike, and no evidence
     # adds up over them
     stands: bool = False
@@ -160,14 +159,10 @@ class Conclusions:
         decided = Decided(None)
         if decider is not None:
             decided = decider.decide(measured, budget, contradiction, effects.of_drift)
-        own = self.candidates
-        if own is not None:
-            own = {one: candidate.columns[name] for one, candidate in own.items()}
         reading = read(
             measured.published,
             estimator=self.estimator,
             theta=self.theta,
-            candidates=own,
             effects=effects,
         )
         drawn_from, counted = measured.estimated

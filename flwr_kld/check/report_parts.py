@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,13 +18,11 @@ from flwr_kld.inference.verdict import Verdict
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation import (
     cell_counts,
     explain,
-    fit_candidates,
     histogram,
     outside_fraction,
     sentence,
@@ -47,16 +44,12 @@ def read(
     estimator: str | Estimator,
     theta: float,
     effects: DesignEffects = INDEPENDENT,
-    candidates: Mapping[str, Reference] | None = None,
 ) -> Reading:
     """Return what follows from the published values alone."""
-    reading = replace(
+    return replace(
         _read_counts(published, estimator, theta, effects),
         outside=outside_fraction(published, effects),
     )
-    if not candidates:
-        return reading
-    return replace(reading, candidates=fit_candidates(published, candidates))
 
 
 def _read_counts(

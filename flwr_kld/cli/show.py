@@ -38,9 +38,9 @@ from flwr_kld.report.entries import (
     without_rounds,
 )
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import MARKS, Report, columns_table, columns_text
+from flwr_kld.report.report import MARKS, Report, columns_table
 from flwr_kld.report.series import FORMATS, Series
-from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, left_out
+from flwr_kld.report.words import alarm_lines, as_text, evidence, guarantees, how_sure, left_out
 
 _MOVEMENTS = 5
 
@@ -70,7 +70,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         if verdict.resolve:
             yield f"what would resolve it: {verdict.resolve}"
     if report.is_table:
-        yield from columns_text(report.columns, width=width).splitlines()
+        yield from as_text(columns_table(report.columns), width=width).splitlines()
         yield f"the column that moved most: {report.column}"
     theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
     yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"

@@ -7,7 +7,6 @@ from flwr_kld._extras import on_request
 if TYPE_CHECKING:
     from flwr_kld.inference.verdict import Outcome, Verdict
     from flwr_kld.report.check_series import CheckSeries
-    from flwr_kld.report.mlflow import log_to_mlflow
     from flwr_kld.report.round_series import RoundSeries
     from flwr_kld.report.survival import Survival
 
@@ -17,7 +16,6 @@ __all__ = [
     "RoundSeries",
     "Survival",
     "Verdict",
-    "log_to_mlflow",
 ]
 
 __getattr__, __dir__ = on_request(
@@ -28,6 +26,5 @@ __getattr__, __dir__ = on_request(
         "RoundSeries": "report.round_series",
         "Survival": "report.survival",
         "Verdict": "inference.verdict",
-        "log_to_mlflow": "report.mlflow",
     },
 )

@@ -7,92 +7,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from rich.table import Table
 
-from flwr_kld._extras import require
 from flwr_kld.inference.lasting_change import lasting_change
-from flwr_kld.inference.verdict import Outcome
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, render
-from flwr_kld.report.report import MARKS, ColumnReport, Histogram, Reading, Report, drifted
-from flwr_kld.report.series import Point, Rows, Series, views
-from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure
+from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted
+from flwr_kld.report.series import Point, Series, views
+from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, table_of
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.entry import Entry
 
-_PATHS = {
-    "check": "check", "theta": "reading.theta",
-    "estimator": "reading.estimator", "target": "reading.target", "sampling": "reading.sampling",
-    "monte_carlo": "reading.monte_carlo", "privacy": "reading.privacy", "note": "reading.note",
-    "trust": "protection.trust", "aggregation": "protection.aggregation",
-    "mechanism": "protection.mechanism", "adjacency": "guarantee.adjacency",
-    "unit": "guarantee.unit", "epsilon": "guarantee.epsilon", "delta": "guarantee.delta",
-    "delivered": "cost.epsilon", "noise": "protection.noise", "private": "protection.private",
-    "asked": "cohort.asked", "survivors": "cohort.survivors", "records": "reading.records",
-    "cells": "compared.cells", "domain": "compared.domain", "reference": "compared.reference",
-    "plan": "compared.plan", "seconds": "cost.seconds",
-    "asking": "cost.asking", "waiting": "cost.waiting", "computing": "cost.computing",
-    "bytes_down": "cost.bytes_down",
-    "bytes_up": "cost.bytes_up", "key": "key", "ledger_population": "cost.population",
-    "epsilon_left": "cost.left", "epsilon_budget": "cost.budget", "outcome": "outcome",
-    "lower_bound": "lower_bound", "upper_limit": "upper_limit",
-}  # fmt: skip
-
-VALUES: dict[str, Callable[[Report], Any]] = {
-    "period_column": lambda r: r.period and r.period.column,
-    "period_start": lambda r: r.period and r.period.start,
-    "period_end": lambda r: r.period and r.period.end,
-    "population_estimate": lambda r: r.reading.of_population and r.reading.of_population.value,
-    "population_deviation": lambda r: r.reading.of_population and r.reading.of_population.deviation,
-    "cohort_estimate": lambda r: r.reading.of_cohort and r.reading.of_cohort.value,
-    "cohort_deviation": lambda r: r.reading.of_cohort and r.reading.of_cohort.deviation,
-    "drawn_from": attrgetter("reading.drawn_from"),
-    "counted": attrgetter("reading.counted"),
-    **{name: attrgetter(path) for name, path in _PATHS.items()},
-    "decided_population": lambda r: r.verdict and r.verdict.population,
-    "threshold": lambda r: r.verdict and r.verdict.threshold,
-    "resolve": lambda r: r.verdict and r.verdict.resolve,
-    "evidence": lambda r: r.verdict and r.verdict.evidence,
-    "alarm_at": lambda r: r.verdict and r.verdict.alarm_at,
-    "outside_share": lambda r: r.reading.outside and r.reading.outside.share,
-    "outside_lower": lambda r: r.verdict and r.verdict.outside_lower,
-}
-"""What files have a column of, and where a report holds it."""
-
-OF_COLUMN: dict[str, Callable[[Report], Any]] = {
-    "column": attrgetter("column"),
-    "column_unit": lambda r: _column(r, "unit"),
-    "column_description": lambda r: _column(r, "description"),
-    "sentence": lambda r: _column(r, "sentence"),
-    "psi": lambda r: _column(r, "figures.psi.value"),
-    "jensen_shannon": lambda r: _column(r, "figures.jensen_shannon.value"),
-    "total_variation": lambda r: _column(r, "figures.total_variation.value"),
-    "hellinger": lambda r: _column(r, "figures.hellinger.value"),
-    "wasserstein": lambda r: _column(r, "figures.ordered.wasserstein.value"),
-    "accuracy": lambda r: _column(r, "calibration.accuracy.value"),
-    "calibration_error": lambda r: _column(r, "calibration.error.value"),
-}
-"""What there is besides of one column of a table."""
-
-
-def _column(report: Report, path: str) -> Any:
-    """Return a value of a report's only column; None where it has none."""
-    found: Any = report.columns[report.column]
-    for name in path.split("."):
-        found = None if found is None else getattr(found, name)
-    return found
-
-
-_WIDE, _HIGH = 100.0, 36.0
+WIDE, HIGH = 100.0, 36.0
+"""Of a small picture."""
 
 _GAP = 0.12
 """Part of a bar's width that is left free on either side."""
@@ -119,67 +55,15 @@ class Bar:
     high: float
 
 
-@dataclass(frozen=True)
-class CellRow:
-    """One cell in words, for those who open a column."""
-
-    name: str  # The cell in the domain's words
-    reference: float  # Fractions of the records, in [0, 1]
-    clients: float
-    deviation: float
-    # Lengths of the reference's and the clients' bars, in per cent of the longest
-    bars: tuple[float, float]
-    beyond: bool  # Whether the two lie more than two standard deviations apart
-
-
-@dataclass(frozen=True)
-class ColumnPicture:
-    """One column as a page shows it."""
-
-    name: str  # Name of the column
-    report: ColumnReport  # What is known of it
-    alone: Report  # The check's report as if the column had been checked alone
-    mark: str  # Shape and colour of its verdict
-    tone: str
-    bars: tuple[Bar, ...]  # Of the small picture
-    rows: tuple[CellRow, ...]  # Its cells in words
-    wide: float = _WIDE
-    high: float = _HIGH
-
-
-def column_pictures(report: Report) -> Iterator[ColumnPicture]:
-    """Yield the columns of a table's report, in rank."""
-    for alone in report.by_column if report.is_table else ():
-        name, column = alone.column, report.columns[alone.column]
-        shown = column.histogram
-        yield ColumnPicture(
-            name=name,
-            report=column,
-            alone=alone,
-            mark=MARKS[column.outcome],
-            tone=_TONES[column.outcome],
-            bars=tuple(_bars(shown)) if shown else (),
-            rows=tuple(_rows(shown)) if shown else (),
-        )
-
-
-_TONES = {
-    Outcome.DRIFT: "drift",
-    Outcome.NO_DRIFT: "no-drift",
-    Outcome.QUIET: "quiet",
-    Outcome.INCONCLUSIVE: "inconclusive",
-    None: "undecided",
-}
-
-
-def _bars(shown: Histogram) -> Iterator[Bar]:
+def bars(shown: Histogram) -> Iterator[Bar]:
+    """Yield the cells of a column's small picture: both laws on one scale."""
     highest = max(*shown.reference, *shown.clients, 1e-9)
     ends = max(c + _SIDES * s for c, s in zip(shown.clients, shown.deviation, strict=True))
-    scale = _HIGH / (_PICTURES_ROOM * min(max(highest, ends), _ERRORS * highest))
-    each = _WIDE / len(shown.names)
+    scale = HIGH / (_PICTURES_ROOM * min(max(highest, ends), _ERRORS * highest))
+    each = WIDE / len(shown.names)
 
     def y(share: float) -> float:
-        return round(min(max(_HIGH - scale * share, 0.0), _HIGH), 2)
+        return round(min(max(HIGH - scale * share, 0.0), HIGH), 2)
 
     for place, (_, reference, clients, deviation) in enumerate(shown.bars):
         yield Bar(
@@ -191,14 +75,6 @@ def _bars(shown: Histogram) -> Iterator[Bar]:
             low=y(clients - _SIDES * deviation),
             high=y(clients + _SIDES * deviation),
         )
-
-
-def _rows(shown: Histogram) -> Iterator[CellRow]:
-    longest = max(*shown.reference, *shown.clients, 1e-9)
-    for name, reference, clients, deviation in shown.bars:
-        bars = (round(100 * reference / longest, 1), round(100 * clients / longest, 1))
-        beyond = abs(clients - reference) > _SIDES * deviation
-        yield CellRow(name, reference, clients, deviation, bars, beyond)
 
 
 _LEFT = ("drifted", "key", "period", "decision")
@@ -289,9 +165,6 @@ class CheckSeries(Series[Report]):
 
     def _page(self, **around: Any) -> str:
         """Return a page: the last decision first."""
-        from flwr_kld.report.explanation import pattern_svg
-
-        markupsafe = require("markupsafe", extra="plots")
         shown = next((c for c in reversed(self.points) if c.report), None)
         last, reports = shown and shown.report, self.reports
         return render(
@@ -302,7 +175,10 @@ class CheckSeries(Series[Report]):
             last=last,
             since=self.since,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            columns=list(column_pictures(last)) if last else [],
+            columns=list(last.by_column) if last and last.is_table else [],
+            marks=MARKS,
+            bars=bars,
+            high=HIGH,
             views=last and views(last),
             truths=any(c.population_truth is not None for c in self.points),
             highest=-math.log(last.reading.theta) if last and last.reading.theta else None,
@@ -314,17 +190,27 @@ class CheckSeries(Series[Report]):
             ledger=any(r.cost.left is not None for r in reports),
             reasons=add_up(r.cohort.dropouts for r in reports),
             models=[c for c in self.models if c.report],
-            picture=lambda symbol: markupsafe.Markup(pattern_svg(symbol, side=72)),
         )
 
-    def _columns(self) -> Mapping[str, Callable[[Report], Any]]:
-        tables = any(report.is_table for report in self.reports)
-        return {**OF_COLUMN, **VALUES} if tables else VALUES
+    def _parts(self, report: Report) -> Iterator[Mapping[str, Any]]:
+        whole = report.to_dict()
+        columns = whole.pop("columns")
+        for part in report.by_column:
+            told = part.estimate
+            yield {
+                "column": part.column,
+                "outcome": part.outcome,
+                "estimate": told and told.value,
+                "deviation": told and told.deviation,
+                "of": told and told.of,
+                "lower_bound": part.lower_bound,
+                "upper_limit": part.upper_limit,
+                **whole,
+                **columns[part.column],
+            }
 
-    def _parts(self, report: Report) -> Iterable[Report]:
-        return report.by_column
-
-    def _rows(self) -> Rows:
+    def table(self, *, title: str = "") -> Table:
+        """Return a table for a terminal, oldest first."""
         reports = self.reports
         decided = any(report.verdict for report in reports)
         known = any(report.reading.of_population for report in reports)
@@ -360,13 +246,15 @@ class CheckSeries(Series[Report]):
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
             caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
-        return Rows(
-            columns={name: name in _LEFT for name, shown in columns.items() if shown},
-            rows=[list(compress(_cells(c), columns.values())) for c in self.points],
-            marked=[
-                c.report is not None and c.report.outcome is Outcome.DRIFT for c in self.points
-            ],
+        return table_of(
+            (name for name, shown in columns.items() if shown),
+            (
+                (compress(_cells(point), columns.values()), _is_drift(point))
+                for point in self.points
+            ),
+            left=_LEFT,
             caption=caption,
+            title=title,
         )
 
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
@@ -410,6 +298,10 @@ def _since(name: str, nights: Sequence[Report]) -> str:
         f"{name}: changed {how} since night {night.cost.night} ({night.started[:10]}), by "
         f"{abs(change.size):,.0f} ± {change.deviation:,.0f} records by now"
     )
+
+
+def _is_drift(check: Point[Report]) -> bool:
+    return check.report is not None and check.report.drifted
 
 
 def _cells(check: Point[Report]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -109,6 +110,10 @@ class Envelope:
     guarantee: Guarantee  # What was promised
     cohort: CohortSeen  # Whose answers are in it
     cost: Outlay  # What it cost
+
+    def _repr_html_(self) -> str:
+        """Return what it says for a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form, schema versioned."""

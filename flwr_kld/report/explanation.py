@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
@@ -23,10 +22,9 @@ from flwr_kld.inference.fraction_interval import (
     weighted_variance,
 )
 from flwr_kld.inference.outside import OutsideCell, OutsideFraction
-from flwr_kld.kernel.arguments import instance, real, whole
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan, cells_by_symbol
-from flwr_kld.reference import Reference
 from flwr_kld.report.report import CellCounts, Histogram
 
 
@@ -57,32 +55,6 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     each = plan.symbols_in[cell] / plan.mass[cell]
     rare = "rare symbols" if plan.stratum[cell] != HEAD else "symbols that were not asked by name"
     return f"{count} {rare}, each about 1 in {float(f'{each:.2g}'):,.0f}"
-
-
-def pattern_svg(symbol: int, *, side: int = 40) -> str:
-    """Return an inline SVG of a symbol of `BlockPatterns`, in the text's own colour."""
-    symbol, side = whole("symbol", symbol), whole("side", side, least=1, unit="pixels")
-    domain = BlockPatterns()
-    missing = domain.name_of(symbol) == "missing"
-    ink = np.zeros((4, 4), dtype=np.bool_) if missing else ~domain.pattern(symbol)
-    words = "no image of the expected form" if missing else _in_words(ink.tolist())
-    blocks = "".join(f'<path d="M{x} {y}h1v1h-1z"/>' for y, x in np.argwhere(ink).tolist())
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="-.2 -.2 4.4 4.4" '
-        f'width="{side}" height="{side}" fill="currentColor" shape-rendering="crispEdges">'
-        f"<title>{words}</title>"
-        '<path d="M0 0h4v4h-4z" fill="none" stroke="currentColor" stroke-width=".15"/>'
-        f"{blocks}</svg>"
-    )
-
-
-def _in_words(ink: list[list[bool]]) -> str:
-    rows = [
-        f"row {y}: " + ", ".join(str(x) for x, there in enumerate(row, 1) if there)
-        for y, row in enumerate(ink, 1)
-        if any(row)
-    ]
-    return "4 by 4 blocks, " + ("ink in " + "; ".join(rows) if rows else "no ink")
 
 
 MOST = 24
@@ -418,49 +390,3 @@ def _change(
     digits = 0 if points >= _POINTS else min(1 - math.floor(math.log10(max(points, 1e-9))), _DIGITS)
     old, new, least, most = (f"{100 * x:.{digits}f}" for x in (expected, share, low, high))
     return f"{before}{old} % → {new} %{after} ({least}–{most} %)"
-
-
-REFERENCE = "as the reference"
-"""Name of what has not moved."""
-
-_ROUNDS = 5
-"""Of reweighting; the weights change by less than 1e-3 after two."""
-
-_SUM = 1e4
-"""Weight of the equation that the proportions sum to 1."""
-
-
-def fit_candidates(counts: NoisyCounts, candidates: Mapping[str, Reference]) -> dict[str, float]:
-    """Explain the counts by a mixture of the reference and the candidates.
-
-    Finds proportions ``v >= 0``, ``Σ v = 1``, whose mixture ``N Σ v_j P_j`` is nearest to the
-    counts in weighted least squares, with the variance that the mixture itself and the noise have
-    (iteratively reweighted). A posterior over the candidates would be certain of the least wrong
-    one, however little it fits; proportions stay even where the truth lies between two.
-    """
-    from scipy.optimize import nnls  # imported here: it takes half a second
-
-    plan = counts.plan
-    require_candidates(candidates, plan.reference)
-    laws = [plan.reference, *candidates.values()]
-    expected = counts.records * np.stack(
-        [np.bincount(plan.cell_of, law.probabilities, plan.cells) for law in laws], axis=1
-    )
-    proportions = np.full(len(laws), 1 / len(laws))
-    for _ in range(_ROUNDS):
-        deviation = np.sqrt(np.maximum(expected @ proportions, 0.5) + counts.noise.variance)
-        rows = np.vstack([expected / deviation[:, None], np.full(len(laws), _SUM)])
-        proportions, _ = nnls(rows, np.append(counts.values / deviation, _SUM))
-        proportions = proportions / proportions.sum()
-    return dict(zip((REFERENCE, *candidates), proportions.tolist(), strict=True))
-
-
-def require_candidates(candidates: Mapping[str, Reference], reference: Reference) -> None:
-    """Raise ValueError unless there are candidates, all over the reference's domain."""
-    instance("candidates", candidates, Mapping, "a mapping of names to references")
-    if not candidates or REFERENCE in candidates:
-        raise ValueError(f"name at least one candidate distribution, and call none {REFERENCE!r}")
-    for name, candidate in candidates.items():
-        instance(f"candidate {name!r}", candidate, Reference, "a Reference")
-        if candidate.domain != reference.domain:
-            raise ValueError(f"candidate {name!r} is over another domain than the reference")

@@ -165,80 +165,62 @@ SEGMENT_GAUGES: dict[str, tuple[str, Callable[[Segment], float]]] = {
 """Of each segment that has enough records for the noise, in each column that is read by segment."""
 
 
+_Sample = tuple[str, str, dict[str, str], float | None]
+"""Name of a metric, what it is, its labels and a value; None where it is not known."""
+
+
 class _Collector:
     """Makes the metrics afresh whenever they are read, so that no old label stays behind."""
 
-    def __init__(self, states: Callable[[], Iterable[MonitorState]]) -> None:
-        self._states = states
+    def __init__(self, samples: Callable[[], Iterable[_Sample]]) -> None:
+        self._samples = samples
         self._family = require("prometheus_client.core", extra="metrics").GaugeMetricFamily
 
-    def collect(self) -> Iterator[Any]:
-        states = list(self._states())
-        finished = [(s.monitor, s.report) for s in states if s.report is not None]
+    def collect(self) -> Iterable[Any]:
+        found: dict[str, Any] = {}
+        for name, text, labels, value in self._samples():
+            if value is not None:
+                if name not in found:
+                    found[name] = self._family(name, text, labels=list(labels))
+                found[name].add_metric(list(labels.values()), value)
+        return found.values()
+
+
+def _of_states(states: Iterable[MonitorState]) -> Iterator[_Sample]:
+    for state in states:
+        labels, report = {"monitor": state.monitor}, state.report
+        for outcome in OUTCOMES:
+            yield (
+                "kld_last_check_outcome", "1 for how the last check ended",
+                {**labels, "outcome": outcome}, float(outcome == state.outcome),
+            )  # fmt: skip
+        if report is None:
+            continue
         for name, (text, value_of) in GAUGES.items():
-            gauge = self._family(name, text, labels=["monitor"])
-            for monitor, report in finished:
-                if (value := value_of(report)) is not None:
-                    gauge.add_metric([monitor], value)
-            yield gauge
-        outcomes = self._family(
-            "kld_last_check_outcome",
-            "1 for how the last check ended",
-            labels=["monitor", "outcome"],
-        )
-        for state in states:
-            for outcome in OUTCOMES:
-                outcomes.add_metric([state.monitor, outcome], float(outcome == state.outcome))
-        yield outcomes
-        dropouts = self._family(
-            "kld_dropouts", "Clients left out, by class of reason", labels=["monitor", "reason"]
-        )
-        for monitor, report in finished:
-            for reason, clients in _by_class(report.cohort.dropouts).items():
-                dropouts.add_metric([monitor, reason], clients)
-        yield dropouts
-        yield from self._of_columns([(m, report) for m, report in finished if report.is_table])
+            yield name, text, labels, value_of(report)
+        for reason, clients in _by_class(report.cohort.dropouts).items():
+            left_out = "Clients left out, by class of reason"
+            yield "kld_dropouts", left_out, {**labels, "reason": reason}, clients
+        if report.is_table:
+            yield from _of_columns(report, labels)
 
-    def _of_columns(self, tables: list[tuple[str, Report]]) -> Iterator[Any]:
-        """Make the metrics of tables; where there are none, none of these either."""
-        if not tables:
-            return
-        columns = [(m, part.column, part) for m, report in tables for part in report.by_column]
+
+def _of_columns(report: Report, monitor: dict[str, str]) -> Iterator[_Sample]:
+    drifts = len(drifted(report.columns))
+    yield "kld_columns_drifted", "Columns that drifted", monitor, drifts
+    for part in report.by_column:
+        labels = {**monitor, "column": part.column}
         for name, (text, value_of) in COLUMN_GAUGES.items():
-            gauge = self._family(name, text, labels=["monitor", "column"])
-            for monitor, column, part in columns:
-                value = value_of(part)
-                gauge.add_metric([monitor, column], math.nan if value is None else value)
-            yield gauge
-        outcomes = self._family(
-            "kld_column_outcome",
-            "1 for what was decided on a table's column",
-            labels=["monitor", "column", "outcome"],
-        )
-        for monitor, column, part in columns:
-            for outcome in Outcome:
-                outcomes.add_metric([monitor, column, outcome], float(part.outcome is outcome))
-        yield outcomes
-        yield from self._of_segments(tables)
-        number = self._family("kld_columns_drifted", "Columns that drifted", labels=["monitor"])
-        for monitor, report in tables:
-            number.add_metric([monitor], len(drifted(report.columns)))
-        yield number
-
-    def _of_segments(self, tables: list[tuple[str, Report]]) -> Iterator[Any]:
-        segments = [
-            ([monitor, column, segment.name], segment)
-            for monitor, report in tables
-            for column, part in report.columns.items()
-            for segment in part.segments
-        ]
-        if not segments:
-            return
-        for name, (text, value_of) in SEGMENT_GAUGES.items():
-            gauge = self._family(name, text, labels=["monitor", "column", "segment"])
-            for labels, segment in segments:
-                gauge.add_metric(labels, value_of(segment))
-            yield gauge
+            value = value_of(part)
+            yield name, text, labels, math.nan if value is None else value
+        for outcome in Outcome:
+            yield (
+                "kld_column_outcome", "1 for what was decided on a table's column",
+                {**labels, "outcome": outcome}, float(part.outcome is outcome),
+            )  # fmt: skip
+        for segment in part.columns[part.column].segments:
+            for name, (text, value_in) in SEGMENT_GAUGES.items():
+                yield name, text, {**labels, "segment": segment.name}, value_in(segment)
 
 
 def _by_class(dropouts: dict[str, int]) -> Counter[str]:
@@ -253,33 +235,20 @@ Columns = Mapping[str, Mapping[str, ColumnStatistics]]
 """What each column holds, by group; ``""`` is all records."""
 
 
-class _Described:
-    """Makes the metrics of a description."""
-
-    def __init__(self, monitor: str, records: float, columns: Columns) -> None:
-        self._monitor, self._records, self._columns = monitor, records, columns
-        self._family = require("prometheus_client.core", extra="metrics").GaugeMetricFamily
-
-    def collect(self) -> Iterator[Any]:
-        monitor = self._monitor
-        asked = self._family(
-            "kld_described_records", "Records that a description counted", labels=["monitor"]
-        )
-        asked.add_metric([monitor], self._records)
-        yield asked
-        labels = ["monitor", "column", "group", "end"]
-        found = {
-            name: self._family(f"kld_described_{name}", f"{text}; ends of its 95 % interval",
-                               labels=[*labels, *more])
-            for name, (text, *more) in _DESCRIBED.items()
-        }  # fmt: skip
-        for name, groups in self._columns.items():
-            for group, own in groups.items():
-                for metric, one, *more in _described(own):
-                    ends = {"value": one.value, "low": one.low, "high": one.high}
-                    for end, value in ends.items():
-                        found[metric].add_metric([monitor, name, group, end, *more], value)
-        yield from found.values()
+def _of_description(monitor: str, records: float, columns: Columns) -> Iterator[_Sample]:
+    text = "Records that a description counted"
+    yield "kld_described_records", text, {"monitor": monitor}, records
+    for name, groups in columns.items():
+        for group, own in groups.items():
+            for metric, one, *more in _described(own):
+                text, *further = _DESCRIBED[metric]
+                labels = dict(zip(further, more, strict=True))
+                for end, value in {"value": one.value, "low": one.low, "high": one.high}.items():
+                    yield (
+                        f"kld_described_{metric}", f"{text}; ends of its 95 % interval",
+                        {"monitor": monitor, "column": name, "group": group, "end": end, **labels},
+                        value,
+                    )  # fmt: skip
 
 
 _DESCRIBED = {
@@ -303,27 +272,27 @@ def _described(own: ColumnStatistics) -> Iterator[tuple[Any, ...]]:
             yield "quantile", quantile, f"{quantile.level:g}"
 
 
-def _registry(collector: _Collector | _Described) -> Any:
+def _registry(samples: Callable[[], Iterable[_Sample]]) -> Any:
     registry = require("prometheus_client", extra="metrics").CollectorRegistry()
-    registry.register(collector)
+    registry.register(_Collector(samples))
     return registry
 
 
 def save_metrics(states: Iterable[MonitorState], path: Path) -> None:
     """Write a text file that readers see whole or not at all."""
-    _save(_Collector(lambda: states), path)
+    _save(lambda: _of_states(states), path)
 
 
 def save_description(monitor: str, records: float, columns: Columns, path: Path) -> None:
     """Write such a file of what clients' data look like, by column and group."""
-    _save(_Described(monitor, records, columns), path)
+    _save(lambda: _of_description(monitor, records, columns), path)
 
 
-def _save(collector: _Collector | _Described, path: Path) -> None:
+def _save(samples: Callable[[], Iterable[_Sample]], path: Path) -> None:
     if path.suffix != ".prom":
         raise ValueError(f"node_exporter reads files that end in .prom, not {path.name!r}")
     write = require("prometheus_client", extra="metrics").write_to_textfile
-    write(str(path), _registry(collector))
+    write(str(path), _registry(samples))
 
 
 @contextmanager
@@ -332,7 +301,7 @@ def serve_metrics(
 ) -> Iterator[int]:
     """Answer Prometheus over HTTP, from a thread of its own, until the context is left."""
     start = require("prometheus_client", extra="metrics").start_http_server
-    server, thread = start(port, addr=address, registry=_registry(_Collector(states)))
+    server, thread = start(port, addr=address, registry=_registry(lambda: _of_states(states())))
     try:
         yield server.server_port
     finally:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.inference.decision import ranked, table_verdict
@@ -26,6 +22,7 @@ from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.words import as_text, table_of
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,6 @@ class Reading:
     # has some everywhere, or the release does not tell.
     outside: OutsideFraction | None = None
     movements: tuple[dict[str, Any], ...] = ()  # Cells that moved most, ``Movement.to_dict``
-    # Weight of each candidate distribution that the clients may follow, where there are any
-    candidates: dict[str, float] = field(default_factory=dict)
     # The divergence of the distribution that the cohort's records were drawn from, and its standard
     # deviation, in nats; None where `estimate` is of it already, or nothing tells
     population_estimate: float | None = None
@@ -206,38 +201,27 @@ def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
 def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
     """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
     shown = max(_MOST, len(drifted(columns)))
-    table = Table(
-        caption=_caption(list(columns.values())[shown:]), box=SIMPLE, padding=(0, 1, 0, 0),
-        pad_edge=False, show_edge=False,
-    )  # fmt: skip
-    for name in ("column", "decision", "D in nats"):
-        table.add_column(name, overflow="fold", min_width=len(name))
     outside = any(column.reading.outside for column in columns.values())
+    left = ("column", "decision", "D in nats", "what moved")
+    return table_of(
+        (*left[:3], *(["outside"] if outside else []), left[3]),
+        (
+            (_cells(name, column, outside=outside), column.drifted)
+            for name, column in list(columns.items())[:shown]
+        ),
+        left=left,
+        caption=_caption(list(columns.values())[shown:]),
+    )
+
+
+def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
+    share = column.reading.outside
+    yield f"{name} ({column.unit})" if column.unit else name
+    yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
+    yield str(column.reading.told or "none")
     if outside:
-        table.add_column("outside", justify="right")
-    table.add_column("what moved", overflow="fold", ratio=1)
-    for name, column in list(columns.items())[:shown]:
-        share = column.reading.outside
-        told = column.reading.told
-        cells = (
-            f"{name} ({column.unit})" if column.unit else name,
-            f"{MARKS[column.outcome]} {column.outcome or 'not decided'}",
-            str(told or "none"),
-            *([f"{100 * share.share:.1f} %" if share else "–"] if outside else []),
-            column.sentence or "",
-        )
-        style = "bold red" if column.outcome is Outcome.DRIFT else ""
-        table.add_row(*map(escape, cells), style=style)
-    return table
-
-
-def columns_text(columns: Mapping[str, ColumnReport], *, width: int = 80) -> str:
-    """Write the same table as text, at most this many characters wide."""
-    from rich.console import Console  # takes longer to load than all of rich that reports need
-
-    text = StringIO()
-    Console(file=text, width=width, color_system=None).print(columns_table(columns))
-    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+        yield f"{100 * share.share:.1f} %" if share else "–"
+    yield column.sentence or ""
 
 
 def _caption(others: list[ColumnReport]) -> str:
@@ -481,13 +465,6 @@ class Report(_Decided, Envelope):
         """A series of this check alone, loaded by name: series are made of reports."""
         return import_module("flwr_kld.report.check_series").CheckSeries([self])
 
-    def _repr_html_(self) -> str:
-        """Return the decision and the columns for a notebook."""
-        decided = str(self.outcome or "not decided").capitalize()
-        head, _, rest = str(self).partition("\n")
-        table = f"<pre>{html.escape(rest)}</pre>" if rest else ""
-        return f"<p><strong>{html.escape(decided)}</strong><br>{html.escape(head)}</p>{table}"
-
     def __str__(self) -> str:
         verdict = self.verdict
         decided = "" if verdict is None else f"{verdict.outcome}: {verdict.reason}; "
@@ -498,7 +475,7 @@ class Report(_Decided, Envelope):
         said = f"{self.reading}; "
         if self.is_table:
             decided = decided.removesuffix("; ") or f"{len(self.columns)} columns, nothing decided"
-            said = f"\n{columns_text(self.columns)}\n"
+            said = f"\n{as_text(columns_table(self.columns), width=80)}\n"
         return (
             f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
             f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "

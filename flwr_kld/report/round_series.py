@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.table import Table
 
 from flwr_kld.report.entries import point_of, round_report
 from flwr_kld.report.panels import Theme, mark, mark_missing
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.render import add_up, render
-from flwr_kld.report.series import LOCAL_VIEWS, Point, Rows, Series
+from flwr_kld.report.series import LOCAL_VIEWS, Point, Series
+from flwr_kld.report.words import table_of
 
 if TYPE_CHECKING:
     from flwr_kld.accounting.entry import Entry
@@ -92,18 +93,6 @@ def _steps(
     return np.repeat(number, 2) + np.tile([-0.5, 0.5], len(number)), np.repeat(weights.T, 2, axis=1)
 
 
-_PATHS = {
-    "name": "name", "round": "round", "leader": "reading.leader", "log_odds": "reading.log_odds",
-    "swing": "reading.swing", "outlasts": "reading.outlasts", "risk_bound": "reading.risk_bound",
-    "refuted": "reading.refuted",
-    "epsilon": "guarantee.epsilon", "delta": "guarantee.delta", "epsilon_left": "cost.left",
-    "asked": "cohort.asked", "taken": "cohort.survivors", "reports": "reading.reports",
-    "seconds": "cost.seconds", "asking": "cost.asking", "waiting": "cost.waiting",
-    "computing": "cost.computing", "epsilon_budget": "cost.budget",
-}  # fmt: skip
-"""What files have a column of, and where a report holds it."""
-
-
 class RoundSeries(Series[PredictorReport]):
     """Rounds of one predictor.
 
@@ -140,23 +129,14 @@ class RoundSeries(Series[PredictorReport]):
             reasons=add_up(r.cohort.dropouts for r in reports),
         )
 
-    def _columns(self) -> Mapping[str, Callable[[PredictorReport], Any]]:
-        def weight_of(name: str) -> Callable[[PredictorReport], Any]:
-            return lambda report: report.reading.weights.get(name)
-
-        weights = {f"weight of {name}": weight_of(name) for name in candidates_of(self.points)}
-        return {**{name: attrgetter(path) for name, path in _PATHS.items()}, **weights}
-
-    def _rows(self) -> Rows:
-        names = ("round", "leader", "weight", "log-odds", "lies", "ε", "left", "reports")
-        return Rows(
-            columns={name: name == "leader" for name in names},
-            rows=[_cells(point) for point in self.points],
-            marked=[False] * len(self.points),
-            caption=(
-                "nats; lies that the leader outlasts; ε of a round, and left of the budget then in "
-                "force"
-            ),
+    def table(self, *, title: str = "") -> Table:
+        """Return a table for a terminal, oldest first."""
+        return table_of(
+            ("round", "leader", "weight", "log-odds", "lies", "ε", "left", "reports"),
+            ((_cells(point), False) for point in self.points),
+            left=("leader",),
+            caption="nats; lies that the leader outlasts; ε of a round, and left of the budget",
+            title=title,
         )
 
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:

@@ -10,14 +10,12 @@ import csv
 import html
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld._extras import require
@@ -27,6 +25,7 @@ from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 from flwr_kld.report.render import pictures
 from flwr_kld.report.report import Report
+from flwr_kld.report.words import as_text
 from flwr_kld.trust.sight import View
 
 _ANYBODY = View(
@@ -75,16 +74,6 @@ class Point(Generic[R]):
             object.__setattr__(self, "started", self.report.started)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A table in words."""
-
-    columns: Mapping[str, bool]  # Names, and whether they are aligned to the left
-    rows: Sequence[Sequence[str]]  # Cells by row
-    marked: Sequence[bool]  # Which rows stand out
-    caption: str  # Units, and what else a reader must know
-
-
 class Series(ABC, Generic[R]):
     """Reports in order: a `CheckSeries` or a `RoundSeries`."""
 
@@ -118,35 +107,13 @@ class Series(ABC, Generic[R]):
 
     # -------------------------------------------------------------------------------- to look at
 
+    @abstractmethod
     def table(self, *, title: str = "") -> Table:
         """Return a table for a terminal, oldest first."""
-        rows = self._rows()
-        table = Table(
-            title=escape(title) or None, caption=rows.caption, box=SIMPLE, padding=(0, 1, 0, 0),
-            pad_edge=False, show_edge=False,
-        )  # fmt: skip
-        for name, left in rows.columns.items():
-            table.add_column(name, justify="left" if left else "right", overflow="fold")
-        for cells, marked in zip(rows.rows, rows.marked, strict=True):
-            table.add_row(*map(escape, cells), style="bold red" if marked else "")
-        return table
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
-        rows = self._rows()
-
-        def line(cells: Iterable[str], tag: str) -> str:
-            aligned = zip(cells, rows.columns.values(), strict=True)
-            return "".join(
-                f'<{tag} style="text-align: {"left" if left else "right"}">{html.escape(cell)}'
-                for cell, left in aligned
-            )
-
-        body = "".join(f"<tr>{line(cells, 'td')}" for cells in rows.rows)
-        return (
-            f"<table><caption>{html.escape(self.heading)}: {html.escape(rows.caption)}</caption>"
-            f"<thead><tr>{line(rows.columns, 'th')}</thead><tbody>{body}</tbody></table>"
-        )
+        return f"<pre>{html.escape(as_text(self.table(title=self.heading), width=120))}</pre>"
 
     def plot(
         self,
@@ -189,28 +156,26 @@ class Series(ABC, Generic[R]):
     # ------------------------------------------------------------------------------------ to keep
 
     def to_csv(self) -> str:
-        """Return one row a point: divergences, errors, log-odds and epsilons in nats.
+        """Return one row a point: all numbers and texts of its report, and when it was.
 
         Checks of a table have one row for each of its columns.
         """
+        found = list(self._values())
         text = StringIO()
-        rows = csv.writer(text)
-        rows.writerow(["number", *self._facts, *self._columns()])
-        rows.writerows(self._values())
+        writer = csv.DictWriter(text, list(dict.fromkeys(name for row in found for name in row)))
+        writer.writeheader()
+        writer.writerows(found)
         return text.getvalue()
 
     def to_frame(self) -> Any:
         """Return the same rows as a pandas data frame."""
-        pandas = require("pandas", extra="frames")
-        return pandas.DataFrame(self._values(), columns=["number", *self._facts, *self._columns()])
+        return require("pandas", extra="frames").DataFrame(self._values())
 
-    def _values(self) -> Iterator[list[Any]]:
-        columns = self._columns()
+    def _values(self) -> Iterator[dict[str, Any]]:
         for point in self.points:
-            facts = [getattr(point, name) for name in self._facts]
-            for report in [None] if point.report is None else self._parts(point.report):
-                values = [report and value(report) for value in columns.values()]
-                yield [point.number, *facts, *values]
+            facts = {"number": point.number, **{name: getattr(point, name) for name in self._facts}}
+            for report in [{}] if point.report is None else self._parts(point.report):
+                yield {**facts, **dict(_flat(report))}
 
     def to_json(self) -> str:
         """Return all reports in full."""
@@ -260,17 +225,9 @@ class Series(ABC, Generic[R]):
 
     # ------------------------------------------------------------------------ what its kind says
 
-    @abstractmethod
-    def _columns(self) -> Mapping[str, Callable[[R], Any]]:
-        """Return what files have a column of, beside `_facts`."""
-
-    def _parts(self, report: R) -> Iterable[R]:
+    def _parts(self, report: R) -> Iterable[Mapping[str, Any]]:
         """Return what of a report has a row of its own."""
-        return (report,)
-
-    @abstractmethod
-    def _rows(self) -> Rows:
-        """Return the table that terminals and notebooks show."""
+        return [report.to_dict()]
 
     def _taller(self) -> float:
         """Return the height that the upper panel has beyond the usual one, in inches."""
@@ -279,3 +236,16 @@ class Series(ABC, Generic[R]):
     @abstractmethod
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
         """Draw the upper panel of the plot."""
+
+
+_LONG = ("dropouts", "over")
+"""Parts of a report that have clients' own words for names, which make no columns."""
+
+
+def _flat(told: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the numbers and texts of a report by their places in it: ``reading.estimate``."""
+    for name, value in told.items():
+        if isinstance(value, Mapping) and name not in _LONG:
+            yield from _flat(value, f"{before}{name}.")
+        elif not isinstance(value, Mapping | list | tuple):
+            yield before + name, value

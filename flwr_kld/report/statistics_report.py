@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from rich import table as rich_table
-from rich.box import SIMPLE
-from rich.markup import escape
+from rich.table import Table as TextTable
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import LEAST_POWER, Binned, quantile_levels
@@ -28,6 +26,7 @@ from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS
+from flwr_kld.report.words import as_text, table_of
 
 _STANDS_OUT = 4.0
 """Standard deviations of the noise that a bin's count exceeds by chance in none of hundreds."""
@@ -175,11 +174,7 @@ class StatisticsReport(Envelope):
         )
 
     def __str__(self) -> str:
-        return f"About {self.whom}\n{statistics_text(self.columns)}\n{self.brief}"
-
-    def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"About {self.whom}\n{as_text(statistics_table(self.columns))}\n{self.brief}"
 
     def plot(
         self,
@@ -301,19 +296,11 @@ def reference_of_counts(
     )
 
 
-def statistics_table(columns: Mapping[str, DescribedColumn]) -> rich_table.Table:
+def statistics_table(columns: Mapping[str, DescribedColumn]) -> TextTable:
     """Return a table for a terminal: of each column and group, the values and what they are."""
-    table = rich_table.Table(
-        caption=_CAPTION,
-        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
-    )  # fmt: skip
-    table.add_column("column", overflow="fold")
-    table.add_column("values", justify="right")
-    table.add_column("others", overflow="fold")
-    table.add_column("what they are", overflow="fold", ratio=1)
-    for cells in _rows(columns):
-        table.add_row(*map(escape, cells))
-    return table
+    heads = ("column", "values", "others", "what they are")
+    left = (heads[0], *heads[2:])
+    return table_of(heads, ((row, False) for row in _rows(columns)), left=left, caption=_CAPTION)
 
 
 def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
@@ -334,15 +321,6 @@ def _numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction 
         yield "s.d.", own.numbers.deviation
         for quantile in own.numbers.quantiles:
             yield f"quantile {quantile.level:g}", quantile
-
-
-def statistics_text(columns: Mapping[str, DescribedColumn], *, width: int = 100) -> str:
-    """Write the same table as text, at most this many characters wide."""
-    from rich.console import Console  # takes longer to load than all of rich that reports need
-
-    text = StringIO()
-    Console(file=text, width=width, color_system=None).print(statistics_table(columns))
-    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 
 def what(column: ColumnStatistics) -> Iterator[str]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
 
 from flwr_kld.inference.verdict import OperatingCharacteristic
 
@@ -79,3 +84,32 @@ def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
             f"a drift of {delay.divergence:.3g} nats, spread thinly over all symbols, {found} "
             "(forecast)"
         )
+
+
+def table_of(
+    heads: Iterable[str],
+    rows: Iterable[tuple[Iterable[str], bool]],
+    *,
+    left: Sequence[str],
+    caption: str,
+    title: str = "",
+) -> Table:
+    """Return a table for a terminal of rows, and whether each stands out."""
+    table = Table(
+        title=escape(title) or None, caption=escape(caption), box=SIMPLE, padding=(0, 1, 0, 0),
+        pad_edge=False, show_edge=False,
+    )  # fmt: skip
+    for name in heads:
+        table.add_column(name, overflow="fold", justify="left" if name in left else "right")
+    for cells, marked in rows:
+        table.add_row(*map(escape, cells), style="bold red" if marked else "")
+    return table
+
+
+def as_text(table: Table, *, width: int = 100) -> str:
+    """Write a table as text, at most this many characters wide."""
+    from rich.console import Console  # takes longer to load than all of rich that reports need
+
+    text = StringIO()
+    Console(file=text, width=width, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())

@@ -98,14 +98,6 @@ def test_clients_make_a_reference_of_every_column():
     assert KLDrift(made, Trusted(2.0)).check(grid_of(app)).columns
 
 
-def test_candidates_of_a_table_are_fitted_by_column():
-    app = ClientApp()
-    answer_drift_queries(app, lambda _: ROWS, TABLE)
-    asking = KLDrift(OTHER, Trusted(8.0), candidates={"today": REFERENCE})
-    columns = asking.check(grid_of(app)).columns
-    assert columns["coin"].reading.candidates["today"] > 0.5
-
-
 def test_a_forecast_takes_a_table():
     setting = Setting(clients=20, records=100, trust=Trusted(1.0), threshold=None)
     assert set(forecast(REFERENCE, setting).columns) == {"hand", "coin"}

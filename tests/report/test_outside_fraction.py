@@ -77,7 +77,7 @@ def test_files_have_its_numbers(tmp_path):
     checks = [Point(n, report) for n, report in enumerate((bounded(), UNDECIDED, FULL), 1)]
     CheckSeries(checks).save(tmp_path / "c.csv")
     rows = csv.DictReader((tmp_path / "c.csv").open())
-    assert [(row["outside_share"], row["outside_lower"]) for row in rows] == [
+    assert [(row["reading.outside.share"], row["verdict.outside_lower"]) for row in rows] == [
         ("0.2721", "0.2514"), ("0.2721", ""), ("", ""),
     ]  # fmt: skip
     CheckSeries(checks).save(tmp_path / "c.json")

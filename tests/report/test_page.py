@@ -26,9 +26,7 @@ def page(tmp_path_factory):
 def checks_page(path: Path) -> None:
     checks = nights(9, drift_from=7)
     long = {f"a reason that takes many words to tell {'x' * 80}": 3}
-    checks[-1] = Point(
-        9, altered(checks[-1].report, dropouts=long, candidates={"a": 0.25, "b" * 60: 0.75})
-    )
+    checks[-1] = Point(9, altered(checks[-1].report, dropouts=long))
     CheckSeries(checks, models=[Point(9, REPORT, cohort_truth=0.3)]).save(path, title="Fleet")
 
 

@@ -114,10 +114,10 @@ def test_the_table_has_every_round_and_a_column_a_weight(tmp_path):
     with (tmp_path / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["number"] for row in rows] == list("12345")
-    assert (rows[2]["leader"], rows[2]["failure"]) == ("", rounds[2].failure)
-    assert [row["weight of <strike>"] for row in rows] == ["0.05", "0.9", "", "0.9", "0.05"]
-    assert [row["weight of new"] for row in rows] == ["", "", "", "", "0.9"]
-    assert {float(row["swing"]) for row in rows if row["leader"]} == {1.0}
+    assert (rows[2]["reading.leader"], rows[2]["failure"]) == ("", rounds[2].failure)
+    assert [row["reading.weights.<strike>"] for row in rows] == ["0.05", "0.9", "", "0.9", "0.05"]
+    assert [row["reading.weights.new"] for row in rows] == ["", "", "", "", "0.9"]
+    assert {float(row["reading.swing"]) for row in rows if row["reading.leader"]} == {1.0}
 
 
 def test_the_file_has_every_report_in_full(tmp_path):

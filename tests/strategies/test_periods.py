@@ -92,7 +92,7 @@ def test_whoever_reads_it_sees_the_period(june):
     assert str(JUNE) in june.to_html()
     series = CheckSeries([june])
     assert "2024-06-01 – 2024-07-01" in to_text(series)
-    assert series.to_frame().loc[0, "period_start"] == "2024-06-01"
+    assert series.to_frame().loc[0, "period.start"] == "2024-06-01"
 
 
 def test_the_axis_of_a_history_shows_the_periods(june):

@@ -78,7 +78,7 @@ def test_a_columns_own_threshold_unit_and_description_reach_the_reader(report):
     assert "years" in age.sentence
     assert "age (years)" in str(report)
     frame = report.to_frame().set_index("column")
-    assert frame.loc["age", "column_unit"] == "years"
+    assert frame.loc["age", "unit"] == "years"
     page = report.to_html()
     assert "at admission, not &lt;today&gt;" in page
     mean = age.figures.ordered.mean
