@@ -19,8 +19,6 @@ _PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
 _APPLICATION = int.from_bytes(b"fkld")
 """Marks our files among those of SQLite."""
-_PAGE = 4096
-"""Bytes of a page."""
 _BESIDE = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a file."""
 
@@ -41,6 +39,7 @@ class Schema:
 
     version: int  # Another one for other statements: a file of another version is refused
     statements: Sequence[str]  # Make the tables
+    page: int = 4096  # Bytes that are written at once: more where rows are large
 
     def require(self, db: sqlite3.Connection, path: Path) -> None:
         """Refuse a database that was not made with this schema."""
@@ -54,7 +53,7 @@ class Schema:
     def empty_file(self) -> bytes:
         """Return a database without rows."""
         with closing(sqlite3.connect(":memory:")) as db:
-            db.execute(f"PRAGMA page_size = {_PAGE}")
+            db.execute(f"PRAGMA page_size = {self.page}")
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {self.version}")
             for statement in self.statements:
@@ -86,7 +85,7 @@ def make_database(path: Path, schema: Schema) -> None:
     size = path.stat().st_size
     # SQLite takes less than a page for a new database, and reads zeros where a page is cut off.
     # While pages are written, and after a power cut, all of them are in the log.
-    if size < _PAGE or (size % _PAGE and not Path(f"{path}-wal").exists()):
+    if size < schema.page or (size % schema.page and not Path(f"{path}-wal").exists()):
         raise Damaged(path)
 
 

@@ -36,6 +36,7 @@ SCHEMA = Schema(
     records BLOB, ids BLOB, symbols BLOB, changes BLOB, records_gone BLOB, gone BLOB,
     PRIMARY KEY (session, node))""",
     ],
+    page=2**16,
 )
 _PRIVATE = "records, ids, symbols, changes, records_gone, gone"
 _WRITE = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

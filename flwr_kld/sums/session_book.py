@@ -44,6 +44,7 @@ _SCHEMA = Schema(
         """CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL,
     seeds BLOB NOT NULL, names BLOB NOT NULL, answers BLOB NOT NULL)"""
     ],
+    page=2**16,
 )
 
 
