@@ -188,7 +188,7 @@ def test_a_night_whose_book_finds_no_room_is_not_released(book, tmp_path):
     def full() -> bytes:
         size = (tmp_path / "standing.db").stat().st_size
         night = book.open(terms(2), SIZE)
-        for i in range(2000):
+        for i in range(20_000):
             night.came(i.to_bytes(NAME), os.urandom(SIZE))
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         try:
