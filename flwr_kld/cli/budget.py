@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,20 +11,16 @@ from flwr_kld.accounting.budget import Composition, Spent
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
-    NIGHTLY,
     AsJson,
     LedgerUrl,
     Population,
     existing_ledger,
     print_json,
     results,
-    say,
 )
-from flwr_kld.cli.flower_app import facts_of
 from flwr_kld.cli.show import utc
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.operate.schedule import parse_schedule
 
 
 def budget(
@@ -50,20 +45,9 @@ def budget(
         Composition,
         typer.Option(help="How costs add up; sum if reports decide which check comes next."),
     ] = "pld",
-    app: Annotated[
-        Path | None,
-        typer.Option(help="Say whether the budget sustains this Flower app's scheduled checks."),
-    ] = None,
-    schedule: Annotated[
-        str, typer.Option(help="With --app: a cron expression, in UTC, or 'every 6h'.")
-    ] = NIGHTLY,
-    clients: Annotated[
-        int | None, typer.Option(min=1, help="With --app: number of nodes in the deployment.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the person charged most has spent in the window, and what is left."""
-    slots = parse_schedule(schedule)
     if epsilon is None:
         books = existing_ledger(ledger)
     else:
@@ -71,9 +55,6 @@ def budget(
         terms = Budget(epsilon, delta, days, population, adjacency, unit, composition)
         books.set_budget(terms)
     spent = books.spent(population)
-    pace = None if app is None else facts_of(app).pace(spent.budget, slots, clients)
-    if pace is not None and not pace.fits:
-        say(f"warning: {pace}: {pace.advice}")
     if as_json:
         print_json(_as_dict(spent))
         return
@@ -83,8 +64,6 @@ def budget(
         f" (by {spent.composition})"
     )
     results.print(f"  left: {spent.left:.4g} nats")
-    if pace is not None:
-        results.print(f"  {pace}", markup=False, soft_wrap=True)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
 

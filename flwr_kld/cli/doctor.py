@@ -9,19 +9,14 @@ answer from the environment in which that app would run.
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
 
 import typer
 from pydantic import Field, Strict
@@ -52,22 +47,15 @@ from flwr_kld.cli.flower_app import (
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
 from flwr_kld.cli.node_keys import read_roster
-from flwr_kld.cli.plan import last_check, trust_of
-from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns, short_of
+from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import LedgerError, NoBudget
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.terms import VERSION
 from flwr_kld.operate.schedule import Schedule, parse_schedule
 from flwr_kld.reference import Reference
-
-_PYTHON = (3, 11)
-
-_WAIT = 3.0
-"""Seconds until a SuperLink must have taken a connection."""
 
 
 @dataclass(frozen=True)
@@ -89,46 +77,12 @@ def _failed(what: str, words: object, then: str) -> Finding:
 
 
 def versions() -> Iterator[Finding]:
-    """Look at Python, Flower and what flwr-kld speaks."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < _PYTHON:
-        yield _failed("Python", python, "install Python 3.11 or newer")
-    spec = flower_needed()
-    install = f"pip install 'flwr{spec}'"
-    try:
-        flower = version("flwr")
-    except PackageNotFoundError:
-        yield _failed("Flower", "is not installed", install)
-        return
-    if not admits(spec, flower):
-        yield _failed("Flower", f"{flower} is installed, and flwr-kld needs {spec}", install)
-        return
+    """Say what is installed here, and what flwr-kld speaks."""
     yield _ok(
         "versions",
-        f"flwr-kld {version('flwr-kld')}, messages {VERSION}, Flower {flower}, Python {python}: "
-        "SuperLink and SuperNodes need the same flwr-kld",
+        f"flwr-kld {version('flwr-kld')}, messages {VERSION}, Flower {version('flwr')}: SuperLink "
+        "and SuperNodes need the same flwr-kld",
     )
-
-
-def flower_needed() -> str:
-    """Return the bounds of Flower's version."""
-    needed = next((r for r in requires("flwr-kld") or () if r.startswith("flwr")), "flwr")
-    return needed.removeprefix("flwr").partition(";")[0].strip()
-
-
-def admits(spec: str, found: str) -> bool:
-    """Whether a version fits bounds such as ``>=1.41,<1.43``."""
-
-    def parts(text: str) -> list[int]:
-        return [int(number) for number in re.findall(r"\d+", text)[:3]]
-
-    for bound in spec.split(","):
-        number = parts(bound)
-        if bound.startswith(">=") and parts(found) < number:
-            return False
-        if bound.startswith("<") and parts(found)[: len(number)] >= number:
-            return False
-    return True
 
 
 def check_app(app: Path) -> Iterator[Finding]:
@@ -149,17 +103,7 @@ def check_app(app: Path) -> Iterator[Finding]:
             f"{app / 'pyproject.toml'}",
         )
         return
-    wheels = [one for one in app_dependencies(project) if one.startswith("flwr-kld")]
-    for wheel in wheels:
-        place = wheel.partition("@")[2].strip()
-        file = Path(unquote(urlsplit(place).path))
-        if place.startswith("file://") and not file.is_file():
-            get = f"pip download --no-deps flwr-kld -d {file.parent}"
-            correct = f"correct dependencies in {app / 'pyproject.toml'}"
-            yield _failed("app", f"there is no wheel {place}", f"{get}, or {correct}")
-            return
-    how = wheels[0] if wheels else "is installed on SuperLink and SuperNodes"
-    yield _ok("app", f"{app}; flwr-kld: {how}")
+    yield _ok("app", str(app))
     if config.get(SAMPLE) and not Path(str(config[SAMPLE])).is_file():
         yield Finding("sample", "warning", f"there is no file {config[SAMPLE]}",
                       f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}")  # fmt: skip
@@ -170,43 +114,6 @@ def app_dependencies(project: Mapping[str, Any]) -> list[str]:
     own = project.get("project")
     listed = own.get("dependencies") if isinstance(own, dict) else None
     return [str(one) for one in listed] if isinstance(listed, list) else []
-
-
-def the_connection(name: str | None) -> Iterator[Finding]:
-    """Look for a SuperLink connection, and whether somebody listens there."""
-    home = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr")
-    file = home / "config.toml"
-    add = f"add [superlink.{name or 'NAME'}] with its address to {file}"
-    try:
-        links = tomllib.loads(file.read_text(encoding="utf-8")).get("superlink", {})
-    except FileNotFoundError:
-        if name is None:
-            yield _ok("connection", "Flower's local simulation")
-        else:
-            yield _failed("connection", f"there is no {file}", add)
-        return
-    except (OSError, ValueError) as error:
-        yield _failed("connection", f"{file} cannot be read ({error})", f"correct {file}")
-        return
-    name = name or links.get("default")
-    own = links.get(name) if isinstance(name, str) else None
-    if not isinstance(own, dict):
-        known = ", ".join(k for k, v in links.items() if isinstance(v, dict)) or "none"
-        yield _failed("connection", f"{file} has no connection {name!r}; it has: {known}", add)
-        return
-    address = str(own.get("address", ":local:"))
-    host, colon, port = address.rpartition(":")
-    if address.startswith(":") or not colon or not port.isdecimal():
-        yield _ok("connection", f"{name}: {address}")
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _WAIT).close()
-    except OSError as error:
-        why = error.strerror or str(error)
-        start = "start it: flower-superlink …, or correct its address"
-        yield _failed("connection", f"{name}: nobody answers at {address} ({why})", start)
-        return
-    yield _ok("connection", f"{name}: {address} answers")
 
 
 def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Finding]:
@@ -345,51 +252,6 @@ def check_pace(
         yield _ok("budget", str(pace))
     else:
         yield _failed("budget", str(pace), pace.advice)
-
-
-def the_power(
-    app: Path, facts: Facts, url: str | None, population: str, *, columns: int = 3
-) -> Iterator[Finding]:
-    """Forecast a check of clients as the last one found them, against the app's reference."""
-    files = sorted(app.glob("*/reference.json"))
-    if url is None or facts.epsilon is None or len(files) != 1:
-        return
-    from flwr_kld.planner import Setting, forecast  # imported here: it takes a while
-
-    try:
-        last = last_check(url, population)
-        table = files[0].with_name("table.toml")
-        reference = Reference.load(files[0], Table.from_toml(table) if table.is_file() else None)
-        rule = Adjacency.REPLACE_ONE
-        trust = trust_of("trusted", facts.epsilon, last.delta, rule, last.clients)
-        asked = facts.turns.clients if facts.turns is not None else None
-        clients = min(asked or last.clients, last.clients)
-        setting = Setting(
-            clients=clients,
-            population=last.among(clients),
-            records=last.records,
-            trust=trust,
-            threshold=DEFAULT_THRESHOLD if facts.threshold is None else facts.threshold,
-            most_records=last.most_records,
-        )
-        found = forecast(reference, setting, design_effects=last.effects(last.records))
-    except (LedgerError, ValueError, OSError, ImportError):
-        return  # said already, or no check yet
-    quiet = [one for one in found.by_column if one.quiet_from is not None]
-    least = "no drift" if found.smallest is None else f"a drift from {found.smallest:.2g} nats on"
-    where = f" in {found.column}, the hardest column" if found.column else ""
-    words = f"assumed {last}, and noise by the server: a check finds {least}{where}"
-    if len(quiet) == len(found.by_column):
-        yield _ok("power", f"{words}; where nothing drifted it is quiet")
-        return
-    others = [str(one.column or "it") for one in found.by_column if one not in quiet][:columns]
-    few = f"{len(found.by_column) - len(quiet)} of {len(found.by_column)} columns"
-    yield Finding(
-        "power", "warning", f"{words}; where nothing drifted it may be inconclusive in {few}: "
-        f"{', '.join(others)}",
-        f"flwr-kld plan {files[0]} --like {shown(url)} --threshold NATS, with another --epsilon, "
-        "--clients or --threshold",
-    )  # fmt: skip
 
 
 _MARK = "flwr-kld-versions"
@@ -535,9 +397,6 @@ def _compared(
             words += f"; the server's messages are {server.messages}: checks would leave them out"
             install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
             yield Finding("nodes", "failed", words, install)
-        elif not admits(flower_needed(), installed.flwr):
-            install = f"pip install 'flwr{flower_needed()}' on them"
-            yield Finding("nodes", "failed", words, install)
         elif installed.flwr_kld != server.flwr_kld:
             words += (
                 f"; the server has {server.flwr_kld}: the same messages, but secure sums and seals "
@@ -596,8 +455,8 @@ def doctor(
 ) -> None:
     """Inspect everything that a check needs; this asks for no record, and spends nothing.
 
-    Versions, the app, its connection, reference and guard file, keys and roster, the ledger, and
-    its budget against the schedule. With a CONNECTION, a short run asks its SuperLink and
+    The app, its reference and guard file, keys and roster, the ledger, and its budget against the
+    schedule. With a CONNECTION, a short run asks its SuperLink and
     SuperNodes for their versions. Each line that fails names the command to run next.
 
     Exit codes: 0 nothing would prevent a check, 4 something would.
@@ -608,15 +467,13 @@ def doctor(
     each: list[Callable[[], Iterator[Finding]]] = [
         versions,
         lambda: check_app(app),
-        lambda: the_connection(connection),
         lambda: the_reference(app, guard, facts),
         lambda: check_keys(key, roster),
         lambda: the_ledger(facts, url, population, app),
         lambda: check_pace(facts, url, population, slots, clients),
-        lambda: the_power(app, facts, url, population),
     ]
     found = [finding for look in each for finding in look()]
-    stopped = [one for one in found if one.state == "failed" and one.what in ("app", "connection")]
+    stopped = [one for one in found if one.state == "failed" and one.what == "app"]
     if connection is not None and not stopped:
         found += the_nodes(app, connection)
     if as_json:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli.place import Place, Typed, answered, elsewhere, without_budget
-from report.samples import REPORT
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.cli import doctor
 from flwr_kld.guard import node_identity
-from flwr_kld.kernel import Guarantee
-
-COLUMN = REPORT.columns["labels"]
 
 
 def ahead(p: Place) -> list[object]:
@@ -32,11 +25,6 @@ def other_guard(p: Place, old: str, new: str) -> list[object]:
     return p.doctor()
 
 
-def connection(p: Place, text: str) -> list[object]:
-    (p.folder / "home" / "config.toml").write_text(text)
-    return p.doctor("prod")
-
-
 def shipped(p: Place) -> Path:
     return p.app / "app" / "reference.json"
 
@@ -48,18 +36,6 @@ def changed(p: Place, old: str, new: str, *, run: Typed) -> list[object]:
 
 MISTAKES: dict[str, tuple[Typed, str]] = {
     "no app": (lambda p: ["doctor", p.folder / "no"], r"FAIL app.*\n *next: flwr-kld init"),
-    "no such connection": (
-        lambda p: connection(p, '[superlink.real]\naddress = "127.0.0.1:1"\n'),
-        r"no connection 'prod'; it has: real\n *next: add \[superlink\.prod\]",
-    ),
-    "nobody answers": (
-        lambda p: connection(p, '[superlink.prod]\naddress = "127.0.0.1:1"\n'),
-        r"nobody answers at 127\.0\.0\.1:1.*\n *next: start it: flower-superlink",
-    ),
-    "Flower's file": (
-        lambda p: connection(p, "[superlink"),
-        r"config\.toml cannot be read.*\n *next: correct",
-    ),
     "guard": (
         lambda p: other_guard(p, "max_delta", "most_delta"),
         r"FAIL guard.*max_delta is missing\n *next: correct",
@@ -110,12 +86,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: changed(p, "drift-check", "drift-chek", run=Place.doctor),
         r"does not declare drift-check\n *next: add drift-check = ''",
     ),
-    "wheel": (
-        lambda p: changed(
-            p, "flwr>=1.41,<1.43", "flwr-kld @ file:///no/flwr_kld.whl", run=Place.doctor
-        ),
-        r"there is no wheel.*\n *next: pip download --no-deps flwr-kld -d /no, or correct dep",
-    ),
     "clock": (ahead, r"FAIL clock.*\n *next: set it: timedatectl"),
 }  # fmt: skip
 
@@ -126,44 +96,12 @@ def test_a_mistake_is_answered_with_what_to_do_and_nothing_is_spent(cli, flwr, p
     answered(cli, flwr, typed(place), words)
 
 
-def test_an_older_flower_is_named_with_its_upgrade(cli, place, monkeypatch):
-    real = doctor.version
-    monkeypatch.setattr(doctor, "version", lambda n: "1.39.0" if n == "flwr" else real(n))
-    done = cli("doctor", place.app)
-    assert done.exit_code == 4
-    assert re.search(r"1\.39\.0 is installed.*\n *next: pip install 'flwr", done.stdout)
-
-
 def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     done = cli("doctor", place.app, "--key", place.folder / "node.key", "--roster",
                place.folder / "roster.json")  # fmt: skip
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
     assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
-
-
-def checked(p: Place, number: int, each: int) -> None:
-    """Settle a check of so many clients, of so many records each, which decided nothing."""
-    told = replace(
-        REPORT,
-        cohort=replace(REPORT.cohort, survivors=number, asked=number),
-        columns={
-            "a": replace(COLUMN, reading=replace(COLUMN.reading, records=float(each * number)))
-        },
-    )
-    ledger, cost = Ledger(p.ledger), Cost.claimed("discrete-laplace", Guarantee(0.1))
-    ledger.settle(ledger.reserve("monday", [Charge(cost, Everyone())]), told.to_dict())
-
-
-@pytest.mark.parametrize(("number", "each", "mark"), [(3, 10, "warn"), (4000, 200, "ok  ")])
-def test_what_a_check_finds_is_forecast_from_the_last_one(cli, place, number, each, mark):
-    assert "power:" not in cli("doctor", place.app).stdout
-    checked(place, number, each)
-    replace(Reference.load(shipped(place)), records=None).save(shipped(place))  # a law
-    done = cli("doctor", place.app)
-    assert f"{mark} power: assumed as in the check" in done.stdout
-    assert f"{number:,} clients of about {each} records" in done.stdout
-    assert ("next: flwr-kld plan" in done.stdout) is (mark == "warn")
 
 
 def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):
@@ -177,13 +115,3 @@ def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):
     assert done.exit_code == 0, done.output
     looked = cli("doctor", place.app, "--key", place.folder / "own.key", "--roster", file)
     assert "2 nodes; this node is 'clinic a'" in looked.stdout
-
-
-def test_the_budget_is_held_against_a_schedule(cli, place):
-    typed = ["budget", "--ledger", place.ledger, "--app", place.app]
-    nightly, hourly = cli(*typed), cli(*typed, "--schedule", "every 1h")
-    assert nightly.exit_code == hourly.exit_code == 0
-    assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1" in nightly.stdout
-    assert "warning" not in nightly.stderr
-    assert "warning: 721 checks in any 30 days" in hourly.stderr
-    assert "ask less often, rotate so that 721 checks ask different people" in hourly.stderr

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,21 +97,6 @@ def test_it_lists_what_the_app_lists_and_where_uv_finds_it(tmp_path):
     assert written["tool"]["flwr"]["app"]["components"]["clientapp"] == "asked.versions:client"
 
 
-@pytest.fixture
-def prod(place) -> Iterator[None]:
-    """A connection to where somebody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        text = f"""[superlink]
-default = "prod"
-[superlink.prod]
-address = "127.0.0.1:{port}"
-insecure = true
-"""
-        (place.folder / "home" / "config.toml").write_text(text)
-        yield
-
-
 def line(who: object, **changed: Any) -> str:
     text = json.dumps({**OWN, **changed}, sort_keys=True, separators=(",", ":"))
     return f"INFO :      {MARK} {who} {text}\n"
@@ -148,10 +131,6 @@ FOUND = {
         line("server", flwr_kld="1.0.1") + line(7, flwr_kld="1.0.1") + f"{MARK} asked [7]\n", 0,
         r"warn server: flwr-kld 1\.0\.1.*\n +next: install the same flwr-kld beside this command",
     ),
-    "older Flower": (
-        log(line(7), line(8, flwr="1.39.0")), 4,
-        r"FAIL nodes: 1 of 2 \(8\): .*Flower 1\.39\.0\n +next: pip install 'flwr[<>]",
-    ),
     "an error": (
         log(line(7), f'{MARK} 8 "the app is not signed [x]"\n'), 4,
         r'FAIL nodes: node 8 cannot answer: "the app is not signed \[x\]"\n +next: look at this',
@@ -172,7 +151,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("found", FOUND)
-def test_what_nodes_have_is_held_against_the_server(cli, flwr, place, prod, found):
+def test_what_nodes_have_is_held_against_the_server(cli, flwr, place, found):
     lines, code, words = FOUND[found]
     flwr.will("print", lines=lines)
     done = cli("doctor", place.app, "prod")
@@ -182,9 +161,7 @@ def test_what_nodes_have_is_held_against_the_server(cli, flwr, place, prod, foun
     assert Ledger(place.ledger).spent().epsilon == 0
 
 
-def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(
-    cli, flwr, place, prod
-):
+def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(cli, flwr, place):
     flwr.will("print", lines=log(line(7), line(8)))
     assert cli("doctor", place.app).exit_code == 0
     place.change("app/pyproject.toml", "drift-check", "drift-chek")
@@ -192,7 +169,7 @@ def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(
     assert flwr.calls == []
 
 
-def test_what_a_run_breaks_with_is_said(cli, flwr, place, prod, monkeypatch):
+def test_what_a_run_breaks_with_is_said(cli, flwr, place, monkeypatch):
     broken = FlowerRun(exception="ValueError: no")
     monkeypatch.setattr(doctor, "run_app", lambda *_, **__: broken)
     assert "failed: ValueError: no" in cli("doctor", place.app, "prod").stdout
