@@ -40,7 +40,6 @@ from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
 from flwr_kld.predictors.counts_mixture import CountsMixture
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.local_report import LocalReport
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import each_symbol
 from flwr_kld.query.selection import EVERYTHING
@@ -195,14 +194,12 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         exchange.run(grid, chosen, self.timeout)
         taken = len(exchange.intake)
         require_clients(taken, self.min_clients, "reported", dict(exchange.left_out))
-        for batch in exchange.intake.batches():
-            predictor.update(batch)
+        predictor.update(exchange.intake.reports())
         predictor.settle(self.rounds - _REMEMBERED)
         self.taken += taken
-        bound = predictor.risk_bound(self.rounds, taken, self.context)
         cohort = self._seen(len(chosen), taken, exchange.left_out)
         cost = self._cost(opening, spent, epsilon=predictor.epsilon)
-        report = self._report(opening, cohort, cost, bound)
+        report = self._report(opening, cohort, cost)
         return Settled(report, report, [self._state()])
 
     def _ask_for_counts(
@@ -236,7 +233,7 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
             bytes_down=published.bytes_down,
             bytes_up=published.bytes_up,
         )
-        report = self._report(opening, cohort, cost, None)
+        report = self._report(opening, cohort, cost)
         costs = delivered(counting.trust, [asked], [published.survivors])
         return Settled(report, report, [self._state()], costs)
 
@@ -246,9 +243,7 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
             return self._publisher.trust.guarantee
         return cast(BayesMixture, self.predictor).guarantee
 
-    def _report(
-        self, opening: Opening, cohort: CohortSeen, cost: Outlay, bound: Floats | None
-    ) -> PredictorReport:
+    def _report(self, opening: Opening, cohort: CohortSeen, cost: Outlay) -> PredictorReport:
         predictor, leader = self.predictor, self.predictor.leader
         return PredictorReport(
             name=self.name,
@@ -261,7 +256,6 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
                 log_odds=leader.log_odds,
                 swing=leader.swing if math.isfinite(leader.swing) else None,
                 outlasts=leader.outlasts,
-                risk_bound=None if bound is None else float(bound[leader.index]),
                 reports=self.taken,
                 refuted=predictor.refuted,
             ),
@@ -351,7 +345,7 @@ class PredictorExchange:
         self._predictor, self._number, self._context = predictor, number, context
         self._domain = domain
         self._check = secrets.token_hex(8)
-        self.intake = Intake(predictor, number)
+        self.intake = Intake(predictor, number, context)
         """Reports that were taken."""
         self.left_out: Counter[str] = Counter()
         """Clients and reports that were not, by reason."""
@@ -439,7 +433,6 @@ class PredictorExchange:
                 self.left_out[str(Rejection.IMPOSSIBLE)] += 1
 
     def _take(self, participant: Participant, query: int, symbol: int) -> None:
-        report = LocalReport(query, symbol, self._context)
-        rejected = self.intake.take(str(participant), report, self._context)
+        rejected = self.intake.take(str(participant), query, symbol)
         if rejected is not None:
             self.left_out[str(rejected)] += 1

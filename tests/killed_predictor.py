@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Reference
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.strategies import PrivatePredictor, private_predictor
 
 NODES, REMEMBERED = 12, 2

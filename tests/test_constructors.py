@@ -64,10 +64,9 @@ from flwr_kld.papers.estimators import paper
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
-from flwr_kld.predictors.bayes_mixture import Intake, kl_risk_bound
-from flwr_kld.predictors.hypotheses import drift_scenarios
-from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.readouts import Leader
+from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import SinceLastCheck
@@ -166,17 +165,14 @@ EXAMPLES = {
     planner.forecast: {"reference": EVEN, "setting": SETTING},
     planner.plan: {"reference": EVEN, "settings": [SETTING]},
     design_effect_of: {"records": 2.0, "correlation": 0.5},
-    predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0, "prior": [0.5, 0.5]},
+    predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
     Intake: {"predictor": MIXTURE, "round": 1},
     LocallyPrivateWMA: {"laws": HYPOTHESES.at(), "epsilon": 1.0, "horizon": 2},
     PureLocalEXP3: {"laws": HYPOTHESES.at(), "epsilon": 1.0, "horizon": 2},
-    LocalReport: {"query": 0, "symbol": 1},
     LocalReports: {
         "round": 1, "queries": np.zeros(1, int), "symbols": np.zeros(1, int),
     },
-    drift_scenarios: {"base": EVEN, "towards": {"odd": ODD}, "amount": 0.5},
-    kl_risk_bound: {"design": MIXTURE.design()},
     NoiseTable: {"weights": (1, 2**128 - 2, 1)},
     SeededBits: {"seed": 1},
     kernel.Guarantee: {"epsilon": 1.0},

@@ -8,7 +8,6 @@ Examples
 >>> from flwr_kld import Labels, Reference
 >>> from flwr_kld.predictors import BayesMixture, Hypotheses
 >>> from flwr_kld.predictors.bayes_mixture import Intake
->>> from flwr_kld.predictors.local_report import LocalReport
 >>> from flwr_kld.kernel.law import SystemBits
 >>> colours = Labels(["red", "green"])
 >>> usual, odd = (Reference.from_probabilities(colours, p) for p in ([0.9, 0.1], [0.2, 0.8]))
@@ -17,9 +16,8 @@ Examples
 >>> for client in map(str, range(500)):
 ...     query = predictor.query_of(1, client)  # public, and sent to the client, which answers:
 ...     symbol = predictor.query(query).answer(label=1, bits=SystemBits())
-...     _ = intake.take(client, LocalReport(query, symbol))
->>> for batch in intake.batches():
-...     predictor.update(batch)
+...     _ = intake.take(client, query, symbol)
+>>> predictor.update(intake.reports())
 >>> predictor.leader.name
 'odd'
 """

@@ -133,17 +133,6 @@ class Asked:
         if self.adapts:
             self._designs = {p: d for p, d in self._designs.items() if p[0] >= before}
 
-    def agrees_with(self, other: Asked) -> bool:
-        """Whether both asked the same wherever both asked."""
-        return all(
-            self._designs[place].asks_as(other._designs[place])
-            for place in self._designs.keys() & other._designs.keys()
-        )
-
-    def merge(self, other: Asked) -> None:
-        """Take in what another asked."""
-        self._designs = other._designs | self._designs
-
     def contexts(self) -> dict[str, str]:
         """Fingerprint of the laws, by context."""
         return {context: d.laws.fingerprint for (_, context), d in self._designs.items()}
@@ -191,4 +180,4 @@ class Asked:
 
 def default_kind(hypotheses: int) -> str:
     """Return what is asked by default: queries that adapt, beyond 20 hypotheses."""
-    return "default" if hypotheses <= _MOST_STATIC else ADAPTIVE
+    return "design" if hypotheses <= _MOST_STATIC else ADAPTIVE

@@ -20,13 +20,11 @@ from scipy.optimize import nnls
 from scipy.special import gammaln, logsumexp, xlogy
 
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
-from flwr_kld.kernel.arguments import instance, real
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.predictors.bayes_mixture import State, fixed_share, normalised
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats, Laws
-from flwr_kld.predictors.readouts import BETA, Leader
-from flwr_kld.predictors.selection import Selected, select
+from flwr_kld.predictors.mixture import Mixture, State
+from flwr_kld.predictors.readouts import BETA
 from flwr_kld.query.noisy import NoisyCounts
 
 _FORMAT = 1
@@ -58,19 +56,14 @@ class _State(Model, what="the stored state of a predictor"):
     rounds: list[dict[str, Any]]
 
 
-class CountsMixture:
-    """Learns from noised histograms of labels, one a round; parameters as of `BayesMixture`."""
+class CountsMixture(Mixture):
+    """Learns from noised histograms of labels, one a round; parameters as of `Mixture`."""
+
+    _swing = 0.0
 
     def __init__(self, hypotheses: Hypotheses, *, share: float = 0.01) -> None:
-        self.hypotheses = instance(
-            "hypotheses", hypotheses, Hypotheses, "Hypotheses({…}), of candidates by name"
-        )
-        self._share = real("share", share, least=0, below=1)
-        k = len(hypotheses.names)
-        self._log_prior = np.full(k, -math.log(k))
-        self._settled: tuple[int, Floats] | None = None
+        super().__init__(hypotheses, share)
         self._rounds: list[_Counted] = []
-        self._swing = 0.0
 
     def update(self, round: int, counts: NoisyCounts, context: str = "", *, held: bool) -> None:
         """Take in the histogram of a round, later than all before; its number of labels is known.
@@ -95,34 +88,16 @@ class CountsMixture:
         """Fold all rounds below `before` into the weights: the state stays small."""
         for own in self._rounds:
             if own.round < before:
-                self._settled = own.round, self._after(self._settled, own)
+                self._settled = self._after(self._settled, own.round, np.array(own.evidence))
         self._rounds = [own for own in self._rounds if own.round >= before]
-
-    def _before(self, reached: tuple[int, Floats] | None, number: int) -> Floats:
-        """Log-weights before a round, given those after an earlier one."""
-        last, weights = reached or (number, self._log_prior)
-        return fixed_share(weights, self._log_prior, self._share, number - last)
-
-    def _after(self, reached: tuple[int, Floats] | None, own: _Counted) -> Floats:
-        return normalised(self._before(reached, own.round) + np.array(own.evidence))
 
     @property
     def log_weights(self) -> Floats:
         """Log-weights for the round after the last one, shape [K]."""
         reached = self._settled
         for own in self._rounds:
-            reached = own.round, self._after(reached, own)
+            reached = self._after(reached, own.round, np.array(own.evidence))
         return self._log_prior if reached is None else self._before(reached, reached[0] + 1)
-
-    @property
-    def weights(self) -> Floats:
-        """Weight of each hypothesis for the next label, shape [K], summing to 1."""
-        return np.asarray(np.exp(self.log_weights))
-
-    @property
-    def leader(self) -> Leader:
-        """The leading hypothesis and its odds."""
-        return Leader.of(self.hypotheses.names, self.log_weights, self._swing)
 
     @property
     def mixture(self) -> Floats:
@@ -149,22 +124,6 @@ class CountsMixture:
         """Whether the rounds not settled refute every hypothesis, with an error of 1 % at most."""
         contexts = {own.context for own in self._rounds}
         return any(self._distances(context, BETA / len(contexts)).min() > 0 for context in contexts)
-
-    def predict(self, context: str = "") -> Floats:
-        """Distribution of the next label, shape [M]: by the weights, or `mixture` if `refuted`."""
-        proportions = self.mixture if self.refuted else self.weights
-        return proportions @ self.hypotheses.at(context).probabilities
-
-    def select(
-        self, context: str = "", *, factor: float = 3.0, confidence: float = 0.95
-    ) -> Selected:
-        """Name one hypothesis, with a guarantee that needs none to be true: as `BayesMixture`."""
-        factor = real("factor", factor, least=1)
-        confidence = real("confidence", confidence, above=0, below=1)
-        apart = self._distances(context, 1 - confidence)
-        best, slack = select(self.hypotheses.at(context), self.log_weights, apart, factor)
-        name = self.hypotheses.names[best]
-        return Selected(name, best, factor, slack, float(apart[best]), confidence)
 
     def _of(self, context: str) -> Iterator[_Counted]:
         """Yield the rounds not settled of a context."""

@@ -79,10 +79,6 @@ class Design:
             raise InvalidReply("a report's symbol is impossible for its query")
         return np.asarray(self.starts[queries] + symbols)
 
-    def asks_as(self, other: Design) -> bool:
-        """Whether the other asks the same queries, as often, about the same laws."""
-        return (self.laws, self.names, self.weights) == (other.laws, other.names, other.weights)
-
     @cached_property
     def _bounds(self) -> list[int]:
         return list(accumulate(int(w) for w in self.weights))
@@ -211,15 +207,6 @@ def maximin(payoff: NDArray[np.floating[Any]], steps: int = _STEPS) -> tuple[Flo
     return averages[0], averages[1]
 
 
-_MOST_OPTIMISED = 100
-"""Hypotheses up to which the optimal design is the default."""
-
-
-def default_design(laws: Laws, epsilon: float) -> Design:
-    """Return the optimal design for up to 100 hypotheses, else one-versus-rest."""
-    return (optimal_design if laws.hypotheses <= _MOST_OPTIMISED else ovr)(laws, epsilon)
-
-
 def ovr(laws: Laws, epsilon: float) -> Design:
     """Randomised response on whether a random hypothesis makes the label likelier than average."""
     return Design(laws, epsilon, [f"ovr/{j}" for j in range(laws.hypotheses)])
@@ -231,7 +218,6 @@ def mlq(laws: Laws, epsilon: float) -> Design:
 
 
 DESIGNS: dict[str, Callable[[Laws, float], Design]] = {
-    "default": default_design,
     "design": optimal_design,
     "ovr": ovr,
     "mlq": mlq,

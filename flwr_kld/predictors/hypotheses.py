@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from flwr_kld.kernel.arguments import real
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
-Hypothesis = Reference | Mapping[str, Reference] | Callable[[str], Reference]
-"""A constant law, a table by context, or a function of the context (the paper's f: x ↦ D(Y))."""
+Hypothesis = Reference | Mapping[str, Reference]
+"""A constant law, or a table by context (the paper's f: x ↦ D(Y))."""
 
 _KEPT = 16
 """Contexts whose tables stay in memory."""
@@ -54,11 +54,10 @@ class Hypotheses:
         self._constant = all(isinstance(c, Reference) for c in candidates.values())
         self._kept: dict[str, Laws] = {}
         self._domain: Domain | None = None
-        for candidate in candidates.values():  # whatever is known before a context comes
-            known = {"": candidate} if isinstance(candidate, Reference) else candidate
-            if isinstance(known, Mapping):
-                for reference in known.values():
-                    self._check(reference)
+        for candidate in candidates.values():
+            known = candidate.values() if isinstance(candidate, Mapping) else [candidate]
+            for reference in known:
+                self._check(reference)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,19 +66,15 @@ class Hypotheses:
 
     @property
     def domain(self) -> Domain:
-        """What labels mean.
-
-        Raises `ValueError` if all candidates are functions and none was asked for a law yet.
-        """
+        """What labels mean."""
         if self._domain is None:
-            raise ValueError("no law is known yet: ask for the laws of a context first")
+            raise ValueError("a hypothesis must have a law in some context")
         return self._domain
 
     def at(self, context: str = "") -> Laws:
         """Return the laws in one context, [K, M].
 
-        Raises `ValueError` if a table has no entry for the context, or a function returns no
-        fitting `Reference`.
+        Raises `ValueError` if a table has no entry for the context.
         """
         key = "" if self._constant else context
         if key not in self._kept:
@@ -94,33 +89,14 @@ class Hypotheses:
         candidate = self._candidates[name]
         if isinstance(candidate, Reference):
             return candidate
-        if not isinstance(candidate, Mapping):
-            return self._check(candidate(context))
         if context not in candidate:
             raise ValueError(f"hypothesis {name!r} has no law for context {context!r}: add one")
         return candidate[context]
 
-    def _check(self, reference: object) -> Reference:
+    def _check(self, reference: object) -> None:
         if not isinstance(reference, Reference):
-            raise ValueError("a hypothesis must be, hold, or return a Reference")
+            raise ValueError("a hypothesis must be a Reference, or hold one for each context")
         self._domain = self._domain or reference.domain
         require_one_symbol(self._domain, "a predictor")
         if reference.domain != self._domain:
             raise ValueError("all hypotheses must be over the same domain")
-        return reference
-
-
-def drift_scenarios(
-    base: Reference, towards: Mapping[str, Reference], amount: float
-) -> dict[str, Reference]:
-    """Named drifts of one base law: ``(1 - amount) base + amount * direction``."""
-    require_one_symbol(base.domain, "a drift scenario")
-    amount = real("amount", amount, above=0, most=1)
-    if any(direction.domain != base.domain for direction in towards.values()):
-        raise ValueError("drift directions must be over the base's domain")
-    return {
-        name: Reference.from_probabilities(
-            base.domain, (1 - amount) * base.probabilities + amount * direction.probabilities
-        )
-        for name, direction in towards.items()
-    }

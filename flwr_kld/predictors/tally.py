@@ -13,8 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flwr_kld.kernel.arguments import keep, whole
 from flwr_kld.predictors.designs import Design, Integers
 from flwr_kld.predictors.laws import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LocalReports:
+    """A batch of reports from one round and context."""
+
+    round: int  # Number of the round; rounds are ordered, reports within a round are not
+    queries: Integers  # Shape [n]
+    symbols: Integers  # Shape [n]
+    context: str = ""  # Context that all reports share
+
+    def __post_init__(self) -> None:
+        keep(self, round=whole("round", self.round))
+        if self.queries.ndim != 1 or self.symbols.shape != self.queries.shape:
+            raise ValueError("a batch of reports needs queries [n] and symbols [n]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +91,6 @@ class Tally:
         """Add counts to a round's context."""
         contexts = self._rounds.setdefault(round, {})
         contexts[context] = contexts[context] + counts if context in contexts else counts
-
-    def merge(self, other: Tally) -> None:
-        """Add all that another tally holds."""
-        for number, contexts in other:
-            for context, counts in contexts.items():
-                self.add(number, context, counts)
 
     def __iter__(self) -> Iterator[tuple[int, Contexts]]:
         """Yield rounds in order, and contexts in order within a round."""

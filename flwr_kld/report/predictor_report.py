@@ -38,10 +38,6 @@ class Learnt:
     # where nobody can be held to one label, as its count is not seen
     swing: float | None
     outlasts: int  # Reports that may be lies without changing the leader
-    # Bound on what the predictions of all rounds so far lose in expectation, in nats, if the leader
-    # was true from the start and every round brought as many reports as this one; None if the
-    # predictor claims none
-    risk_bound: float | None
     reports: int  # Reports that all rounds took in
     # Whether the recent rounds refute every candidate, so that predictions follow `mixture` and not
     # `weights`

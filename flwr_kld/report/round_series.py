@@ -124,7 +124,6 @@ class RoundSeries(Series[PredictorReport]):
             last=shown and shown.report,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
             views=LOCAL_VIEWS,
-            bounded=any(r.reading.risk_bound is not None for r in reports),
             ledger=any(r.cost.left is not None for r in reports),
             reasons=add_up(r.cohort.dropouts for r in reports),
         )

@@ -13,8 +13,7 @@ from flwr_kld.kernel.law import SeededBits
 from flwr_kld.papers.learners import ScorePredictor
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.local_report import LocalReports
-from flwr_kld.predictors.tally import RowCounts
+from flwr_kld.predictors.tally import LocalReports, RowCounts
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -129,6 +128,21 @@ def draw(cumulative: Floats, count: int, rng: np.random.Generator) -> Integers:
     """Draw labels from a cumulated law."""
     found = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side="right")
     return np.asarray(found, dtype=np.int64)
+
+
+def kl_risk_bound(design: Design) -> Floats:
+    """Bound the cumulative KL-risk for each true hypothesis, however long; without share.
+
+    If hypothesis j is true, and the mixture predicts before each report, then for every T
+
+        E Σ_{t=1}^T KL(f_j || p_t)  <=  Σ_{i≠j} min(½ KL(f_j || f_i), 1) / (1 - BC_ij),
+
+    with BC_ij the Bhattacharyya coefficient of one report.
+    """
+    price = np.minimum(design.laws.divergences / 2, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(price == 0, 0.0, price / (1 - design.affinities))
+    return np.asarray(terms.sum(axis=1))
 
 
 def divergence(law: Floats, predicted: Floats) -> float:

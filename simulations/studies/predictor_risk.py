@@ -23,13 +23,13 @@ import numpy as np
 
 from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3, kl_risk
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.bayes_mixture import kl_risk_bound
 from flwr_kld.simulations.studies.predictor_learners import (
     FAMILIES,
     Floats,
     Mixture,
     Scores,
     hypotheses_of,
+    kl_risk_bound,
     run,
 )
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration

@@ -9,7 +9,6 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
-from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import CheckFailed, DomainError
 from flwr_kld.inference.estimators.registry import estimate
@@ -19,7 +18,6 @@ from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import published
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.predictors.hypotheses import drift_scenarios
 from flwr_kld.query.partition import Partition
 from flwr_kld.strategies import KLDrift, PrivatePredictor, Statistics, Trusted
 
@@ -33,8 +31,6 @@ BOX = Mollifier.symmetric(1.0)
 ENTRIES = {
     "Hypotheses": lambda: Hypotheses({"usual": REFERENCE, "odd": OTHER}),
     "Hypotheses by context": lambda: Hypotheses({"usual": {"x": REFERENCE}, "odd": {"x": OTHER}}),
-    "Hypotheses computed": lambda: Hypotheses(dict.fromkeys("ab", lambda _: REFERENCE)).at(),
-    "drift_scenarios": lambda: drift_scenarios(REFERENCE, {"odd": OTHER}, 0.5),
     "answer_predictor_queries": lambda: answer_predictor_queries(ClientApp(), ROWS.copy, TABLE),
     "FiniteBase.of": lambda: FiniteBase.of(REFERENCE),
     "FiniteBase.uniform": lambda: FiniteBase.uniform(TABLE),
@@ -57,14 +53,8 @@ def test_rows_of_a_table_are_no_draws_of_a_base(fit):
 
 def test_a_column_is_a_domain_like_any_other():
     column, records = REFERENCE.columns["hand"], ROWS["hand"]
-    assert len(drift_scenarios(column, {"even": OTHER.columns["hand"]}, 0.5)) == 1
     symbols = TABLE.columns["hand"].encode(records)
     assert mollify(symbols, FiniteBase.of(column), BOX, bits=SeededBits(0))
-
-
-def test_a_joint_law_is_one_symbol():
-    joint = Reference.from_samples(Categories(FEATURES), ROWS, floor=0.01)
-    assert len(drift_scenarios(joint, {"same": joint}, 0.5)) == 1
 
 
 def test_a_node_with_a_table_reports_no_label():

@@ -13,7 +13,7 @@ from flwr_kld.predictors.bayes_mixture import Intake, Rejection
 from flwr_kld.predictors.class_maps import regions, regions_code
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.tally import LocalReports
 
 LAWS = random_laws(24, 60)
 HYPOTHESES = named(LAWS.probabilities)
@@ -45,7 +45,7 @@ def after(rounds, *, seed=0, epsilon=2.0, **options):
 
 def test_it_is_the_default_beyond_twenty_hypotheses_and_not_below():
     assert BayesMixture(HYPOTHESES, 1.0).state()["design"] == "adaptive"
-    assert BayesMixture(named(LAWS.probabilities[:20]), 1.0).state()["design"] == "default"
+    assert BayesMixture(named(LAWS.probabilities[:20]), 1.0).state()["design"] == "design"
 
 
 def test_it_asks_about_the_rivals_that_are_left():
@@ -135,28 +135,13 @@ def test_a_state_without_what_was_asked_is_refused(change):
         BayesMixture(HYPOTHESES, 2.0).restore(after(2).state() | change)
 
 
-def test_servers_merge_where_they_asked_the_same():
-    one, other = after(2), after(2)
-    common = BayesMixture(HYPOTHESES, 2.0)
-    common.merge(one)
-    assert common.predict().tobytes() == one.predict().tobytes()
-    ask(one, 3, np.random.default_rng(1))
-    ask(other, 3, np.random.default_rng(2))
-    alone = one.log_weights.copy()
-    one.merge(other)
-    assert not np.array_equal(one.log_weights, alone)
-    elsewhere = after(2, seed=5)
-    with pytest.raises(ValueError, match="same set-up"):
-        one.merge(elsewhere)
-
-
 def test_reports_to_another_rounds_queries_teach_nothing():
     predictor = after(2)
     intake = Intake(predictor, 3)
     now, before = predictor.query_of(3, "c"), predictor.query_of(2, "c")
     assert now != before
     for number in (before, now % 16, now + 16, -1, 10**9):
-        assert intake.take("c", LocalReport(number, 0)) is Rejection.WRONG_QUERY
+        assert intake.take("c", number, 0) is Rejection.WRONG_QUERY
     weights = predictor.log_weights.copy()
     for number, round in (
         (before, 3),
@@ -167,8 +152,4 @@ def test_reports_to_another_rounds_queries_teach_nothing():
     ):
         with pytest.raises(InvalidReply):
             predictor.update(LocalReports(round, np.array([number]), np.array([0])))
-    for number in (10**9, -1, 16 * 9):
-        with pytest.raises(InvalidReply):
-            predictor.check(LocalReport(number, 0))
     assert np.array_equal(predictor.log_weights, weights)
-    assert predictor.risk_bound(3, 80) is None

@@ -13,7 +13,7 @@ from examples import examples
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import DESIGNS
-from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.reference import Reference
 
 TABLE = random_laws(4, 11).probabilities
@@ -22,18 +22,18 @@ DOMAIN = Numbered(11)
 
 
 def conditional():
-    """Hypotheses of every kind: constant, a table, a function."""
+    """Hypotheses of both kinds: constant, and a table."""
     constant = Reference.from_probabilities(DOMAIN, BY_CONTEXT["a"][0])
     tables = [
         {c: Reference.from_probabilities(DOMAIN, laws[j]) for c, laws in BY_CONTEXT.items()}
-        for j in (1, 2)
+        for j in (1, 2, 3)
     ]
     return Hypotheses(
         {
             "constant": constant,
             "table": tables[0],
             "other table": tables[1],
-            "function": lambda c: Reference.from_probabilities(DOMAIN, BY_CONTEXT[c][3]),
+            "third table": tables[2],
         },
         floor=0.0,
     )
@@ -58,12 +58,11 @@ def learnt(predictor):
 
 @pytest.mark.parametrize("design", ["design", "ovr"])
 def test_without_share_the_weights_are_bayes_rule(design):
-    prior = [0.4, 0.3, 0.2, 0.1]
-    predictor = BayesMixture(named(TABLE), 1.0, design=design, share=0.0, prior=prior)
+    predictor = BayesMixture(named(TABLE), 1.0, design=design, share=0.0)
     pairs = random_pairs(predictor, 300)
     for number, part in enumerate(np.array_split(pairs, 7)):
         predictor.update(batch(predictor, part, round=number))
-    posterior = np.array(prior)
+    posterior = np.full(4, 0.25)
     asked = predictor.design()
     for query, symbol in pairs:
         posterior = posterior * asked.law[asked.starts[query] + symbol]
@@ -74,8 +73,8 @@ def test_without_share_the_weights_are_bayes_rule(design):
 
 def test_with_share_the_weights_are_those_of_a_chain_that_may_switch():
     """Filter of a hidden Markov chain that goes to the prior with probability `share` a round."""
-    share, prior = 0.1, np.array([0.4, 0.3, 0.2, 0.1])
-    predictor = BayesMixture(named(TABLE), 1.0, share=share, prior=prior.tolist())
+    share, prior = 0.1, np.full(4, 0.25)
+    predictor = BayesMixture(named(TABLE), 1.0, share=share)
     rounds = [2, 3, 7, 8]
     pairs = [random_pairs(predictor, 20, seed) for seed in rounds]
     for number, part in zip(rounds, pairs, strict=True):
@@ -123,8 +122,8 @@ HYPOTHESES = conditional()
 
 
 @settings(max_examples=examples(40))
-@given(REPORTS, st.randoms(use_true_random=False), st.integers(1, 20), st.integers(0, 60))
-def test_batch_sequence_permutation_and_merge_agree_to_the_last_bit(reports, random, size, cut):
+@given(REPORTS, st.randoms(use_true_random=False), st.integers(1, 20))
+def test_batch_sequence_and_permutation_agree_to_the_last_bit(reports, random, size):
     def fresh():
         return BayesMixture(HYPOTHESES, 1.0, design="ovr", share=0.05)
 
@@ -132,10 +131,6 @@ def test_batch_sequence_permutation_and_merge_agree_to_the_last_bit(reports, ran
     assert learnt(feed(fresh(), reports, 1)) == learnt(at_once)
     shuffled = random.sample(reports, len(reports))
     assert learnt(feed(fresh(), shuffled, size)) == learnt(at_once)
-    left, right = feed(fresh(), shuffled[:cut], size), feed(fresh(), shuffled[cut:], 1)
-    left.merge(right)
-    assert learnt(left) == learnt(at_once)
-    np.testing.assert_array_equal(left.mixture, at_once.mixture)
 
 
 @pytest.mark.parametrize("settled", [0, 3])
@@ -165,7 +160,8 @@ def test_a_stored_state_names_its_queries_so_another_search_does_not_matter(monk
     monkeypatch.setitem(DESIGNS, "design", None)  # nobody searches again
     restored = BayesMixture(named(TABLE), 1.0, design="design")
     restored.restore(state)
-    assert restored.design().asks_as(predictor.design())
+    assert restored.design().names == predictor.design().names
+    assert restored.design().weights == predictor.design().weights
     assert learnt(restored) == learnt(predictor)
 
 
@@ -182,42 +178,21 @@ def test_settling_changes_no_weight():
         settled.update(batch(settled, [[0, 0]], 20, "a"))
 
 
-def test_settled_states_merge_only_if_they_settled_alike():
-    def after(rounds, settle):
-        one = BayesMixture(named(TABLE), 1.0)
-        for number in rounds:
-            one.update(batch(one, random_pairs(one, 10, number), number))
-        one.settle(settle)
-        return one
-
-    one, other = after([1, 2, 3], 3), after([1, 2, 4], 3)
-    one.merge(other)
-    assert sorted(one.state()["rounds"]) == ["3", "4"]
-    with pytest.raises(ValueError, match="agree on settled rounds"):
-        one.merge(after([1, 2, 4], 2))
-
-
-def test_only_the_same_set_up_is_merged_or_restored():
+def test_only_the_same_set_up_is_restored():
     base = BayesMixture(named(TABLE), 1.0)
     base.update(batch(base, [[0, 0]]))
     others = [
         BayesMixture(named(TABLE), 2.0),
         BayesMixture(named(TABLE), 1.0, design="ovr"),
         BayesMixture(named(TABLE), 1.0, share=0.0),
-        BayesMixture(named(TABLE), 1.0, prior=[0.4, 0.2, 0.2, 0.2]),
         BayesMixture(Hypotheses(dict(zip("abcd", laws_of(TABLE), strict=True))), 1.0),
     ]
     for other in others:
-        with pytest.raises(ValueError, match="same set-up"):
-            other.merge(base)
         with pytest.raises(ValueError, match="another set-up"):
             other.restore(base.state())
     changed = BayesMixture(named(random_laws(4, 11, 8).probabilities), 1.0)
     with pytest.raises(ValueError, match="have changed"):
         changed.restore(base.state())
-    changed.update(batch(changed, [[0, 0]]))
-    with pytest.raises(ValueError, match="same set-up"):
-        changed.merge(base)
 
 
 def laws_of(table):
@@ -277,12 +252,7 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken():
     for bad in ([4, 0], [-1, 0], [0, 2], [0, -1]):
         with pytest.raises(InvalidReply):
             predictor.update(batch(predictor, [*good, bad]))
-        with pytest.raises(InvalidReply):
-            predictor.check(LocalReport(bad[0], bad[1]))
     assert predictor.state()["rounds"] == {}
-    with pytest.raises(InvalidReply):
-        predictor.check(LocalReport(0, 2**70))
-    predictor.check(LocalReport(3, 1))
 
 
 @pytest.mark.parametrize(
@@ -293,13 +263,10 @@ def test_impossible_reports_are_refused_and_none_of_their_batch_is_taken():
         {"design": "best"},
         {"share": 1.0},
         {"share": -0.1},
-        {"prior": [0.5, 0.5]},
-        {"prior": [0.5, 0.5, 0.0, 0.0]},
-        {"prior": [0.5, 0.5, 0.5, 0.5]},
     ],
 )
 def test_bad_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"epsilon|design|share|prior"):
+    with pytest.raises(ValueError, match=r"epsilon|design|share"):
         BayesMixture(named(TABLE), **({"epsilon": 1.0} | arguments))
 
 

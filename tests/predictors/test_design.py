@@ -7,7 +7,7 @@ from predictors.candidates import random_laws
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors.bayes_mixture import public_hash
-from flwr_kld.predictors.designs import DESIGNS, Design, default_design, ovr
+from flwr_kld.predictors.designs import DESIGNS, Design
 
 LAWS = random_laws(4, 11)
 
@@ -79,9 +79,3 @@ def test_malformed_designs_are_refused():
     for names, weights in (([], []), (["mlq"], [1, 2]), (["mlq"], [0])):
         with pytest.raises(ValueError, match="a design needs"):
             Design(LAWS, 1.0, names, weights)
-
-
-def test_the_default_is_searched_for_up_to_a_hundred_hypotheses():
-    assert default_design(random_laws(5, 6), 1.0).searched
-    many = random_laws(101, 6)
-    assert default_design(many, 1.0).asks_as(ovr(many, 1.0))

@@ -1,10 +1,10 @@
-"""Hypotheses: constant, by context, or computed; always over one domain and never impossible."""
+"""Hypotheses: constant, or by context; always over one domain and never impossible."""
 
 import numpy as np
 import pytest
 
 from flwr_kld.domain.labels import Labels
-from flwr_kld.predictors.hypotheses import Hypotheses, drift_scenarios
+from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
@@ -16,11 +16,11 @@ OTHER = Reference.from_probabilities(Labels(["x", "y", "z"]), [0.4, 0.3, 0.3])
 
 def test_every_kind_of_hypothesis_gives_its_law_in_a_context():
     hypotheses = Hypotheses(
-        {"constant": EVEN, "table": {"x": ODD, "y": EVEN}, "function": {"x": EVEN, "y": ODD}.get},
+        {"constant": EVEN, "table": {"x": ODD, "y": EVEN}},
         floor=0.0,
     )
-    assert hypotheses.names == ("constant", "table", "function")
-    for context, rows in {"x": [EVEN, ODD, EVEN], "y": [EVEN, EVEN, ODD]}.items():
+    assert hypotheses.names == ("constant", "table")
+    for context, rows in {"x": [EVEN, ODD], "y": [EVEN, EVEN]}.items():
         table = hypotheses.at(context).probabilities
         np.testing.assert_array_equal(table, [r.probabilities for r in rows])
 
@@ -52,22 +52,9 @@ def test_what_does_not_fit_is_refused_at_once(candidates, floor, message):
         Hypotheses(candidates, floor=floor)
 
 
-def test_a_missing_context_and_a_misfit_function_are_refused_when_asked():
+def test_a_missing_context_is_refused_when_asked():
     with pytest.raises(ValueError, match="'odd' has no law for context 'y'"):
         Hypotheses({"even": EVEN, "odd": {"x": ODD}}).at("y")
-    for wrong, message in ((OTHER, "same domain"), (None, "Reference")):
-        with pytest.raises(ValueError, match=message):
-            Hypotheses({"even": EVEN, "odd": lambda _, wrong=wrong: wrong}).at("y")
-
-
-def test_scenarios_drift_from_the_base_by_the_amount():
-    scenarios = drift_scenarios(EVEN, {"to c": ODD}, 0.5)
-    np.testing.assert_allclose(scenarios["to c"].probabilities, [0.2, 0.15, 0.65, 0, 0])
-    for amount in (0.0, 1.1):
-        with pytest.raises(ValueError, match="amount"):
-            drift_scenarios(EVEN, {"to c": ODD}, amount)
-    with pytest.raises(ValueError, match="domain"):
-        drift_scenarios(EVEN, {"elsewhere": OTHER}, 0.5)
 
 
 @pytest.mark.parametrize(

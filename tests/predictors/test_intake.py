@@ -7,14 +7,14 @@ from predictors.candidates import named, random_laws
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.bayes_mixture import Intake, Rejection
-from flwr_kld.predictors.local_report import LocalReport, LocalReports
+from flwr_kld.predictors.tally import LocalReports
 
 HYPOTHESES = named(random_laws(4, 11).probabilities)
 
 
 def honest(predictor, client, label=3, round=1, context=""):
     query = predictor.query_of(round, client, context)
-    return LocalReport(query, predictor.query(query, context).answer(label, SystemBits()), context)
+    return query, predictor.query(query, context).answer(label, SystemBits())
 
 
 @pytest.fixture
@@ -26,38 +26,33 @@ def test_honest_reports_are_taken_and_summed_without_their_senders(predictor):
     intake = Intake(predictor, 1)
     reports = {str(c): honest(predictor, str(c)) for c in range(30)}
     for client, report in reports.items():
-        assert intake.take(client, report) is None
+        assert intake.take(client, *report) is None
     assert len(intake) == 30
-    assert not intake.rejected
-    (together,) = intake.batches()
-    assert together.queries.tolist() == [r.query for r in reports.values()]
-    assert together.symbols.tolist() == [r.symbol for r in reports.values()]
+    together = intake.reports()
+    assert list(zip(together.queries, together.symbols, strict=True)) == list(reports.values())
     predictor.update(together)
 
 
 def test_lies_that_show_are_refused_by_name_and_counted(predictor):
     intake = Intake(predictor, 1)
     good = honest(predictor, "good")
-    intake.take("good", good)
+    intake.take("good", *good)
     for _ in range(3):
-        assert intake.take("good", honest(predictor, "good")) is Rejection.REPEATED
+        assert intake.take("good", *honest(predictor, "good")) is Rejection.REPEATED
     other = (predictor.query_of(1, "liar") + 1) % 4
-    assert intake.take("liar", LocalReport(other, 0)) is Rejection.WRONG_QUERY
-    assert intake.take("liar", LocalReport(-1, 0)) is Rejection.WRONG_QUERY
+    assert intake.take("liar", other, 0) is Rejection.WRONG_QUERY
+    assert intake.take("liar", -1, 0) is Rejection.WRONG_QUERY
     asked = predictor.query_of(1, "liar")
-    assert intake.take("liar", LocalReport(asked, 0, "elsewhere")) is Rejection.WRONG_QUERY
     for symbol in (10**9, 2**80, -(10**9), 2, -1):
-        assert intake.take("liar", LocalReport(asked, symbol)) is Rejection.IMPOSSIBLE
-    assert intake.rejected == {"repeated report": 3, "wrong query": 3, "impossible report": 5}
+        assert intake.take("liar", asked, symbol) is Rejection.IMPOSSIBLE
     assert len(intake) == 1
-    (together,) = intake.batches()
-    assert together.symbols.tolist() == [good.symbol]
+    assert intake.reports().symbols.tolist() == [good[1]]
 
 
 def test_a_refused_client_may_still_report_properly(predictor):
     intake = Intake(predictor, 1)
-    intake.take("late", LocalReport(predictor.query_of(1, "late"), 99))
-    assert intake.take("late", honest(predictor, "late")) is None
+    intake.take("late", predictor.query_of(1, "late"), 99)
+    assert intake.take("late", *honest(predictor, "late")) is None
 
 
 def test_each_round_asks_anew(predictor):
@@ -65,17 +60,16 @@ def test_each_round_asks_anew(predictor):
     assert asked[0] != asked[1]
     second = Intake(predictor, 2)
     client = next(str(c) for c in range(40) if asked[0][c] != asked[1][c])
-    assert second.take(client, honest(predictor, client)) is Rejection.WRONG_QUERY
+    assert second.take(client, *honest(predictor, client)) is Rejection.WRONG_QUERY
 
 
-def test_reports_are_batched_by_context():
+def test_reports_are_of_the_context_that_was_asked_for():
     predictor = BayesMixture(HYPOTHESES, 1.0, design="ovr")
-    intake = Intake(predictor, 5)
+    intake = Intake(predictor, 5, "x")
     for c in range(10):
-        place = "xy"[c % 2]
-        assert intake.take(str(c), honest(predictor, str(c), round=5, context=place), place) is None
-    batches = intake.batches()
-    assert [(b.round, b.context, len(b)) for b in batches] == [(5, "x", 5), (5, "y", 5)]
+        assert intake.take(str(c), *honest(predictor, str(c), round=5, context="x")) is None
+    reports = intake.reports()
+    assert (reports.round, reports.context, len(reports.queries)) == (5, "x", 10)
 
 
 def test_batches_need_matching_shapes():

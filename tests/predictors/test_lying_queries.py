@@ -20,8 +20,8 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.query import Query
+from flwr_kld.predictors.tally import LocalReports
 
 LABELS = 7
 

@@ -14,11 +14,11 @@ from scipy.stats import binom
 
 from examples import examples
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.bayes_mixture import kl_risk_bound, shared_risk_bound
 from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.readouts import Leader, mixture_weights
+from flwr_kld.predictors.tally import LocalReports
+from flwr_kld.simulations.studies.predictor_learners import kl_risk_bound
 
 LAWS = random_laws(3, 6)
 EPSILON = 1.0
@@ -122,7 +122,7 @@ def test_the_bound_holds_where_rivals_are_infinitely_far_by_kl():
         assert exact_risk(laws, design, true, 400) <= bound[true] < np.inf
 
 
-def test_the_bound_counts_every_rival_and_every_report_of_a_batch():
+def test_the_bound_counts_every_rival():
     design = DESIGNS["ovr"](LAWS, 1.0)
     divergence, apart = LAWS.divergences, 1 - design.affinities
     assert (divergence > 2).any()
@@ -131,9 +131,6 @@ def test_the_bound_counts_every_rival_and_every_report_of_a_batch():
         others = [i for i in range(3) if i != j]
         direct = sum(min(divergence[j, i] / 2, 1) / apart[j, i] for i in others)
         assert kl_risk_bound(design)[j] == pytest.approx(direct)
-    assert (kl_risk_bound(design, batch=50) > kl_risk_bound(design)).all()
-    with pytest.raises(ValueError, match="batch must be"):
-        kl_risk_bound(design, batch=0)
 
 
 def test_what_cannot_be_told_apart_has_no_bound():
@@ -143,110 +140,3 @@ def test_what_cannot_be_told_apart_has_no_bound():
     assert np.isinf(bound[:2]).all()
     twins = Design(Laws(np.vstack([table[0], table[0], table[2]])), 1.0, ["mlq"])
     assert np.isfinite(kl_risk_bound(twins)).all()  # of two equal laws either will do
-
-
-def exact_shared_risk(laws, design, true, rounds, batch, share, prior):
-    """KL-risk of some rounds, by enumerating every sequence of reports."""
-    law, some = laws.probabilities[true], laws.probabilities[true] > 0
-    often = np.repeat(design.shares, np.diff(design.starts)) * design.law[:, true]
-    weights, chance, risk = prior[None], np.ones(1), 0.0
-    for _ in range(rounds):
-        predicted = (weights @ laws.probabilities)[:, some]
-        divergence = (law[some] * np.log(law[some] / predicted)).sum(axis=1)
-        risk += batch * float(chance @ divergence)
-        for _ in range(batch):
-            chance = np.outer(chance, often).ravel()
-            weights = (weights[:, None, :] * design.law).reshape(-1, len(prior))
-        weights /= weights.sum(axis=1, keepdims=True)
-        weights = (1 - share) * weights + share * prior
-    return risk
-
-
-PRIORS = (np.full(3, 1 / 3), np.array([0.7, 0.2, 0.1]))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3])
-@pytest.mark.parametrize(("rounds", "batch"), [(1, 1), (12, 1), (4, 3)])
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_exact_risk_with_share_stays_below_the_bound(share, rounds, batch, epsilon):
-    for seed, prior in product(range(3), PRIORS):
-        laws = random_laws(3, 6, seed)
-        design = Design(laws, epsilon, ["ovr/0"])
-        bound = shared_risk_bound(design, batch=batch, rounds=rounds, share=share, prior=prior)
-        for true in range(3):
-            risk = exact_shared_risk(laws, design, true, rounds, batch, share, prior)
-            assert risk <= bound[true] < 60 * risk
-
-
-def test_the_bound_counts_what_share_and_prior_give_to_rivals():
-    """Reports that leave nothing open: what is lost is lost to the prior, once or every round."""
-    sharp = Laws(np.full((3, 3), 0.01) + 0.97 * np.eye(3))
-    design = Design(sharp, 8.0, ["mlq"])
-    for rounds, share, prior in ((8, 0.5, PRIORS[0]), (1, 0.0, np.array([0.998, 0.001, 0.001]))):
-        bound = shared_risk_bound(design, batch=1, rounds=rounds, share=share, prior=prior)
-        risk = exact_shared_risk(sharp, design, 1, rounds, 1, share, prior)
-        assert kl_risk_bound(design)[1] < risk <= bound[1] < 15 * risk
-
-
-@pytest.mark.parametrize(("batch", "first"), [(1, 60), (40, 3)])
-def test_without_share_later_rounds_cost_the_geometric_sum(batch, first):
-    design = DESIGNS["design"](LAWS, EPSILON)
-    some, many = (
-        shared_risk_bound(design, batch=batch, rounds=rounds, share=0.0, prior=PRIORS[0])
-        for rounds in (first, 100_000)
-    )
-    decay = design.affinities**batch - np.eye(3)
-    price = batch * np.minimum(LAWS.divergences / 2, 1)
-    np.testing.assert_allclose(many - some, (price * decay**first / (1 - decay)).sum(axis=1))
-    assert (many < kl_risk_bound(design, batch=batch)).all()  # the first have a limit of their own
-
-
-def test_with_share_rounds_go_on_to_cost_what_they_settle_at():
-    design = DESIGNS["design"](LAWS, 4.0)
-    options = {"batch": 100, "share": 0.01, "prior": PRIORS[1]}
-    series = [shared_risk_bound(design, rounds=rounds, **options) for rounds in range(80)]
-    each = series[-1] - series[-2]
-    assert (each > 0).all()
-    assert (np.diff(series, axis=0) > 0.999 * each).all()  # no round is free
-    many = shared_risk_bound(design, rounds=10**6, **options)
-    np.testing.assert_allclose(many, series[-1] + (10**6 - 79) * each)
-
-
-FAR = Laws([[0.5, 0.498, 0.001, 0.001], [0.5, 0.001, 0.498, 0.001], [0.2, 1e-4, 1e-4, 0.7998]])
-"""No report of `pair/0/2` tells the first two apart, and their divergence is 3 nats."""
-
-
-def test_no_round_costs_more_than_what_share_leaves_to_the_truth():
-    design = Design(FAR, 1.0, ["pair/0/2"])
-    early, late = (
-        shared_risk_bound(design, batch=2, rounds=rounds, share=0.1, prior=PRIORS[0])
-        for rounds in (1000, 1001)
-    )
-    assert (late - early <= 2 * math.log(1 / (0.1 / 3)) + 1e-9).all()
-    assert late[0] - early[0] == pytest.approx(2 * math.log(1 / (0.1 / 3)))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1])
-def test_nor_more_than_the_prior_and_the_shares_so_far_allow(share):
-    design = Design(FAR, 1.0, ["pair/0/2"])
-    prior = np.array([0.001, 0.998, 0.001])  # √odds are 32
-    bounds = [
-        shared_risk_bound(design, batch=1, rounds=rounds, share=share, prior=prior)[0]
-        for rounds in range(5)
-    ]
-    steps = [math.log(1000) - (t - 1) * math.log(1 - share) for t in range(1, 5)]
-    np.testing.assert_allclose(np.diff(bounds), np.minimum(steps, math.log(1000 / (share or 1e-9))))
-    for rounds in range(1, 5):
-        assert exact_shared_risk(FAR, design, 0, rounds, 1, share, prior) <= bounds[rounds]
-
-
-def test_a_mixture_bounds_the_risk_with_its_own_share_and_prior():
-    prior = [0.5, 0.3, 0.2]
-    for share in (0.0, 0.05):
-        predictor = BayesMixture(named(LAWS.probabilities), EPSILON, share=share, prior=prior)
-        expected = shared_risk_bound(
-            predictor.design(), batch=30, rounds=7, share=share, prior=np.array(prior)
-        )
-        np.testing.assert_allclose(predictor.risk_bound(7, 30), expected)
-    with pytest.raises(ValueError, match="batch must be"):
-        predictor.risk_bound(7, 0)

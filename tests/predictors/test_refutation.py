@@ -10,8 +10,8 @@ from predictors.candidates import named
 
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors import readouts as refutation
-from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.readouts import KeptRound, Refutation
+from flwr_kld.predictors.tally import LocalReports
 
 BITS = np.array([[0.8, 0.2], [0.3, 0.7]])
 """Chance of each bit under two hypotheses."""

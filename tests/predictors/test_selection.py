@@ -14,9 +14,8 @@ from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.local_report import LocalReports
 from flwr_kld.predictors.selection import PairScores, radius, select
-from flwr_kld.predictors.tally import RowCounts
+from flwr_kld.predictors.tally import LocalReports, RowCounts
 
 LAWS = random_laws(5, 12)
 TABLE = LAWS.probabilities
@@ -119,8 +118,8 @@ def test_the_radius_holds_exactly_for_bits_at_every_size():
             assert binom.pmf(ones[out], n, p).sum() <= beta
 
 
-def test_no_report_names_the_prior_and_promises_what_the_laws_do():
-    predictor = BayesMixture(named(TABLE), 1.0, prior=[0.1, 0.1, 0.6, 0.1, 0.1])
+def test_no_report_promises_what_the_laws_do():
+    predictor = BayesMixture(named(TABLE), 1.0)
     chosen = predictor.select()
     assert chosen.distance == 0
     spread = np.array([[tv(a, b) for b in TABLE] for a in TABLE]).max(axis=1)

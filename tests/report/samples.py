@@ -165,7 +165,7 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
         name="traffic", round=number, started=started.isoformat(),
         reading=Learnt(
             weights=weights, mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5,
-            swing=1.0, outlasts=2, risk_bound=12.0, reports=57 * number, refuted=False,
+            swing=1.0, outlasts=2, reports=57 * number, refuted=False,
         ),
         guarantee=Guarantee(0.5, unit=Unit.CLIENT),
         cohort=CohortSeen(60, 57, {"no reply": 2, "impossible report": 1}),

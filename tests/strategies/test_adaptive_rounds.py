@@ -38,7 +38,6 @@ def test_rounds_ask_anew_and_every_client_answers():
     for number in (1, 2, 3):
         report = learning.check(grid)
         assert (report.cohort.survivors, report.cohort.dropouts) == (30, {})
-        assert report.reading.risk_bound is None
         names.append(learning.predictor.design(round=number).names)
     assert names[0] != names[1] != names[2]
     assert sum(report.reading.mixture.values()) == pytest.approx(1)

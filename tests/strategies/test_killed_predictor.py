@@ -11,7 +11,7 @@ from killed_predictor import NODES, REMEMBERED, mixture, run
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.kernel import Unit
-from flwr_kld.predictors.local_report import LocalReports
+from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.strategies import PrivatePredictor
 
 DEATHS = ((3, "asked"), (5, "learnt"), (8, "settled"))
@@ -48,7 +48,7 @@ def test_every_round_is_in_the_ledger_and_paid(url: str, notes: dict[int, LocalR
     }
     assert ledger.spent().epsilon == pytest.approx(8.0)
     assert list(notes) == [1, 2, 4, 5, 6, 7, 8]
-    assert all(len(reports) == NODES for reports in notes.values())
+    assert all(len(reports.queries) == NODES for reports in notes.values())
 
 
 def test_it_goes_on_to_the_last_bit(url: str, notes: dict[int, LocalReports]):

@@ -43,7 +43,6 @@ def test_it_counts_one_label_of_each_client_and_learns():
     )  # fmt: skip
     assert (report.round, report.reading.reports) == (4, 4 * NODES)  # of a hundred records each
     assert report.guarantee == Trusted(4.0).guarantee
-    assert report.reading.risk_bound is None
     assert learning.predictor.select().name == "turned round"
 
 
