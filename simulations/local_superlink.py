@@ -55,9 +55,7 @@ class LocalSuperLink:
 
 
 @contextmanager
-def local_superlink(
-    log: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[LocalSuperLink]:
+def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
     """Start a SuperLink for simulations; on leaving, stop it and all that it started."""
     with TemporaryDirectory(prefix="flwr-kld-") as home, reserved_port() as port:
         (Path(home) / "config.toml").write_text(
@@ -66,7 +64,7 @@ def local_superlink(
         )
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         own = {**_QUIET, "FLWR_HOME": home, "PATH": path}
-        environment = {**os.environ, **(environment or {}), **own}
+        environment = {**os.environ, **own}
         command = [
             _script("flower-superlink"), "--insecure", "--simulation",
             "--isolation", "subprocess", "--host", "127.0.0.1", "--port", str(port),

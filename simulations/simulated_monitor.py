@@ -21,7 +21,6 @@ from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.scenario import Drift, Scenario
-from flwr_kld.simulations.trust_models import compare_models
 from flwr_kld.strategies import (
     Alarm,
     HostedClients,
@@ -46,8 +45,6 @@ def simulated_monitor() -> ServerApp:
         config = context.run_config
         _wait_for_nodes(grid, int(config["nodes"]))
         run_monitor(grid, config)
-        if config["compare-models"]:
-            compare_models(grid, config, at_check=int(config["checks"]))
 
     return app
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -111,18 +111,13 @@ def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Tabl
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 
-_WRITERS, _NODES, _CHECKS, _DRIFT_FROM, _COHORT = 800, 21, 8, 5, 400
-
-_THRESHOLD = 0.15
-
-_MODELS = 4
+_DEMO = {
+    "writers": 800, "nodes": 20, "checks": 8, "drift-from": 5, "cohort": 400, "threshold": 0.15,
+}  # fmt: skip
+"""What the demo's run differs in from the app's own config."""
 
 _TIMEOUT = 300.0
-
-_FIRST_USE = (
-    "[dim]Secure sums: the demo's clients made their keys on first use and believed the server's "
-    "list of them; a deployment pins it.[/]"
-)
+"""Seconds for the demo's run."""
 
 
 def require_simulation() -> None:
@@ -144,55 +139,33 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     console.print(
-        f"[bold]{_WRITERS} simulated handwriters[/] on {_NODES - 1} Flower nodes, and an "
-        f"aggregator (Ray); {_COHORT} asked in each check, in two halves; from check {_DRIFT_FROM} "
-        f"on, mostly 1 and 7. Tolerated: {_THRESHOLD} nats."
+        f"[bold]{_DEMO['writers']} simulated handwriters[/] on {_DEMO['nodes']} Flower nodes "
+        f"(Ray); {_DEMO['cohort']} asked in each check, in two halves; from check "
+        f"{_DEMO['drift-from']} on, mostly 1 and 7. Tolerated: {_DEMO['threshold']} nats."
     )
-    points, models = _run(out, console)
-    if len(points) < _CHECKS or len(models) < _MODELS:
+    points = _followed(out, {**_DEMO, "out": str(out)}, _TIMEOUT, console)
+    if len(points) < _DEMO["checks"]:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
         raise typer.Exit(ExitCode.ERROR)
-    checks = CheckSeries(points, drift_from=_DRIFT_FROM, models=models)
+    checks = CheckSeries(points, drift_from=int(_DEMO["drift-from"]))
     console.print(checks.table(title="KL(reference ‖ clients)"))
-    console.print(_models_table(models), *_who_saw_what(models), sep="\n")
-    console.print(_FIRST_USE)
     title = "Private drift checks on handwriting"
     subtitle = "Simulation with real handwriting on Ray; the noise is not seeded"
-    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
-    for file in files:
-        checks.save(file, title=title, subtitle=subtitle)
-    CheckSeries(models).save(out / "models.csv")
-    files += [out / "models.csv", *check_flights(out, console)]
-    for file in files:
+    for file in (*_save(checks, out, title, subtitle), *check_flights(out, console)):
         console.print(f"  {file}")
 
 
-def _run(out: Path, console: Console) -> tuple[list[Point[Report]], list[Point[Report]]]:
-    """Run the app; return its checks, and the one in each trust model after them."""
-    from flwr_kld.messages.sealing import AggregatorKey
-    from flwr_kld.simulations.progress import read_checks  # an extra
-    from flwr_kld.simulations.trust_models import MODELS_FILE
-    from flwr_kld.simulations.virtual_clients import AGGREGATOR_KEY
-
-    models, key = out / MODELS_FILE, out / "aggregator.key"
-    for file in (models, key):
-        file.unlink(missing_ok=True)
-    config = {
-        "writers": _WRITERS, "nodes": _NODES, "checks": _CHECKS, "drift-from": _DRIFT_FROM,
-        "cohort": _COHORT, "threshold": _THRESHOLD, "compare-models": True, "out": out,
-    }  # fmt: skip
-    AggregatorKey.generate().save(key)
-    try:
-        checks = _followed(out, config, {AGGREGATOR_KEY: str(key)}, _TIMEOUT, console)
-    finally:
-        key.unlink()
-    return checks, read_checks(models)
+def _save(checks: CheckSeries, out: Path, title: str, subtitle: str = "") -> list[Path]:
+    """Write what a simulation found, in every form."""
+    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
+    for file in files:
+        checks.save(file, title=title, subtitle=subtitle)
+    return files
 
 
 def _followed(
     out: Path,
     config: Mapping[str, Any],
-    environment: Mapping[str, str],
     timeout: float,
     console: Console,
 ) -> list[Point[Report]]:
@@ -205,49 +178,13 @@ def _followed(
     file = out / CHECKS_FILE
     file.unlink(missing_ok=True)
     with (
-        local_superlink(out / "flower.log", environment) as superlink,
+        local_superlink(out / "flower.log") as superlink,
         superlink.run(APP, nodes=config["nodes"], config=config) as run,
     ):
         try:
             return follow(run, file, config["checks"], timeout=timeout, console=console)
         finally:
             run.kill()
-
-
-def _models_table(models: Sequence[Point[Report]]) -> Table:
-    table = Table(
-        title="The trust models on the same clients, after the drift",
-        caption="nats, ± s.d.; bytes for each client, down and up",
-        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
-    )  # fmt: skip
-    table.add_column("trust", no_wrap=True)
-    for name in ("population", "truth", "cohort", "ε", "delivered", "bytes", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for model in models:
-        if report := model.report:
-            of_cohort = report.reading.of_cohort
-            table.add_row(
-                f"{report.protection.trust}\n+ {report.protection.aggregation}",
-                str(report.reading.of_population or "none"),
-                _nats(model.population_truth),
-                _nats(None if of_cohort is None else of_cohort.value),
-                f"{report.guarantee.epsilon:g}",
-                f"{report.cost.epsilon:.3g}",
-                f"{(report.cost.bytes_down or 0) + (report.cost.bytes_up or 0):,.0f}",
-                f"{report.cost.seconds:.1f}",
-            )
-    return table
-
-
-def _nats(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _who_saw_what(models: Sequence[Point[Report]]) -> Iterator[str]:
-    for report in (model.report for model in models):
-        if report:
-            how = report.protection
-            yield f"  [bold]{how.trust} + {how.aggregation}[/]: {report.protection.sight.exact}"
 
 
 def simulate(
@@ -296,13 +233,11 @@ def simulate(
     }  # fmt: skip
     Scenario.from_run_config(config).require(cohort)
     first = drift_from if drift != "none" and drift_from <= checks else None
-    points = _followed(out, config, {}, timeout, messages)
+    points = _followed(out, config, timeout, messages)
     found, title = CheckSeries(points, drift_from=first), f"{checks} simulated checks"
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
-    files = [out / name for name in ("report.html", "history.png", "checks.csv", "checks.json")]
-    for file in files:
-        found.save(file, title=title)
+    files = _save(found, out, title)
     if as_json:
         print_json(json.loads(found.to_json()))
     else:

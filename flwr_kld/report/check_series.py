@@ -101,8 +101,6 @@ class CheckSeries(Series[Report]):
         In order. Reports alone are numbered from 1; None stands for a check without a number.
     drift_from : int, optional
         Number of the first check with a drift that a simulation injected.
-    models : Iterable[Point]
-        One check in each trust model, to be shown side by side on the page.
 
     Raises
     ------
@@ -119,11 +117,9 @@ class CheckSeries(Series[Report]):
         points: Iterable[Point[Report] | Report | None],
         *,
         drift_from: int | None = None,
-        models: Iterable[Point[Report]] = (),
     ) -> None:
         super().__init__(points)
         self.drift_from = None if drift_from is None else whole("drift_from", drift_from, least=1)
-        self.models = tuple(models)
 
     @classmethod
     def from_ledger(cls, ledger: Ledger, population: str = "default") -> CheckSeries:
@@ -189,7 +185,6 @@ class CheckSeries(Series[Report]):
             decided=any(r.verdict for r in reports),
             ledger=any(r.cost.left is not None for r in reports),
             reasons=add_up(r.cohort.dropouts for r in reports),
-            models=[c for c in self.models if c.report],
         )
 
     def _parts(self, report: Report) -> Iterator[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from report.browser import CHROMIUM, browser
-from report.samples import REPORT, altered, learnt, mornings, nights
+from report.samples import altered, learnt, mornings, nights
 from report.tables import NAMES, table_report
 
 from flwr_kld.report import CheckSeries, RoundSeries
@@ -27,7 +27,7 @@ def checks_page(path: Path) -> None:
     checks = nights(9, drift_from=7)
     long = {f"a reason that takes many words to tell {'x' * 80}": 3}
     checks[-1] = Point(9, altered(checks[-1].report, dropouts=long))
-    CheckSeries(checks, models=[Point(9, REPORT, cohort_truth=0.3)]).save(path, title="Fleet")
+    CheckSeries(checks).save(path, title="Fleet")
 
 
 def predictor_page(path: Path) -> None:
