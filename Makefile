@@ -28,7 +28,7 @@ studies: study
 	for name in $(PREDICTORS:%=predictor_%); do \
 		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name || exit; \
 	done
-	test -e out/study/integral/integral_random.png || $(BIN)/python simulations/studies/integral.py --out out/study/integral
+	test -e out/study/integral/integral_ring.png || $(BIN)/python simulations/studies/integral.py --out out/study/integral
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.

@@ -28,7 +28,7 @@ from rich.progress import track
 from rich.table import Table
 
 BENCHES = (
-    "against_flower", "secure_sum", "two_aggregators", "sampler", "ledger", "scaling",
+    "against_flower", "secure_sum", "two_aggregators", "sampler", "scaling",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 _WIDE = 120

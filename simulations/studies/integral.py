@@ -8,8 +8,8 @@ budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
   boxes for data on a fraction s of the base;
 - ``optimum``: the projection of the truth itself, which nobody can exceed in that box.
 
-Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Figure 4),
-``integral_ring.png`` (Figure 3) and ``integral_random.png`` (Figures 5 and 6).
+Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Figure 4) and
+``integral_ring.png`` (Figure 3).
 """
 
 from __future__ import annotations
@@ -168,41 +168,6 @@ def plot_ring(pictures: dict[tuple[str, float], Floats], domain: StudyDomain, ou
     figure.savefig(out / "integral_ring.png", dpi=130)
 
 
-def plot_random(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None:
-    """Draw the paper's Figures 5 and 6: mean and deviation over repeats, by epsilon and m."""
-    domains = {r["domain"].split()[-1] for r in rows if r["domain"].startswith("random")}
-    numbers = sorted(map(int, domains))
-    methods = ("MBDE", "ours", "optimum")
-    figure = _figure((4 * len(methods), 10))
-    panels = figure.subplots(4, len(methods), squeeze=False)
-    parts = [
-        (metric, moment) for metric in ("nll", "mode_coverage") for moment in (np.mean, np.std)
-    ]
-    for row, (metric, moment) in enumerate(parts):
-        values = np.array(
-            [
-                [
-                    [
-                        moment([r[metric] for r in find(rows, f"random {n}", method, e)])
-                        for e in epsilons
-                    ]
-                    for n in numbers
-                ]
-                for method in methods
-            ]
-        )
-        for axes, method, of_method in zip(panels[row], methods, values, strict=True):
-            image = axes.imshow(
-                of_method, origin="lower", aspect="auto", vmin=values.min(), vmax=values.max()
-            )
-            axes.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons], fontsize=7)
-            axes.set_yticks(range(len(numbers)), numbers, fontsize=7)
-            axes.set_title(f"{method}: {metric.replace('_', ' ')}, {moment.__name__}", fontsize=9)
-            axes.set(xlabel="ε", ylabel="m")
-        figure.colorbar(image, ax=panels[row])
-    figure.savefig(out / "integral_random.png", dpi=130)
-
-
 def _figure(size: tuple[float, float]) -> Any:
     return require("matplotlib.figure", extra="plots").Figure(size, layout="constrained")
 
@@ -243,7 +208,6 @@ def main() -> None:
     save(rows, arguments.out, "integral")
     plot_curves(rows, epsilons, arguments.out)
     plot_ring(pictures, pictured, arguments.out)
-    plot_random(rows, epsilons, arguments.out)
 
 
 if __name__ == "__main__":

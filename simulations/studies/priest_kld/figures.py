@@ -1,4 +1,4 @@
-"""Plots laid out as the paper's Figures 1 to 5, and one of T."""
+"""Plots laid out as the paper's Figures 1 to 5."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def draw(rows: list[Row], study: Study, out: Path) -> list[Path]:
     cohorts = sorted({clients for clients, draws, _ in study.settings if draws == DRAWS})
     epsilons = [e for clients, draws, of in study.settings for e in of
                 if (clients, draws) == (CLIENTS, DRAWS)]  # fmt: skip
-    all_draws = sorted({draws for clients, draws, _ in study.settings if clients == CLIENTS})
     common = [e for e in (0.5, 2.0, 5.0) if all(pick(rows, clients=c, draws=DRAWS, epsilon=e)
                                                 for c in cohorts)]  # fmt: skip
     figures: list[tuple[str, Any]] = [
@@ -65,7 +64,6 @@ def draw(rows: list[Row], study: Study, out: Path) -> list[Path]:
         ("figure_3", _by_epsilon(rows, at, epsilons, "mse", _MSE)),
         ("figure_4", _by_epsilon(rows, at, epsilons, "noise", "noise  [% of the truth]")),
         ("figure_5", _by_cohort(rows, cohorts, common)),
-        ("figure_6", _by_draws(rows, all_draws)),
     ]  # fmt: skip
     written = []
     for name, figure in figures:
@@ -148,22 +146,6 @@ def _by_cohort(rows: list[Row], cohorts: Sequence[int], epsilons: Sequence[float
     for axes in grid.flat:
         axes.set(yscale="log")
     figure.suptitle("Effect of |Cₜ| on the MSE, each rule at its best λ")
-    return _finished(figure, _MSE)
-
-
-def _by_draws(rows: list[Row], all_draws: Sequence[int]) -> Any:
-    if len(all_draws) < 2:
-        return None
-    figure = _figure((9.5, 5.4))
-    axes = _grid(figure, 1, 1)[0, 0]
-    for series in _LABELS:
-        own = [
-            best(_of(rows, series, {"clients": CLIENTS, "draws": t, "epsilon": 0.5}))
-            for t in all_draws
-        ]
-        _curve(axes, series, all_draws, own, marker="o")
-    axes.set(xscale="log", yscale="log", xlabel="draws T (our defaults: cells)")
-    figure.suptitle(f"Effect of T on the mean MSE, |Cₜ| = {CLIENTS}, ε = 0.5, best λ")
     return _finished(figure, _MSE)
 
 

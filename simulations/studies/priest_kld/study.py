@@ -2,7 +2,7 @@
 
 Run ``make study``, or ``python simulations/studies/priest_kld/study.py [--data writers.npz]
 [--repeats 50] [--workers 2] [--out DIR] [--smoke]``. It goes on where it was stopped or killed.
-Writes ``priest_kld.csv``, ``priest_kld.json`` and the figures ``figure_1.png`` to ``figure_6.png``.
+Writes ``priest_kld.csv``, ``priest_kld.json`` and the figures ``figure_1.png`` to ``figure_5.png``.
 """
 
 from __future__ import annotations

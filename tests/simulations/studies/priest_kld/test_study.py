@@ -40,7 +40,7 @@ def tables(out):
 
 def test_it_draws_every_figure_and_says_that_nobody_is_protected(smoke):
     assert sorted(path.name for path in smoke.glob("*.png")) == [
-        f"figure_{i}.png" for i in range(1, 7)
+        f"figure_{i}.png" for i in range(1, 6)
     ]
     found = json.loads((smoke / "priest_kld.json").read_text())
     assert found["summary"]["private"] is False
