@@ -73,7 +73,6 @@ from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
-from flwr_kld.report.explanation import Movement, explain
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.series import Point
@@ -136,7 +135,6 @@ EXAMPLES = {
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
-    explain: {"counts": COUNTS, "estimate": estimate(COUNTS)},
     Limits: LIMITS,
     StylePopulation: {},
     WriterResampler: {"source": IMAGES, "seed": 1},
@@ -232,7 +230,7 @@ ANSWERS = {
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
     accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,
-    Movement, Receipt, IntegralEvent,
+    Receipt, IntegralEvent,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, StatisticsReport, DriftReport, report.Verdict,
     SumResult,

@@ -22,7 +22,6 @@ from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation import (
     cell_counts,
-    explain,
     histogram,
     outside_fraction,
     sentence,
@@ -30,8 +29,6 @@ from flwr_kld.report.explanation import (
 from flwr_kld.report.report import ColumnReport, Compared, Reading, Report, drifted
 from flwr_kld.trust import Trust
 
-_MOVEMENTS = 8
-"""Cells that a report names."""
 _LEVEL = 0.95
 """Confidence with which chance in a reference is limited."""
 _FALSE = 0.05
@@ -75,7 +72,6 @@ def _read_counts(
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value
-    movements = explain(published, found, effects=effects, most=_MOVEMENTS)
     return Reading(
         estimate=found.value,
         theta=found.theta,
@@ -85,7 +81,6 @@ def _read_counts(
         monte_carlo=found.error.monte_carlo,
         privacy=found.error.privacy,
         records=published.records,
-        movements=tuple(movement.to_dict() for movement in movements),
         population_estimate=None if population is None else population.value,
         population_deviation=(
             None if population is None else math.hypot(population.error.total, hidden)

@@ -42,8 +42,6 @@ from flwr_kld.report.report import MARKS, Report, columns_table
 from flwr_kld.report.series import FORMATS, Series
 from flwr_kld.report.words import alarm_lines, as_text, evidence, guarantees, how_sure, left_out
 
-_MOVEMENTS = 5
-
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
@@ -98,13 +96,8 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     if verdict is not None and verdict.alarm is not None:
         yield "how the alarm works:"
         yield from map("  {}".format, alarm_lines(verdict.alarm))
-    if reading.movements:
-        yield "what moved most, in fractions of the records:"
-    for movement in reading.movements[:_MOVEMENTS]:
-        yield (
-            f"  {movement['direction']} of {movement['name']}: {movement['share']:.2%} instead of "
-            f"{movement['reference']:.2%}" + ("" if movement["beyond_chance"] else " (by chance?)")
-        )
+    if not report.is_table and (said := report.columns[report.column].sentence):
+        yield f"what moved most: {said}"
     if report.period is not None:
         yield f"period: records with {report.period}"
     left = "" if cost.left is None else f", {cost.rest} left in the window"

@@ -171,7 +171,7 @@ class CheckSeries(Series[Report]):
             last=last,
             since=self.since,
             missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            columns=list(last.by_column) if last and last.is_table else [],
+            columns=list(last.by_column) if last else [],
             marks=MARKS,
             bars=bars,
             high=HIGH,

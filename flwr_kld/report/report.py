@@ -68,7 +68,6 @@ class Reading:
     # Estimated fraction of records where the reference has no mass, and what they are. None if it
     # has some everywhere, or the release does not tell.
     outside: OutsideFraction | None = None
-    movements: tuple[dict[str, Any], ...] = ()  # Cells that moved most, ``Movement.to_dict``
     # The divergence of the distribution that the cohort's records were drawn from, and its standard
     # deviation, in nats; None where `estimate` is of it already, or nothing tells
     population_estimate: float | None = None

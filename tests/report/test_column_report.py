@@ -23,15 +23,6 @@ def test_the_column_that_moved_comes_first_and_is_described():
     assert report.columns["job"].figures.ordered is None
 
 
-def test_shares_are_those_of_the_movements():
-    column = drifted().columns[NAMES[1]]
-    shown = dict(zip(column.histogram.names, column.histogram.clients, strict=True))
-    deviation = dict(zip(column.histogram.names, column.histogram.deviation, strict=True))
-    for movement in column.reading.movements:
-        assert movement["share"] == pytest.approx(shown[movement["name"]])
-        assert movement["deviation"] == pytest.approx(deviation[movement["name"]])
-
-
 @pytest.mark.parametrize("threshold", [True, False])
 def test_a_table_survives_a_file(threshold):
     report = table_report(dict.fromkeys(NAMES, 0.2), threshold=threshold)

@@ -9,7 +9,6 @@ from report.samples import REPORT, altered, decided, nights
 from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.verdict import Delay, OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.explanation import Movement
 from flwr_kld.report.report import Report
 from flwr_kld.report.series import Point
 from flwr_kld.trust.sight import (
@@ -127,31 +126,6 @@ def test_each_check_is_held_against_the_budget_then_in_force():
 
 def test_no_check_at_all():
     assert "No check yet" in words([])
-
-
-def movement(**changes: object) -> dict[str, object]:
-    return Movement(
-        **{
-            "name": "sex=f, hand=<left>", "kind": "categories", "symbol": 7, "symbols": 1,
-            "reference": 0.02, "share": 0.05, "deviation": 0.001, "z": 30.0, "low": 0.04,
-            "high": 0.06, "contribution": 0.031, "at_least": 0.02, **changes,
-        }
-    ).to_dict()  # fmt: skip
-
-
-def test_cells_that_moved_have_names():
-    moves = (
-        movement(),
-        movement(kind="block_patterns", symbol=4660, name="##", low=0.01, at_least=0.0),
-        movement(kind="block_patterns", symbol=None, name="one of 9 rare symbols", z=-3.0),
-    )
-    text = words([Point(1, altered(REPORT, movements=moves))])
-    assert "<strong>sex=f, hand=&lt;left&gt;</strong>" in text
-    assert "<strong>##</strong>" in text
-    assert "<strong>one of 9 rare symbols</strong>" in text
-    assert (text.count("▲ more"), text.count("▼ fewer")) == (2, 1)
-    assert (text.count("; beyond chance"), text.count("; within chance")) == (2, 1)
-    assert "5.00% instead of 2.00%" in text
 
 
 @pytest.mark.parametrize(

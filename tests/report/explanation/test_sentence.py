@@ -17,9 +17,8 @@ from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.report.explanation import explain, sentence
+from flwr_kld.report.explanation import sentence
 
 N = 1_000_000
 FEW = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
@@ -137,8 +136,7 @@ def test_a_rare_kind_of_clients_is_no_drift(domain, kind, law):
         drawn = release(plan, counts, LAPLACE, seed=run)
         for bound in wrong:
             effects = DesignEffects(average, each if bound else 1.0)
-            found = [m.beyond_chance for m in explain(drawn, estimate(drawn), effects=effects)]
-            wrong[bound] += sentence("it", drawn, effects=effects) is not None or any(found)
+            wrong[bound] += sentence("it", drawn, effects=effects) is not None
     assert wrong[True] <= 0.05 * runs
     assert wrong[False] > 0.3 * runs  # by the average over cells
 
