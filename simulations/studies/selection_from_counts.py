@@ -29,7 +29,7 @@ from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.counts_mixture import CountsMixture
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import each_symbol
-from flwr_kld.simulations.studies.predictor_learners import Floats, Mixture, run
+from flwr_kld.simulations.studies.predictor_learners import Floats, Learner, Mixture, run
 from flwr_kld.simulations.studies.predictor_select import AWAY, CHANCE, FACTOR, known, order
 from flwr_kld.simulations.studies.runner import Row, in_processes, parser_of, save, show
 from flwr_kld.strategies import Trusted
@@ -131,7 +131,7 @@ def risk(item: tuple[int, float, int]) -> Row:
     for _ in range(runs):
         true = int(rng.integers(k))
         local = BayesMixture(hypotheses, RISK_EPSILON, share=0.0)
-        learners = {
+        learners: dict[str, Learner] = {
             "counts": Counts(hypotheses, table[true], event, rng),
             "local": Mixture(local, np.eye(k)[true], rng),
         }

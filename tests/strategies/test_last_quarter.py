@@ -82,7 +82,7 @@ WORLDS = {
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_two_quarters_alike_are_no_drift(world):
-    rng, runs, false = np.random.default_rng(1), 16, 0
+    rng, runs, false = np.random.default_rng(1), 8, 0
     for _ in range(runs):
         quarter = world.monitor(world.last(rng), rng).check(world.grid(rng))
         false += quarter.drifted
@@ -92,7 +92,7 @@ def test_two_quarters_alike_are_no_drift(world):
 @pytest.mark.parametrize("allowed", [True, False], ids=["as it is", "taken for a law"])
 def test_a_small_last_quarter_makes_no_drift_unless_it_is_taken_for_a_law(allowed):
     small, large = World(clients=4, records=60), World(clients=20, records=500)
-    rng, runs, false = np.random.default_rng(1), 12, 0
+    rng, runs, false = np.random.default_rng(1), 8, 0
     for _ in range(runs):
         last = small.last(rng)
         last = last if allowed else replace(last, records=None, noise=0.0)

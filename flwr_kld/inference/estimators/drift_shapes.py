@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -103,8 +103,8 @@ class ShapeLaws:
 
     # u is ln r less the trend, or less the level for a shape whose mean does not follow the trend.
 
-    def __init__(self, log_expected: Floats, share: Floats) -> None:
-        shapes, self.share = all_shapes(), share
+    def __init__(self, log_expected: Floats, share: Floats, places: int) -> None:
+        shapes, self.share, self._places = all_shapes(), share, places
         rarer = share @ log_expected - log_expected
         spread = shapes.spread[:, None]
         self._spread = np.clip(
@@ -122,12 +122,19 @@ class ShapeLaws:
         self.variance: Floats = np.expm1(self._spread**2)
         """Of e^u over its mean, about, shape [H, P]."""
 
-    def within(self, at: int) -> Floats:
-        """Return the first V laws, at one place, shape [V, U], each summing to 1."""
-        which = all_shapes().varied
-        centre, spread = self._centre[:which, at, None], self._spread[:which, at, None]
+    @cached_property
+    def within(self) -> Floats:
+        """The first V laws in the first A places, shape [V, A, U], each summing to 1."""
+        some = slice(all_shapes().varied), slice(self._places), None
+        centre, spread = self._centre[some], self._spread[some]
         risen = bell(centre - spread**2 / 2, spread)
-        return _mixed(risen, self._fallen[:which, at, None], _down()[:which])
+        return _mixed(risen, self._fallen[some], _down()[some[0], None])
+
+
+@lru_cache(maxsize=16)
+def shape_laws(log_expected: tuple[float, ...], share: tuple[float, ...], places: int) -> ShapeLaws:
+    """Return the laws at some masses, from A places on in remainders; of a plan always the same."""
+    return ShapeLaws(np.array(log_expected), np.array(share), places)
 
 
 @cache

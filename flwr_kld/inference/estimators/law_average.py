@@ -15,7 +15,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.drift_shapes import ShapeLaws, all_shapes, laws_alike
+from flwr_kld.inference.estimators.drift_shapes import (
+    ShapeLaws,
+    all_shapes,
+    laws_alike,
+    shape_laws,
+)
 from flwr_kld.inference.estimators.free_law import CENTRE, GRID, RatioLaw, freed
 from flwr_kld.inference.estimators.groups import Groups
 from flwr_kld.inference.estimators.score import Floats, score
@@ -67,7 +72,10 @@ class Seen:
         mass = np.bincount(self.place_of, groups.size * np.exp(log_expected))
         mass = np.concatenate([mass, rest.expected])
         log_cell = np.bincount(self.place_of, groups.size * log_expected) / cells
-        return ShapeLaws(np.concatenate([log_cell, rest.log_symbol]), mass / mass.sum())
+        log_mass = np.concatenate([log_cell, rest.log_symbol])
+        log_mass -= log_mass.min()  # they go by differences
+        known = (np.round(x, 9).tolist() for x in (log_mass, mass / mass.sum()))
+        return shape_laws(*map(tuple, known), self.places)
 
 
 def likely_laws(seen: Seen) -> list[RatioLaw]:
@@ -76,7 +84,7 @@ def likely_laws(seen: Seen) -> list[RatioLaw]:
     about = np.where(shapes.trended[:, None], seen.rest_log_mean, seen.level)
     evidence = np.log(shapes.chance) + seen.trend_evidence * shapes.trended
     evidence += _of_rest(seen, np.exp(about) * laws.mean[:, places:], laws.variance[:, places:])
-    within, varied = np.stack([laws.within(a) for a in range(places)], axis=1), shapes.varied
+    within, varied = laws.within, shapes.varied
     evidence[:varied] += _of_cells(seen, within, shapes.trended[:varied])
     evidence[varied:] += _of_cells(seen, laws_alike()[:, None], shapes.trended[varied:])
     share = laws.share[:places] / laws.share[:places].sum()
