@@ -6,16 +6,15 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Json
 
-from flwr_kld.codec.model import Model, Whole
+from flwr_kld.codec.model import Model, Real, Text, Whole, parsed
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import TextFile
@@ -284,25 +283,32 @@ class Reference:
         digest.update(self.probabilities.astype("<f8").tobytes())
         return digest.hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` file (no pickle), or ``.json``, which Flower ships inside an app."""
-        domain = self.domain
-        notes = domain.notes if isinstance(domain, Table) else {}
-        content: dict[str, Any] = {
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a file holds of it; `from_dict` reads it."""
+        return {
             "format": _FORMAT,
-            "domain": domain.spec(),
+            "fingerprint": self.fingerprint,
+            "domain": self.domain.spec(),
+            "probabilities": self.probabilities.tolist(),
             "counted": [self.records, self.noise],
-            "notes": notes,
+            "notes": self.domain.notes if isinstance(self.domain, Table) else {},
         }
-        if Path(path).suffix == ".json":
-            content["probabilities"] = self.probabilities.tolist()
-            Path(path).write_text(json.dumps(content, sort_keys=True) + "\n", encoding="utf-8")
-            return
-        arrays: dict[str, Any] = {
-            name: json.dumps(content[name], sort_keys=True) for name in _TEXTS
-        }
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, format=_FORMAT, probabilities=self.probabilities, **arrays)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Reference:
+        """Read `to_dict`; ValueError for anything else."""
+        read = _File.from_file(content)
+        domain = domain_from_spec(read.domain)
+        if isinstance(domain, Table):
+            domain = domain.noting(read.notes)
+        found = cls(domain, np.array(read.probabilities), *read.counted)
+        if found.fingerprint != read.fingerprint:
+            raise ValueError("the reference was changed: its fingerprint is another one")
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write a ``.json`` file, which Flower ships inside an app."""
+        Path(path).write_text(json.dumps(self.to_dict(), sort_keys=True) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path, table: Table | None = None) -> Reference:
@@ -319,58 +325,33 @@ class Reference:
         ValueError
             If the file is not a reference of this version, or was counted for another table.
         """
-        try:
-            if Path(path).suffix == ".json":
-                read = _File.from_file(_as_arrays(json.loads(Path(path).read_text("utf-8"))))
-            else:
-                with np.load(path, allow_pickle=False) as file:
-                    read = _File.from_file({name: _as_value(file[name]) for name in file.files})
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # whatever numpy, zipfile and zlib make of other bytes
+        content = parsed(Path(path).read_text("utf-8", errors="replace"))
+        if not isinstance(content, dict) or type(content.get("format")) is not int:
             raise ValueError(
                 f"{path} is not a flwr-kld reference file: flwr-kld reference build makes one"
-            ) from error
-        if read.format != _FORMAT:
-            raise ValueError(
-                f"{path} has reference format {read.format}; this version reads {_FORMAT}"
             )
-        domain = domain_from_spec(read.domain)
-        if isinstance(domain, Table):
-            domain = domain.noting(read.notes)
-        if table is not None:
-            _require_same(domain, table, path)
-            domain = table
-        return cls(domain, np.frombuffer(read.probabilities, "<f8"), *read.counted)
+        if content["format"] != _FORMAT:
+            raise ValueError(
+                f"{path} has reference format {content['format']}; this version reads {_FORMAT}"
+            )
+        try:
+            found = cls.from_dict(content)
+        except ValueError as error:
+            raise ValueError(f"{path} is not a flwr-kld reference file: {error}") from None
+        if table is None:
+            return found
+        _require_same(found.domain, table, path)
+        return replace(found, domain=table)
 
 
 @dataclass(frozen=True)
 class _File(Model, what="the reference file"):
     format: Whole
-    domain: Json[dict[str, Any]]
-    probabilities: bytes
-    counted: Json[tuple[float | None, float]]
-    notes: Json[dict[str, dict[str, Any]]] = field(default_factory=dict)
-
-
-_TEXTS = ("domain", "counted", "notes")
-"""Fields that are JSON within an ``.npz`` file."""
-
-
-def _as_value(array: NDArray[Any]) -> object:
-    """Return one whole number or text, or the bytes of a list of float64; None for all else."""
-    if array.ndim == 1 and array.dtype == np.float64:
-        return array.astype("<f8").tobytes()
-    return array.item() if array.ndim == 0 and array.dtype.kind in "iU" else None
-
-
-def _as_arrays(content: dict[str, Any]) -> dict[str, Any]:
-    """Put the fields of a JSON file in the form that those of an ``.npz`` file have."""
-    return {
-        **content,
-        **{name: json.dumps(content[name]) for name in _TEXTS},
-        "probabilities": np.array(content["probabilities"], dtype="<f8").tobytes(),
-    }
+    fingerprint: Text
+    domain: dict[str, Any]
+    probabilities: list[Real]
+    counted: tuple[Real | None, Real]
+    notes: dict[str, dict[str, Any]]
 
 
 def _require_same(counted: Domain, table: Table, path: str | Path) -> None:

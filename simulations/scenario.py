@@ -41,7 +41,7 @@ class Scenario:
     """Who the clients are and how their data drift."""
 
     # ``"digits"`` (scikit-learn's, offline), ``"femnist"`` (needs a network), or the path of an
-    # ``.npz`` file or a LEAF folder
+    # ``.npz`` file
     source: str = "digits"
     # Number of virtual writers resampled from the source, each a client with a hand of its own; 0
     # for the source's real writers, one half as clients and the other half as reference

@@ -240,7 +240,7 @@ ANSWERS = {
 FROM_ELSEWHERE = {
     ClientRows,  # a message's
     Witness,  # made by from_counts
-    load_digits, handwriting.load_femnist, handwriting.load_leaf, handwriting.load_npz,
+    load_digits, handwriting.load_femnist, handwriting.load_npz,
     load_source,  # files and networks: see their own tests
     cells_from_wire, record_ids,  # a message's, checked against its fingerprint
 }  # fmt: skip

@@ -57,7 +57,7 @@ def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path):
     roster = Roster({town: key.public for town, key in keys.items()})
     (tmp_path / "roster.json").write_text(roster.to_json())
     domain = Labels(["bus", "car", "train", "walk"])
-    Reference.from_counts(domain, [310, 250, 120, 320]).save(tmp_path / "reference.npz")
+    Reference.from_counts(domain, [310, 250, 120, 320]).save(tmp_path / "reference.json")
     for town, key in keys.items():
         (tmp_path / town).touch(0o600)
         (tmp_path / town).write_bytes(key.to_bytes())
@@ -84,7 +84,7 @@ def test_the_secure_recipes_check_four_nodes_with_pinned_keys(tmp_path):
 def test_the_nightly_recipe_decides_and_runs_once(tmp_path):
     """At 95 %, and with 3.7 nats of drift in 400 clients: far beyond what chance can hide."""
     domain = Labels(["bus", "car", "train", "walk"])
-    Reference.from_counts(domain, [40, 40, 900, 20]).save(tmp_path / "reference.npz")
+    Reference.from_counts(domain, [40, 40, 900, 20]).save(tmp_path / "reference.json")
     url = f"sqlite:///{tmp_path}/drift.db"
     Ledger(url).set_budget(Budget(1.0, 1e-6, window_days=30))
     names: dict[str, object] = {}
@@ -119,7 +119,7 @@ def test_the_reference_recipe_builds_one_and_checks_against_it(tmp_path):
         )
         names["app"](grid, context)
         if config["drift-statistics"]:
-            kept_reference(Ledger(url), "2026-09").save(tmp_path / "reference.npz")
+            kept_reference(Ledger(url), "2026-09").save(tmp_path / "reference.json")
     assert Ledger(url).check("2026-11-21").report["verdict"]["outcome"] != "drift"
 
 

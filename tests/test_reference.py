@@ -1,8 +1,6 @@
 """The public reference: what it accepts, how it travels, what is drawn from it."""
 
-import io
 import json
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -22,12 +20,6 @@ from flwr_kld.reference import Reference
 
 COLOURS = Labels(["red", "green", "blue", "black"])
 COUNTS = [6, 3, 0, 1]
-
-
-def npz(**arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
 
 
 def test_counts_are_normalised():
@@ -145,13 +137,12 @@ def test_normalising_is_exact_in_whatever_order_a_processor_adds(made):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("suffix", ["npz", "json"])
-def test_saving_and_loading_keeps_the_fingerprint(tmp_path, seed, suffix):
+def test_saving_and_loading_keeps_the_fingerprint(tmp_path, seed):
     rng = np.random.default_rng(seed)
     domain = Labels(list(range(int(rng.integers(2, 500)))))
     saved = Reference.from_counts(domain, rng.integers(1, 100, domain.size))
-    saved.save(tmp_path / f"reference.{suffix}")
-    loaded = Reference.load(tmp_path / f"reference.{suffix}")
+    saved.save(tmp_path / "reference.json")
+    loaded = Reference.load(tmp_path / "reference.json")
     assert loaded.fingerprint == saved.fingerprint
     assert loaded.domain == saved.domain
 
@@ -171,91 +162,67 @@ def test_the_fingerprint_tells_probabilities_and_domains_apart():
 
 def test_a_missing_file_is_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Reference.load(tmp_path / "nowhere.npz")
+        Reference.load(tmp_path / "nowhere.json")
 
 
-class Bomb:
-    """A pickle that leaves a trace when it is opened."""
-
-    opened = False
-
-    def __reduce__(self):
-        return (setattr, (Bomb, "opened", True))
+def saved(tmp_path) -> dict:
+    Reference.from_counts(COLOURS, COUNTS).save(tmp_path / "good.json")
+    return json.loads((tmp_path / "good.json").read_text())
 
 
-def saved(tmp_path) -> bytes:
-    Reference.from_counts(COLOURS, COUNTS).save(tmp_path / "good.npz")
-    return (tmp_path / "good.npz").read_bytes()
-
-
-SPEC = np.array(json.dumps(COLOURS.spec(), sort_keys=True))
 FOREIGN = {
-    "empty": b"",
-    "text": b"hello",
-    "zip": b"PK\x03\x04 and no more",
-    "raw pickle": pickle.dumps(Bomb()),
-    "pickle in npz": npz(format=1, domain=SPEC, probabilities=np.array([Bomb()], dtype=object)),
-    "pickled domain": npz(format=1, domain=np.array([Bomb()], dtype=object), probabilities=[1.0]),
-    "no domain": npz(format=1, probabilities=[1.0]),
-    "several formats": npz(format=[1, 1], domain=SPEC, probabilities=[1.0]),
-    "another array": npz(format=1, domain=SPEC, probabilities=[1.0], more=[1.0]),
-    "a real number's format": npz(format=1.0, domain=SPEC, probabilities=[1.0]),
-    "a truth's format": npz(format=True, domain=SPEC, probabilities=[1.0]),
-    "a domain in bytes": npz(format=1, domain=np.array(str(SPEC).encode()), probabilities=[1.0]),
-    "two domains": npz(format=1, domain=np.array([str(SPEC)] * 2), probabilities=[1.0]),
-    "a domain that is a list": npz(format=1, domain=np.array("[]"), probabilities=[1.0]),
-    "deep JSON": npz(format=1, domain=np.array("[" * 100_000), probabilities=[1.0]),
-    "whole numbers": npz(format=1, domain=SPEC, probabilities=[1, 0, 0]),
-    "short numbers": npz(format=1, domain=SPEC, probabilities=np.ones(1, dtype=np.float32)),
-    "a table": npz(format=1, domain=SPEC, probabilities=[[1.0]]),
-    "texts": npz(format=1, domain=SPEC, probabilities=["1.0"]),
-    "no JSON": npz(format=1, domain=np.array("{"), probabilities=[1.0]),
+    "empty": "",
+    "text": "hello",
+    "a number": "1",
+    "deep JSON": "[" * 100_000,
+    "no format": "{}",
+    "a real number's format": {"format": 1.0},
+    "a truth's format": {"format": True},
+    "nothing more": {"format": 1},
+    "another field": {"more": 1},
+    "a domain in words": {"domain": "red, green or blue"},
+    "texts": {"probabilities": ["0.3", "0.4", "0.3"]},
+    "a list of lists": {"probabilities": [[1.0]]},
+    "no number": {"probabilities": [float("nan"), 1.0, 0.0]},
+    "no fingerprint": {"fingerprint": None},
 }
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN.keys())
-def test_foreign_files_are_refused_and_no_pickle_is_opened(tmp_path, content):
-    (tmp_path / "foreign.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"foreign\.npz is not a flwr-kld reference file"):
-        Reference.load(tmp_path / "foreign.npz")
-    assert not Bomb.opened
+def test_foreign_files_are_refused(tmp_path, content):
+    if isinstance(content, dict):
+        whole = {} if content == {"format": 1} else saved(tmp_path)
+        content = json.dumps(whole | content)
+    (tmp_path / "foreign.json").write_text(content)
+    with pytest.raises(ValueError, match=r"foreign\.json is not a flwr-kld reference file"):
+        Reference.load(tmp_path / "foreign.json")
 
 
-def test_a_damaged_file_is_refused_or_read_unharmed(tmp_path):
-    """Some bytes of a zip file mean nothing; a changed one elsewhere must not pass."""
-    good = saved(tmp_path)
-    refused, wanted = 0, Reference.load(tmp_path / "good.npz").fingerprint
-    for place in range(0, len(good), 7):
+def test_a_damaged_file_is_refused(tmp_path):
+    saved(tmp_path)
+    good = (tmp_path / "good.json").read_bytes()
+    for place in range(0, len(good) - 1, 7):
         damaged = bytearray(good)
-        damaged[place] ^= 0xFF
-        (tmp_path / "damaged.npz").write_bytes(damaged)
-        try:
-            assert Reference.load(tmp_path / "damaged.npz").fingerprint == wanted
-        except ValueError as error:
-            assert "damaged.npz is not a flwr-kld reference file" in str(error)  # noqa: PT017
-            refused += 1
-    assert refused > len(good) / 7 / 2
+        damaged[place] ^= 0x01
+        (tmp_path / "damaged.json").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"damaged\.json"):
+            Reference.load(tmp_path / "damaged.json")
 
 
 def test_another_format_version_says_which(tmp_path):
-    p = np.array(COUNTS) / 10
-    (tmp_path / "new.npz").write_bytes(
-        npz(format=2, domain=SPEC, counted="[10.0, 0.0]", probabilities=p)
-    )
+    (tmp_path / "new.json").write_text(json.dumps(saved(tmp_path) | {"format": 2}))
     with pytest.raises(ValueError, match="has reference format 2; this version reads 1"):
-        Reference.load(tmp_path / "new.npz")
+        Reference.load(tmp_path / "new.json")
 
 
-@pytest.mark.parametrize("counted", ["[-1.0, 0.0]", "[0, 0.0]", "[5.0, NaN]", "[5.0]", "{}"])
+@pytest.mark.parametrize("counted", [[-1.0, 0.0], [0, 0.0], [5.0, float("nan")], [5.0], {}])
 def test_a_file_that_was_counted_from_no_number_of_records_is_refused(tmp_path, counted):
-    odd = npz(format=1, domain=SPEC, counted=counted, probabilities=np.array(COUNTS) / 10)
-    (tmp_path / "odd.npz").write_bytes(odd)
+    (tmp_path / "odd.json").write_text(json.dumps(saved(tmp_path) | {"counted": counted}))
     with pytest.raises(ValueError, match=r"records|reference file"):
-        Reference.load(tmp_path / "odd.npz")
+        Reference.load(tmp_path / "odd.json")
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".json"])
-def test_a_file_says_how_many_records_were_counted_and_how_noisily(tmp_path, suffix):
+def test_a_file_says_how_many_records_were_counted_and_how_noisily(tmp_path):
     law = np.array(COUNTS) / 10
     exact = Reference.from_probabilities(COLOURS, law)
     counted = Reference.from_counts(COLOURS, COUNTS)
@@ -263,8 +230,8 @@ def test_a_file_says_how_many_records_were_counted_and_how_noisily(tmp_path, suf
     noisy = replace(counted, noise=2.5)
     assert len({exact.fingerprint, counted.fingerprint, noisy.fingerprint}) == 3
     for reference in (exact, counted, noisy):
-        reference.save(tmp_path / f"r{suffix}")
-        again = Reference.load(tmp_path / f"r{suffix}")
+        reference.save(tmp_path / "r.json")
+        again = Reference.load(tmp_path / "r.json")
         assert (again.records, again.noise) == (reference.records, reference.noise)
         assert again.fingerprint == reference.fingerprint
 

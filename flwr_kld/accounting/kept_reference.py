@@ -6,33 +6,18 @@ read has the fingerprint of the one that was kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.codec.model import Model, Real
-from flwr_kld.domain.base import domain_from_spec
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
 
-@dataclass(frozen=True)
-class _Kept(Model, what="the kept reference"):
-    domain: dict[str, Any]
-    probabilities: list[Real]
-    records: Real | None
-    noise: Real
-
-
 def kept_as(reference: Reference, key: str, population: str = "default") -> Remembered:
     """Return what to settle together with a reference's report."""
-    p = reference.probabilities.tolist()
-    kept = _Kept(reference.domain.spec(), p, reference.records, reference.noise)
-    return Remembered(_name(key, population), vars(kept))
+    return Remembered(_name(key, population), reference.to_dict())
 
 
 def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
@@ -41,9 +26,7 @@ def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> 
     if state is None:
         raise ValueError(f"the ledger keeps no reference under key {key!r} of {population!r}")
     try:
-        kept = _Kept.from_file(state.value)
-        p = np.array(kept.probabilities)
-        return Reference(domain_from_spec(kept.domain), p, kept.records, kept.noise)
+        return Reference.from_dict(state.value)
     except ValueError as error:
         raise ValueError(f"the reference that the ledger keeps as {key!r} is damaged") from error
 

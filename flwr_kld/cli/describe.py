@@ -45,7 +45,7 @@ def describe(
     ],
     reference: Annotated[
         Path | None,
-        typer.Option(help="Keep what was released as a reference, too: .npz or .json."),
+        typer.Option(help="Keep what was released as a reference, too: .json."),
     ] = None,
     table: Annotated[
         Path | None,

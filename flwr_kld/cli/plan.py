@@ -39,7 +39,7 @@ _RELIED_ON = 0.8
 
 
 def plan(
-    reference: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
+    reference: Annotated[Path, typer.Argument(help="Reference that was saved, .json.")],
     *,
     clients: Annotated[
         list[int] | None,

@@ -57,7 +57,7 @@ def build(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Reference to write, .npz or .json; by default ROWS as .npz."),
+        typer.Option(help="Reference to write, .json; by default ROWS as .json."),
     ] = None,
     bins: Annotated[int, typer.Option(min=2, help="Most bins of a number.")] = 20,
     labels: Annotated[int, typer.Option(min=1, help="Most labels of a text.")] = 20,
@@ -89,7 +89,7 @@ def build(
 
     Without public rows, flwr-kld describe --reference has clients make one privately.
     """
-    out = out or rows.with_name(rows.name.split(".")[0] + ".npz")
+    out = out or rows.with_name(rows.name.split(".")[0] + ".json")
     require_ending(out)
     pairs = [_pair(text) for text in interaction or ()]
     if table is not None and (column or pairs):
@@ -113,11 +113,11 @@ def build(
 
 @reference.command("of-check")
 def of_check(
-    out: Annotated[Path, typer.Argument(help="Reference to write, .npz or .json.")],
+    out: Annotated[Path, typer.Argument(help="Reference to write, .json.")],
     *,
     key: Annotated[str, typer.Option(help="The check's key.")],
     compared_with: Annotated[
-        Path, typer.Option(help="Reference that the check compared with, .npz or .json.")
+        Path, typer.Option(help="Reference that the check compared with, .json.")
     ],
     threshold: Threshold = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
@@ -142,8 +142,8 @@ def of_check(
 
 def require_ending(out: Path) -> None:
     """Refuse to write a reference to a file of another kind."""
-    if out.suffix not in (".npz", ".json"):
-        raise ValueError(f"a reference is an .npz or .json file, not {out.name}")
+    if out.suffix != ".json":
+        raise ValueError(f"a reference is a .json file, not {out.name}")
 
 
 def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool) -> None:
@@ -176,7 +176,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 @reference.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="Reference that was saved, .npz or .json.")],
+    file: Annotated[Path, typer.Argument(help="Reference that was saved, .json.")],
     *,
     top: Annotated[int, typer.Option(min=0, help="Number of heaviest symbols to show.")] = 10,
     as_json: AsJson = False,

@@ -190,9 +190,7 @@ def _followed(
 def simulate(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/simulation"),
-    source: Annotated[
-        str, typer.Option(help="digits, femnist, an .npz file, or a LEAF folder.")
-    ] = "digits",
+    source: Annotated[str, typer.Option(help="digits, femnist, or an .npz file.")] = "digits",
     writers: Annotated[
         int, typer.Option(min=0, help="Virtual writers; 0 for the source's real ones.")
     ] = 400,

@@ -48,7 +48,7 @@ def check(
     table: Annotated[
         Path,
         typer.Option(
-            help="Data dictionary, table.toml; or a reference, .npz or .json, which also says how "
+            help="Data dictionary, table.toml; or a reference, .json, which also says how "
             "much of a column is usually unlisted."
         ),
     ],

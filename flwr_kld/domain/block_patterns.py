@@ -37,7 +37,7 @@ class BlockPatterns(Domain):
         Largest mean ink of a background block, as a fraction of full ink, in [0, 1].
     ink : "bright" or "dark", default "bright"
         Bright: ink is full scale on a background of 0 (MNIST). Dark: ink is 0 on a background of
-        full scale (LEAF's FEMNIST).
+        full scale.
     pixels : "uint8", "digits" or "unit", default "uint8"
         "uint8": whole numbers 0 to 255. "digits": 0 to 16, as scikit-learn's digits. "unit": 0 to
         1.

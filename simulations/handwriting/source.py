@@ -7,24 +7,16 @@ import numpy as np
 
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
-from flwr_kld.clients.handwriting.sources import (
-    Partitioner,
-    load_femnist,
-    load_leaf,
-    load_npz,
-    partitioned,
-)
+from flwr_kld.clients.handwriting.sources import load_femnist, load_npz
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 
-def load_digits(clients: Partitioner | int = 10) -> Handwriting:
-    """Load the digits, 8x8 with values 0 to 16, and cut them into clients."""
+def load_digits(clients: int = 10) -> Handwriting:
+    """Load the digits, 8x8 with values 0 to 16, and cut them evenly into clients."""
     bunch = require("sklearn.datasets", extra="simulation").load_digits()
-    even = clients if isinstance(clients, int) else 1
-    sizes = [len(part) for part in np.array_split(bunch.target, even)]
-    writer = np.repeat(np.arange(even), sizes)
-    digits = Handwriting(bunch.images.astype(np.uint8), bunch.target, writer, pixels="digits")
-    return digits if isinstance(clients, int) else partitioned(digits, clients)
+    sizes = [len(part) for part in np.array_split(bunch.target, clients)]
+    writer = np.repeat(np.arange(clients), sizes)
+    return Handwriting(bunch.images.astype(np.uint8), bunch.target, writer, pixels="digits")
 
 
 _FEMNIST_WRITERS = 500
@@ -36,8 +28,6 @@ def load_source(source: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwr
         return load_digits(1).with_labels(labels)
     if str(source) == "femnist":
         return load_femnist(range(_FEMNIST_WRITERS), labels=labels)
-    if Path(source).is_dir():
-        return load_leaf(source, labels=labels)
     return load_npz(source).with_labels(labels)
 
 

@@ -194,7 +194,7 @@ def main() -> None:
         splits=(1, "random halves of the writers"),
         runs=(10, "reports at each ε"),
     )
-    parser.add_argument("--writers", default="digits", help="of an .npz file, LEAF folder, femnist")
+    parser.add_argument("--writers", default="digits", help="of an .npz file, or femnist")
     parser.add_argument("--everyone", action="store_true", help="ask all of the other writers")
     given = parser.parse_args()
     splits = range(1, given.splits + 1)

@@ -50,7 +50,7 @@ def test_how_a_command_ends(cli, monkeypatch, raised, code, said):
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
-    file = tmp_path / "reference.npz"
+    file = tmp_path / "reference.json"
     Reference.from_counts(Labels(["bus", "car"]), [1, 1]).save(file)
     reading, writing = os.pipe()
     os.close(reading)
@@ -70,5 +70,5 @@ def test_the_help_says_what_an_argument_is():
         for parameter in command.params
         if parameter.param_type_name == "argument"
     }
-    assert arguments["plan", "reference"] == "Reference that was saved, .npz or .json."
+    assert arguments["plan", "reference"] == "Reference that was saved, .json."
     assert all(arguments.values())

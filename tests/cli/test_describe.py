@@ -61,7 +61,7 @@ def test_it_is_shown_again_without_a_charge_and_kept_as_a_reference(describe, fl
     flwr.will("make", REPORT.to_dict())
     first = describe("--key", KEY)
     spent = Ledger(flwr.ledger).spent()
-    out = tmp_path / "reference.npz"
+    out = tmp_path / "reference.json"
     again = describe("--key", KEY, "--reference", out)
     assert (again.exit_code, len(flwr.calls)) == (0, 1)
     assert Ledger(flwr.ledger).spent() == spent
@@ -104,7 +104,7 @@ def test_json_has_the_report(describe, flwr, tmp_path):
 )
 def test_without_an_answer_the_reason_and_no_file(describe, flwr, tmp_path, does, code, why):
     flwr.will(does)
-    out = tmp_path / "r.npz"
+    out = tmp_path / "r.json"
     done = describe("--key", KEY, "--reference", out)
     assert done.exit_code == code
     assert why in done.stdout
@@ -112,7 +112,7 @@ def test_without_an_answer_the_reason_and_no_file(describe, flwr, tmp_path, does
 
 
 @pytest.mark.parametrize(
-    ("file", "why"), [("r.txt", "an .npz or .json file"), ("no/r.npz", "there is no folder")]
+    ("file", "why"), [("r.txt", "a .json file"), ("no/r.json", "there is no folder")]
 )
 def test_a_bad_place_is_noticed_before_anybody_is_asked(describe, flwr, tmp_path, file, why):
     flwr.will("make", REPORT.to_dict())
@@ -219,7 +219,7 @@ OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
 )
 def test_only_what_the_report_names_is_written(describe, flwr, tmp_path, states, why):
     settle(flwr.ledger, KEY, REPORT.to_dict(), *states)
-    out = tmp_path / "r.npz"
+    out = tmp_path / "r.json"
     done = describe("--key", KEY, "--reference", out)
     assert (done.exit_code, flwr.calls) == (4, [])
     assert why in " ".join(done.stderr.split())

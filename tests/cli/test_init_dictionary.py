@@ -40,7 +40,9 @@ source = "admitted"
 by = "hour"
 
 [columns.note]
-kind = "text_shape"
+kind = "codes"
+names = []
+buckets = 16
 """
 
 

@@ -108,8 +108,8 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         r"give --ledger",
     ),
     "reference: no file": (
-        lambda p: ["reference", "show", p.folder / "no.npz"],
-        r"there is no file .*no\.npz: correct the path",
+        lambda p: ["reference", "show", p.folder / "no.json"],
+        r"there is no file .*no\.json: correct the path",
     ),
     "plan: not a reference": (
         lambda p: ["plan", p.folder / "sample.csv", "--clients", 4, "--records", 9],

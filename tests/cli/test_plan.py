@@ -26,8 +26,8 @@ def one_first_half(monkeypatch):
 
 @pytest.fixture
 def file(tmp_path):
-    REFERENCE.save(tmp_path / "reference.npz")
-    return tmp_path / "reference.npz"
+    REFERENCE.save(tmp_path / "reference.json")
+    return tmp_path / "reference.json"
 
 
 def test_rows_are_the_planners(cli, file):
@@ -60,8 +60,8 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     names = ["way", "which hand the driver writes with [b]"]
     table = Table({names[0]: ["bus", "car"], names[1]: ["left", "right"]})
     reference = Reference.from_counts(table, {names[0]: [5, 3], names[1]: [1, 9]})
-    reference.save(tmp_path / "table.npz")
-    arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
+    reference.save(tmp_path / "table.json")
+    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60, "--cells", 16)
     done = cli(*arguments)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -77,8 +77,8 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own(cli, tmp_
     kinds["wide"] = [str(k) for k in range(90)]
     table = Table(kinds)
     counts = {name: [9000 // len(own)] * len(own) for name, own in kinds.items()}
-    Reference.from_counts(table, counts).save(tmp_path / "table.npz")
-    arguments = ("plan", tmp_path / "table.npz", "--clients", 400, "--records", 40, "--json")
+    Reference.from_counts(table, counts).save(tmp_path / "table.json")
+    arguments = ("plan", tmp_path / "table.json", "--clients", 400, "--records", 40, "--json")
 
     def noise(*options):
         done = cli(*arguments, "--threshold", 0.05, *options)
@@ -95,8 +95,8 @@ def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
     names = {"way": ["bus", "car"], "hand": ["left", "right"]}
     table = Table(names, thresholds={"way": 0.2})
     reference = Reference.from_counts(table, {name: [0.6, 0.4] for name in names})
-    reference.save(tmp_path / "table.npz")
-    arguments = ("plan", tmp_path / "table.npz", "--clients", 40, "--records", 60, "--cells", 16)
+    reference.save(tmp_path / "table.json")
+    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60, "--cells", 16)
 
     def planned(*options):
         done = cli(*arguments, "--threshold", 0.01, *options, "--json")

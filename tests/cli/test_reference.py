@@ -20,7 +20,7 @@ def folder(tmp_path):
             (tmp_path / name).write_text(text)
             return tmp_path / name
 
-        out = tmp_path / "reference.npz"
+        out = tmp_path / "reference.json"
 
     return Folder()
 
@@ -71,7 +71,7 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
         done = cli("reference", "build", file, "--bins", 3, "--interaction", "age,job")
         assert done.exit_code == 0, done.output
         assert "id is left out: its numbers rise from each row to the next" in done.stderr
-        made = Reference.load(parquet.with_suffix(".npz"))
+        made = Reference.load(parquet.with_suffix(".json"))
         assert made.fingerprint == Reference.from_frame(table, rows).fingerprint
     dictionary = folder.out.with_name("table.toml")
     table.to_toml(dictionary)
@@ -100,7 +100,7 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
         ("rows.csv", ["--table", "t.toml", "--column", "age"], "give --table alone"),
         ("rows.csv", ["--table", "t.toml"], "no file t.toml"),
         ("rows.csv", ["--out", "x.txt"], "not x.txt"),
-        ("out.npz", ["--column", "age"], "give public rows"),
+        ("out.json", ["--column", "age"], "give public rows"),
     ],
 )
 def test_no_table_of_public_rows(cli, folder, file, options, message):

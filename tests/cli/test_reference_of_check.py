@@ -26,7 +26,7 @@ def checked(tmp_path, url):
     answer_drift_queries(app, lambda context: trips, WAYS)
     monitor = KLDrift(PUBLIC, Trusted(0.5), threshold=0.05, ledger=url, seed=1)
     report = monitor.check(InProcessGrid(app, 5), key="2026-q3")
-    PUBLIC.save(tmp_path / "public.npz")
+    PUBLIC.save(tmp_path / "public.json")
     return report
 
 
@@ -34,8 +34,8 @@ def checked(tmp_path, url):
 def build(cli, tmp_path, url):
     def run(*options: object, key: str = "2026-q3"):
         return cli(
-            "reference", "of-check", tmp_path / "q3.npz", "--key", key,
-            "--compared-with", tmp_path / "public.npz", "--ledger", url, *options,
+            "reference", "of-check", tmp_path / "q3.json", "--key", key,
+            "--compared-with", tmp_path / "public.json", "--ledger", url, *options,
         )  # fmt: skip
 
     return run
@@ -45,7 +45,7 @@ def test_it_is_the_checks_own_and_nothing_is_spent(checked, build, tmp_path, url
     spent = Ledger(url).spent()
     done = build("--json")
     assert done.exit_code == 0, done.output
-    told, made = json.loads(done.stdout), Reference.load(tmp_path / "q3.npz")
+    told, made = json.loads(done.stdout), Reference.load(tmp_path / "q3.json")
     assert made.fingerprint == told["reference"] == checked.as_reference(PUBLIC).fingerprint
     assert told["records"] == made.records <= checked.reading.records
     assert made.noise > 0
@@ -65,11 +65,11 @@ def test_mistakes(checked, build, tmp_path, options, why):
     done = build(*(x for name, value in options.items() for x in (f"--{name}", value)), key=key)
     assert done.exit_code == 4
     assert why in " ".join(done.stderr.split())
-    assert not (tmp_path / "q3.npz").exists()
+    assert not (tmp_path / "q3.json").exists()
 
 
 def test_another_reference_than_the_check_had(checked, build, tmp_path):
-    Reference.from_counts(WAYS, [1, 1, 1]).save(tmp_path / "public.npz")
+    Reference.from_counts(WAYS, [1, 1, 1]).save(tmp_path / "public.json")
     done = build()
     assert done.exit_code == 4
     assert "compared with the reference" in " ".join(done.stderr.split())

@@ -13,7 +13,7 @@ def visits(tmp_path):
     table = Table({"paid": Binned([100.0, 200.0]), "ward": ["a", "b"]})
     table.to_toml(tmp_path / "table.toml")
     rows = {"paid": ["50", "150", "250", None], "ward": ["a", "b", "c", None]}
-    Reference.from_frame(table, rows).save(tmp_path / "reference.npz")
+    Reference.from_frame(table, rows).save(tmp_path / "reference.json")
     file = tmp_path / "node.csv"
     file.write_text("paid;ward\n" + "50,5;a\n150,5;b\n250,5;SECRET\n?;--\n" * 25)
     return tmp_path
@@ -38,12 +38,12 @@ def test_what_would_be_other_or_missing_is_counted_for_the_nodes_operator_alone(
 
 
 def test_a_reference_says_what_is_usual(cli, visits):
-    done = check(cli, visits, *OWN, "--json", table="reference.npz")
+    done = check(cli, visits, *OWN, "--json", table="reference.json")
     found = {(one["column"], one["way"]): one for one in json.loads(done.stdout)["unlisted"]}
     assert found["paid", "missing"]["in_reference"] == pytest.approx(0.25)
-    assert "drift-decimal" in check(cli, visits, *OWN, table="reference.npz").stderr
+    assert "drift-decimal" in check(cli, visits, *OWN, table="reference.json").stderr
     right = ("--node-config", f"{OWN[1]} drift-decimal=',' drift-missing='NA|?|--'")
-    shown = check(cli, visits, *right, table="reference.npz")
+    shown = check(cli, visits, *right, table="reference.json")
     assert "in red" not in shown.stderr
     assert "25.0%" in shown.stdout
 
@@ -111,7 +111,7 @@ def test_records_that_cannot_be_read_are_refused_with_the_reason(
 
 
 def test_a_reference_of_one_column_has_no_table(cli, tmp_path):
-    Reference.from_samples(Binned([1]), [0, 2]).save(tmp_path / "r.npz")
-    done = check(cli, tmp_path, table="r.npz")
+    Reference.from_samples(Binned([1]), [0, 2]).save(tmp_path / "r.json")
+    done = check(cli, tmp_path, table="r.json")
     assert done.exit_code == 4
     assert "no table" in done.stderr

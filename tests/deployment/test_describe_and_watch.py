@@ -40,7 +40,7 @@ def test_describe_watch_and_name(tmp_path: Path):
             memory = tmp_path / f"{clinic}.memory"
             running.add_node(f"c{clinic}", f'drift-records="{file}" drift-memory="{memory}"')
 
-        reference = tmp_path / "reference.npz"
+        reference = tmp_path / "reference.json"
         described = told(running, tmp_path, "describe", "--key", "first", "--reference", reference)
         ages = np.array([age for rows in clinics for _, age, _ in rows])
         mean = described["columns"]["age"]["statistics"]["numbers"]["mean"]

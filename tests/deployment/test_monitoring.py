@@ -76,7 +76,7 @@ def deployment(home: Path) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="module")
 def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
-    reference, copy = home / "reference.npz", home / "copy.npz"
+    reference, copy = home / "reference.json", home / "copy.json"
     url = f"sqlite:///{home}/drift.db"
 
     def build(out: Path) -> dict:

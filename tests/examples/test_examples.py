@@ -90,7 +90,7 @@ def test_federated_analytics(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
         for one in told.numbers.quantiles:
             ill_told += not one.low <= np.quantile(values, one.level) <= one.high
     assert ill_told <= 3  # of 27, each with 5 %
-    watched = Reference.load("reference.npz")
+    watched = Reference.load("reference.json")
     assert watched.fingerprint == report.reference
 
 

@@ -159,7 +159,7 @@ def test_another_reference_is_refused(report):
     with pytest.raises(ValueError, match=f"not with {other.fingerprint[:12]}"):
         report.as_reference(other)
     with pytest.raises(ValueError, match="the Reference that the check compared with"):
-        report.as_reference("public.npz")
+        report.as_reference("public.json")
 
 
 def test_a_check_that_did_not_ask_how_alike_records_are_does_not_serve(report):

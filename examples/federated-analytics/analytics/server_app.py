@@ -18,4 +18,4 @@ def main(grid: Grid, context: Context) -> None:
     report = Statistics(TABLE, trust).ask(grid)
     print(report)
     Path("statistics.json").write_text(json.dumps(report.to_dict(), indent=2))
-    report.as_reference(TABLE).save("reference.npz")  # for drift checks: it costs nothing more
+    report.as_reference(TABLE).save("reference.json")  # for drift checks: it costs nothing more

@@ -13,7 +13,7 @@ DOMAIN = DIGITS.patterns()  # which of an image's 4×4 blocks are background
 def images(writer: int, slant: float = 0.0) -> np.ndarray:
     """Return what a writer wrote, shape [images, side, side].
 
-    For real writers, read ``load_femnist``, ``load_leaf`` or ``load_npz`` of
+    For real writers, read ``load_femnist`` or ``load_npz`` of
     ``flwr_kld.clients.handwriting`` instead.
     """
     hands = WriterResampler(DIGITS, seed=1, styles=StylePopulation(slant=slant))

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--data",
         default="digits",
-        help=f".npz file, LEAF folder, femnist, or digits: {WRITERS:,} writers who redraw them",
+        help=f".npz file, femnist, or digits: {WRITERS:,} writers who redraw them",
     )
     parser.add_argument("--smoke", action="store_true", help="two digits, once: seconds")
     chosen = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Partitions and FEMNIST: what goes through flwr-datasets."""
+"""FEMNIST: what goes through flwr-datasets."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,36 +7,13 @@ import numpy as np
 import pytest
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting import Handwriting, load_femnist, sources
-from flwr_kld.clients.handwriting.sources import partitioned
+from flwr_kld.clients.handwriting import load_femnist, sources
 
 
 @pytest.fixture(scope="module")
 def datasets() -> Any:
     """Imported only where it is asked for, as it takes seconds."""
     return pytest.importorskip("datasets")
-
-
-@pytest.fixture(scope="module")
-def partitioners() -> Any:
-    """Slow to import too."""
-    return pytest.importorskip("flwr_datasets.partitioner")
-
-
-def test_partitions_become_writers_and_rows_stay_whole(partitioners: Any) -> None:
-    images = np.arange(6, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), dtype=np.uint8)
-    data = Handwriting(images, np.arange(6), np.array([5, 2, 5, 2, 2, 9]))
-    result = partitioned(data, partitioners.NaturalIdPartitioner("writer"))
-    assert [result.of_writer(w).labels.tolist() for w in (0, 1, 2)] == [[1, 3, 4], [0, 2], [5]]
-    assert np.array_equal(result.images[:, 0, 0], result.labels)
-
-
-def test_a_used_partitioner_is_refused(partitioners: Any) -> None:
-    data = Handwriting(np.zeros((2, 4, 4), np.uint8), np.arange(2), np.arange(2))
-    partitioner = partitioners.IidPartitioner(2)
-    partitioned(data, partitioner)
-    with pytest.raises(ValueError, match="only once"):
-        partitioned(data, partitioner)
 
 
 def test_a_missing_package_names_the_extra() -> None:
@@ -114,5 +91,5 @@ def test_femnist_without_a_network_says_what_to_do(
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
     with pytest.raises(ConnectionError, match="could not download flwrlabs/femnist") as caught:
         load_femnist([0])
-    assert "load_leaf or load_npz" in str(caught.value)
+    assert "use load_npz" in str(caught.value)
     assert caught.value.__suppress_context__

@@ -26,6 +26,6 @@ def main(grid: Grid, context: Context) -> None:
         LabelDiscovery(TABLE, str(config["drift-column"]), trust, ledger=ledger).ask(grid, key)
     else:
         session = Standing(trust, nights=30, book=folder / "standing.db")
-        reference = Reference.load(folder / "reference.npz")
+        reference = Reference.load(folder / "reference.json")
         monitor = KLDrift(reference, session, threshold=0.05, ledger=ledger)
         monitor.check(grid, key=str(config["drift-check"]))
