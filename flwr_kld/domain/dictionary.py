@@ -143,19 +143,18 @@ class _Reader:
             elif BY not in name:
                 kinds = ", ".join(feature_kinds())
                 self._fail(("columns", name), f"it needs a kind, one of {kinds}")
-        sources = self._sources(columns)
         return {
             "features": features,
             "interactions": self._interactions(),
             "by": self.content.get("by"),
             "dialect": self._dialect(columns),
-            "sources": sources,
+            "sources": self._notes(columns, "source"),
             "scores": scores,
-            "left_out": self._left_out(),
-            "units": self._words(columns, "unit"),
-            "descriptions": self._words(columns, "description"),
-            "thresholds": self._thresholds(columns),
-            "threshold": self._threshold((), self.content),
+            "left_out": self._table("left_out"),
+            "units": self._notes(columns, "unit"),
+            "descriptions": self._notes(columns, "description"),
+            "thresholds": self._notes(columns, "threshold"),
+            "threshold": self._note((), self.content, "threshold"),
         }
 
     def _domain(self, name: str, own: dict[str, Any]) -> Domain:
@@ -215,40 +214,20 @@ class _Reader:
             self._fail(("interactions",), 'is a list of pairs or threes, such as [["age", "job"]]')
         return [tuple(pair) for pair in pairs]
 
-    def _left_out(self) -> dict[str, str]:
-        told = self._table("left_out")
-        for name, reason in told.items():
-            if not isinstance(reason, str):
-                self._fail(("left_out", name), f"the reason is a text, not {reason!r}")
-        return told
+    def _notes(self, columns: Mapping[str, dict[str, Any]], key: str) -> dict[str, Any]:
+        found = {name: self._note(("columns", name), own, key) for name, own in columns.items()}
+        return {name: told for name, told in found.items() if told is not None}
 
-    def _sources(self, columns: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-        found = {name: own["source"] for name, own in columns.items() if "source" in own}
-        for name, source in found.items():
-            if not isinstance(source, str):
-                self._fail(("columns", name, "source"), f"is the name of a column, not {source!r}")
-        return found
-
-    def _words(self, columns: Mapping[str, dict[str, Any]], key: str) -> dict[str, str]:
-        found = {name: own[key] for name, own in columns.items() if key in own}
-        for name, words in found.items():
-            try:
-                one_line(key, words)
-            except Unfit as error:
-                self._fail(("columns", name, key), str(error))
-        return found
-
-    def _thresholds(self, columns: Mapping[str, dict[str, Any]]) -> dict[str, float]:
-        found = {name: self._threshold(("columns", name), own) for name, own in columns.items()}
-        return {name: nats for name, nats in found.items() if nats is not None}
-
-    def _threshold(self, here: tuple[str, ...], own: Mapping[str, Any]) -> float | None:
-        if "threshold" not in own:
-            return None
+    def _note(self, here: tuple[str, ...], own: Mapping[str, Any], key: str) -> Any:
+        """Return what is said of a column, or of all of them; None if nothing is."""
+        if key not in own or (key == "source" and isinstance(own[key], str)):
+            return own.get(key)
         try:
-            return real("threshold", own["threshold"], least=0, unit="nats")
+            if key == "threshold":
+                return real(key, own[key], least=0, unit="nats")
+            return one_line(key, own[key])
         except Unfit as error:
-            self._fail((*here, "threshold"), str(error))
+            self._fail((*here, key), str(error))
 
     def _table(self, key: str) -> dict[str, Any]:
         found = self.content.get(key, {})

@@ -225,7 +225,7 @@ class Table(Domain):
         nats = told.pop("threshold")
         try:
             table = cls(**told)
-        except DomainError as error:
+        except ValueError as error:
             raise DomainError(f"{file}: {error}") from None
         if nats is None:
             return table

@@ -150,12 +150,11 @@ def test_a_spec_with_no_dialect_is_refused(wrong):
         )
 
 
-@pytest.mark.parametrize("ending", [".npz", ".json"])
-def test_a_dialect_travels_with_the_reference_and_is_part_of_its_fingerprint(tmp_path, ending):
+def test_a_dialect_travels_with_the_reference_and_is_part_of_its_fingerprint(tmp_path):
     own = Dialect(";", "latin-1", ",", "day-first", ["", "-"], {"paid": ["-1"]})
     reference = Reference.from_frame(Table(TABLE, dialect=own), {n: [None] for n in TABLE})
-    reference.save(tmp_path / f"r{ending}")
-    assert Reference.load(tmp_path / f"r{ending}").domain.dialect == own
+    reference.save(tmp_path / "r.json")
+    assert Reference.load(tmp_path / "r.json").domain.dialect == own
     assert json.dumps(reference.domain.spec())
     plain = Reference.from_frame(Table(TABLE), {n: [None] for n in TABLE})
     assert plain.fingerprint != reference.fingerprint
