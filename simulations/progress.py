@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flwr_kld.report import CheckSeries
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
-from flwr_kld.report.series import Point
 
 _POLL = 0.2
 

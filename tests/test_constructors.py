@@ -73,9 +73,9 @@ from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
-from flwr_kld.report.series import Point
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source

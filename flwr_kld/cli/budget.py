@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.budget import Composition, Spent
+from flwr_kld.accounting.budget import Composition
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -56,7 +57,8 @@ def budget(
         books.set_budget(terms)
     spent = books.spent(population)
     if as_json:
-        print_json(_as_dict(spent))
+        frees_at = spent.frees_at and spent.frees_at.isoformat()
+        print_json({**asdict(spent), "frees_at": frees_at})
         return
     results.print(f"budget of {population}: {spent.budget}", markup=False)
     results.print(
@@ -66,20 +68,3 @@ def budget(
     results.print(f"  left: {spent.left:.4g} nats")
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
-
-
-def _as_dict(spent: Spent) -> dict[str, Any]:
-    terms = spent.budget
-    return {
-        "population": terms.population,
-        "epsilon": terms.epsilon,
-        "delta": terms.delta,
-        "window_days": terms.window_days,
-        "adjacency": str(terms.adjacency),
-        "unit": str(terms.unit),
-        "spent_epsilon": spent.epsilon,
-        "spent_delta": spent.delta,
-        "left": spent.left,
-        "composition": spent.composition,
-        "frees_at": spent.frees_at and spent.frees_at.isoformat(),
-    }

@@ -94,11 +94,6 @@ def plan(
             min=0, max=1, help="Correlation of a client's records: 0 independent, 1 identical."
         ),
     ] = None,
-    theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
-    level: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
-    power: Annotated[
-        float, typer.Option(help="Power: the probability of finding a drift of the forecast size.")
-    ] = 0.8,
     population: Annotated[
         int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
     ] = None,
@@ -159,9 +154,6 @@ def plan(
             aggregation="secure-sum" if secure_sum else None,
             design_effect=design_effect_of(max(records / buckets, 1.0), correlation or 0.0),
             most_records=most,
-            theta=theta,
-            level=level,
-            power=power,
             population=present,
             buckets=buckets,
             checks=checks,

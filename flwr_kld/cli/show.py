@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from flwr_kld.accounting.entry import Entry
 from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
-    AsJson,
     Last,
     LedgerUrl,
     Population,
     Predictor,
     existing_ledger,
-    print_json,
     results,
     say,
 )
@@ -33,9 +29,7 @@ from flwr_kld.report.entries import (
     checks_before,
     is_check,
     latest_rounds,
-    predictor_of,
     predictors_of,
-    without_rounds,
 )
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import MARKS, Report, columns_table
@@ -173,19 +167,12 @@ def history(
     population: Population = DEFAULT_POPULATION,
     predictor: Predictor = None,
     last: Last = 30,
-    as_json: AsJson = False,
 ) -> None:
     """Show the latest checks of a population, or rounds of one predictor, oldest first."""
     books = existing_ledger(ledger)
     newest = books.newest_first(population)
     if predictor is not None:
-        chosen = latest_rounds(newest, predictor, last)
-    elif as_json:
-        chosen = without_rounds(back_to(newest, last, lambda entry: predictor_of(entry) is None))
-    if as_json:
-        print_json([_as_dict(entry) for entry in chosen])
-    elif predictor is not None:
-        rounds = RoundSeries.from_entries(chosen)
+        rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
         results.print(rounds.table(title=f"Rounds of {predictor} ({population})"))
         results.print(*failures(rounds), sep="\n")
     else:
@@ -208,20 +195,6 @@ def _show_checks(checks: CheckSeries, population: str) -> None:
     if checks.reports and checks.reports[-1].is_table:
         results.print(Text("\nThe last check's columns, those that moved most first:"))
         results.print(columns_table(checks.reports[-1].columns))
-
-
-def _as_dict(entry: Entry) -> dict[str, Any]:
-    return {
-        "number": entry.number,
-        "population": entry.population,
-        "kind": entry.kind,
-        "key": entry.key,
-        "started": entry.started.isoformat(),
-        "ended": entry.ended and entry.ended.isoformat(),
-        "state": entry.state,
-        "failure": entry.failure and asdict(entry.failure),
-        "report": entry.report,
-    }
 
 
 def report(

@@ -18,8 +18,8 @@ from flwr_kld.cli.common import AsJson, ExitCode, messages, print_json, results,
 from flwr_kld.cli.show import failures
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
-from flwr_kld.report.series import Point
 
 EPSILON, DELTA = 1.0, 1e-6
 """Of a check, for all columns together."""

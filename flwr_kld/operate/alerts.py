@@ -34,14 +34,15 @@ _NAMED = 5
 """Columns that a notice names."""
 
 
-@dataclass(frozen=True)
-class Rules:
+@dataclass(frozen=True, kw_only=True)
+class Rules(Model, what="the alerts file"):
     """From when on people are told."""
 
-    silent_slots: int = 2  # Slots of the schedule without a number, >= 1
+    # Slots of the schedule without a number
+    silent_slots: Annotated[int, Field(ge=1, le=1000)] = 2
     # Time that a slot's check may take before it counts as missed
-    late: timedelta = timedelta(hours=1)
-    dropouts: float = 0.5  # Share of the clients asked that may be missing, in [0, 1]
+    late_minutes: Annotated[float, Field(ge=0, le=10_000)] = 60.0
+    dropouts: Annotated[float, Field(ge=0, le=1)] = 0.5  # Share of clients that may be missing
     link: str | None = None  # Where ``flwr-kld serve`` answers
 
 
@@ -119,8 +120,8 @@ def _silence(
     now: datetime,
 ) -> Notice:
     """Say whether as many slots as are tolerated have passed since the last number."""
-    slot, missed = schedule.next_after(since), 0
-    while slot + rules.late <= now and missed < rules.silent_slots:
+    slot, missed, late = schedule.next_after(since), 0, timedelta(minutes=rules.late_minutes)
+    while slot + late <= now and missed < rules.silent_slots:
         slot, missed = schedule.next_after(slot), missed + 1
     if missed < rules.silent_slots:
         return Notice(About.SILENCE, population, True, f"Checks of {population} are back", (), link)
@@ -171,12 +172,8 @@ class _To(Model, what="a recipient in the alerts file"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File(Model, what="the alerts file"):
+class _File(Rules, what="the alerts file"):
     to: Annotated[tuple[_To, ...], Field(min_length=1)]
-    link: str | None = None
-    silent_slots: Annotated[int, Field(ge=1, le=1000)] = 2
-    late_minutes: Annotated[float, Field(ge=0, le=10_000)] = 60.0
-    dropouts: Annotated[float, Field(ge=0, le=1)] = 0.5
 
 
 @dataclass(frozen=True)
@@ -200,8 +197,7 @@ class Alerts:
             raise ValueError(f"{path}: two recipients share a name: give each its own")
         if file.link is not None and not file.link.startswith(("https://", "http://")):
             raise ValueError(f"{path}: link must be the address of a page, such as https://…")
-        late = timedelta(minutes=file.late_minutes)
-        return cls(Rules(file.silent_slots, late, file.dropouts, file.link), recipients)
+        return cls(file, recipients)
 
 
 logger = logging.getLogger("flwr_kld")

@@ -34,10 +34,10 @@ from flwr_kld.report.entries import (
     report_of,
     statistics_of,
 )
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import TEMPLATES, render
 from flwr_kld.report.report import MARKS, Report
-from flwr_kld.report.series import Point
 
 EACH = 30
 """Checks or rounds of a page."""

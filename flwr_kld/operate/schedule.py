@@ -61,11 +61,6 @@ class Cron:
     zone: str = "UTC"  # Time zone of the expression, an IANA name. Default UTC.
 
     def __post_init__(self) -> None:
-        if _changes_by_parts_of_an_hour(_zone(self.zone)):
-            raise ValueError(
-                f"clocks in {self.zone} change by parts of an hour, which hourly slots do not "
-                "follow: give the expression in UTC"
-            )
         try:
             if len(self.expression.split()) != 5:
                 raise CronSimError("Wrong number of fields")
@@ -112,12 +107,6 @@ def _zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"there is no time zone {name!r}: give an IANA name") from None
-
-
-def _changes_by_parts_of_an_hour(zone: tzinfo) -> bool:
-    """Whether it does this year, as on Lord Howe Island."""
-    months = (datetime(datetime.now(UTC).year, month, 1, tzinfo=zone) for month in range(1, 13))
-    return len({(month.utcoffset() or timedelta()) % _UNITS["h"] for month in months}) > 1
 
 
 def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing
 from flwr_kld.report.report import ColumnReport, Estimated, Report
-from flwr_kld.report.series import Point
 
 _LIMITS_ROOM = 1.5
 """Height that upper limits may add to a plot, as a factor; higher ones leave it."""

@@ -17,10 +17,11 @@ from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, render
 from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted
-from flwr_kld.report.series import Point, Series, views
+from flwr_kld.report.series import Series, views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, table_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.query.selection import Period
 from flwr_kld.report.discovery_report import DiscoveryReport
+from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.report import Report
-from flwr_kld.report.series import Point, R
 from flwr_kld.report.statistics_report import StatisticsReport
 
 if TYPE_CHECKING:
@@ -83,11 +83,6 @@ def checks_before(ledger: Ledger, entries: Sequence[Entry], population: str) -> 
     if not entries:
         return 0
     return ledger.count_before(entries[0].number, population=population, kinds=NUMBERED)
-
-
-def without_rounds(entries: Iterable[Entry]) -> list[Entry]:
-    """Return what predictors' rounds stand between."""
-    return [entry for entry in entries if entry.kind is not Kind.ROUND]
 
 
 def latest_rounds(newest_first: Iterable[Entry], predictor: str, last: int) -> list[Entry]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -155,3 +155,26 @@ class Envelope:
 def _reader(report: type[Envelope]) -> TypeAdapter[Any]:
     # mypy takes the hash of a report for that of its class
     return TypeAdapter(report)
+
+
+R = TypeVar("R", bound=Envelope)
+"""What a series is of."""
+
+
+@dataclass(frozen=True)
+class Point(Generic[R]):
+    """One check or round in a series."""
+
+    number: int  # From 1
+    report: R | None  # None if nothing came out: it failed, or has not ended
+    # Divergence, in nats, of those from whom the cohort was drawn, and of the very records that the
+    # estimate is made from; where a simulation knows it
+    population_truth: float | None = None
+    cohort_truth: float | None = None
+    failure: str | None = None  # Why there is no report, where that is known
+    started: str | None = None  # UTC, ISO 8601; by default as the report says
+    ended: bool = True  # False if it runs, or was cut off
+
+    def __post_init__(self) -> None:
+        if self.started is None and self.report is not None:
+            object.__setattr__(self, "started", self.report.started)

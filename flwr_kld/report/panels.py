@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from flwr_kld._extras import require
-from flwr_kld.report.envelope import Outlay
+from flwr_kld.report.envelope import Outlay, Point
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,6 @@ DARK: Final = Theme(
 CROWD = 60
 """More than this are drawn with smaller marks, or as a band."""
 _NEARLY_A_DAY, _A_MINUTE = timedelta(hours=20), timedelta(minutes=1)
-
-
-class Missing(Protocol):
-    """The part of a point in a series that says whether it is one without a number."""
-
-    @property
-    def number(self) -> int:
-        """From 1."""
-        ...
-
-    @property
-    def report(self) -> object | None:
-        """What came out of it."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """False if it runs, or was cut off."""
-        ...
 
 
 @contextmanager
@@ -105,7 +86,7 @@ def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:
         )  # fmt: skip
 
 
-def mark_missing(axes: Any, series: Sequence[Missing], failed: str, theme: Theme) -> None:
+def mark_missing(axes: Any, series: Sequence[Point[Any]], failed: str, theme: Theme) -> None:
     """Mark those without a report along the foot of a panel: failed, or not ended."""
     missing = [one for one in series if one.report is None]
     ended = [one.number for one in missing if one.ended]

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from flwr_kld.report.entries import point_of, round_report
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme, mark, mark_missing
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.render import add_up, render
-from flwr_kld.report.series import LOCAL_VIEWS, Point, Series
+from flwr_kld.report.series import LOCAL_VIEWS, Series
 from flwr_kld.report.words import table_of
 
 if TYPE_CHECKING:

@@ -11,17 +11,16 @@ import html
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 
 from rich.table import Table
 
 from flwr_kld._extras import require
 from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.report.envelope import Envelope
+from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
 from flwr_kld.report.render import pictures
 from flwr_kld.report.report import Report
@@ -50,28 +49,6 @@ def views(report: Report) -> tuple[View, ...]:
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
-
-R = TypeVar("R", bound=Envelope)
-"""What a series is of."""
-
-
-@dataclass(frozen=True)
-class Point(Generic[R]):
-    """One check or round in a series."""
-
-    number: int  # From 1
-    report: R | None  # None if nothing came out: it failed, or has not ended
-    # Divergence, in nats, of those from whom the cohort was drawn, and of the very records that the
-    # estimate is made from; where a simulation knows it
-    population_truth: float | None = None
-    cohort_truth: float | None = None
-    failure: str | None = None  # Why there is no report, where that is known
-    started: str | None = None  # UTC, ISO 8601; by default as the report says
-    ended: bool = True  # False if it runs, or was cut off
-
-    def __post_init__(self) -> None:
-        if self.started is None and self.report is not None:
-            object.__setattr__(self, "started", self.report.started)
 
 
 class Series(ABC, Generic[R]):

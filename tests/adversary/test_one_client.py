@@ -16,8 +16,8 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
-from flwr_kld.report.series import Point
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Statistics, Trusted
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)

@@ -11,7 +11,6 @@ from report.tables import drifted
 from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
-from flwr_kld.report.report import Report
 
 ONE = Cost.claimed("a release", Guarantee(0.01))
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
@@ -22,16 +21,6 @@ def three_nights(settled):
     settled("2026-11-01", decided(Outcome.NO_DRIFT, 0.0).to_dict())
     settled("2026-11-02", None)
     settled("2026-11-03[red]", DRIFT)
-
-
-@pytest.mark.usefixtures("three_nights")
-def test_history_for_machines_has_every_entry_in_full(cli, url):
-    found = json.loads(cli("history", "--ledger", url, "--json").stdout)
-    assert [e["key"] for e in found] == ["2026-11-01", "2026-11-02", "2026-11-03[red]"]
-    assert [e["state"] for e in found] == ["settled", "failed", "settled"]
-    assert Report.from_dict(found[2]["report"]).outcome is Outcome.DRIFT
-    last = json.loads(cli("history", "--ledger", url, "--json", "--last", 1).stdout)
-    assert last == found[-1:]
 
 
 @pytest.mark.usefixtures("three_nights")
@@ -68,7 +57,6 @@ def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
 
 def test_history_of_nothing(cli, url, tmp_path):
     assert cli("history", "--ledger", url).exit_code == 0
-    assert json.loads(cli("history", "--ledger", url, "--json").stdout) == []
     missing = tmp_path / "typo.db"
     done = cli("history", "--ledger", f"sqlite:///{missing}")
     assert done.exit_code == 4
@@ -114,8 +102,9 @@ def test_budget_is_set_and_shown(cli, tmp_path):
         "--composition", "sum", "--json",
     )  # fmt: skip
     shown = json.loads(done.stdout)
-    assert (shown["epsilon"], shown["left"], shown["window_days"]) == (2.0, 2.0, 365.0)
-    assert (shown["unit"], shown["frees_at"]) == ("client", None)
+    budget = shown["budget"]
+    assert (budget["epsilon"], shown["left"], budget["window_days"]) == (2.0, 2.0, 365.0)
+    assert (budget["unit"], shown["frees_at"]) == ("client", None)
     assert Ledger(url).budget().epsilon == 2.0
     assert Ledger(url).budget().composition == "sum"
 
@@ -123,7 +112,7 @@ def test_budget_is_set_and_shown(cli, tmp_path):
 def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     settled("a", DRIFT, epsilon=0.25)
     shown = json.loads(cli("budget", "--ledger", url, "--json").stdout)
-    assert shown["spent_epsilon"] == pytest.approx(0.25, abs=1e-4)
+    assert shown["epsilon"] == pytest.approx(0.25, abs=1e-4)
     assert shown["left"] == pytest.approx(0.75, abs=1e-4)
     assert shown["frees_at"] is not None
     text = cli("budget", "--ledger", url).stdout

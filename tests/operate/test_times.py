@@ -101,15 +101,6 @@ def test_what_is_no_schedule_is_refused(text):
         parse_schedule(text)
 
 
-@pytest.mark.parametrize("text", ["45 * * * *", "0 3 * * *"])
-def test_clocks_that_change_by_half_an_hour_are_refused(text):
-    """From 01:45 on, cronsim's "45 * * * *" leaves out the second 01:45, half an hour later."""
-    with pytest.raises(ValueError, match="Lord_Howe change by parts of an hour"):
-        parse_schedule(text, zone="Australia/Lord_Howe")
-    assert parse_schedule("every 6h", zone="Australia/Lord_Howe") == Every(timedelta(hours=6))
-    parse_schedule(text, zone="Asia/Kathmandu")  # 05:45 ahead, all year
-
-
 def test_seconds_and_unknown_zones_are_refused():
     with pytest.raises(ValueError, match="one minute apart"):
         Every(timedelta(seconds=59))

@@ -11,10 +11,9 @@ from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.report import Outcome, Verdict
-from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Protection
+from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Point, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
 from flwr_kld.report.report import CellCounts, ColumnReport, Compared, OneClient, Reading, Report
-from flwr_kld.report.series import Point
 from flwr_kld.report.statistics_report import DescribedColumn, StatisticsReport
 from flwr_kld.trust.sight import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
 

@@ -9,7 +9,7 @@ from report.samples import REPORT, altered
 
 from flwr_kld.cli.common import print_json
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.series import Point
+from flwr_kld.report.envelope import Point
 
 NAN, ENDLESS = float("nan"), float("inf")
 

@@ -8,7 +8,7 @@ from matplotlib.collections import PolyCollection
 from report.samples import REPORT, altered, decided, nights
 
 from flwr_kld.report import CheckSeries, Outcome, panels
-from flwr_kld.report.series import Point
+from flwr_kld.report.envelope import Point
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from report.samples import learnt, mornings
 
 from flwr_kld.report import RoundSeries
+from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.series import Point
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 

@@ -5,7 +5,7 @@ import pytest
 from report.samples import altered, learnt, mornings
 
 from flwr_kld.report import RoundSeries, round_series
-from flwr_kld.report.series import Point
+from flwr_kld.report.envelope import Point
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from report.tables import drifted
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.cli.show import report_lines
 from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.series import Point
+from flwr_kld.report.envelope import Point
 
 CHECKS = [
     Point(1, REPORT, cohort_truth=0.26),
