@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Failure, FailureKind, Kind, ReleaseCost, Stage, utc
+from flwr_kld.accounting.entry import Entry, Failure, Kind, ReleaseCost, utc
 from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
     budgets,
@@ -23,7 +22,6 @@ from flwr_kld.accounting.schema import (
     participants,
     spends,
 )
-from flwr_kld.codec.model import Model, NotNegative, Text, Whole
 from flwr_kld.errors import NoBudget, damaged
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, moment
@@ -232,36 +230,20 @@ def read_json(text: str, what: str) -> Any:
         raise damaged(what) from None
 
 
-@dataclass(frozen=True)
-class _Row(Model, what="the row of a check"):
-    """The columns that `life` writes; its report is read by what it is a report of."""
-
-    number: NotNegative
-    population: Text
-    kind: Kind
-    key: Text
-    started: Whole
-    ended: Whole | None
-    state: Stage
-    report: Text | None
-    failure: FailureKind | None
-    words: Text | None
-
-
 def _entry(row: Row[Any], releases: tuple[ReleaseCost, ...]) -> Entry:
+    # The tables are strict: a column holds its type, and a state or kind that there is.
     try:
-        read = _Row.from_file({name: getattr(row, name) for name in _Row.__annotations__})
-    except ValueError:
+        return Entry(
+            number=row.number,
+            population=row.population,
+            kind=Kind(row.kind),
+            key=row.key,
+            started=utc(row.started),
+            ended=None if row.ended is None else utc(row.ended),
+            state=row.state,
+            report=None if row.report is None else read_json(row.report, "a report"),
+            failure=None if row.failure is None else Failure(row.failure, row.words or ""),
+            releases=releases,
+        )
+    except (ValueError, OverflowError):
         raise damaged("a check") from None
-    return Entry(
-        number=read.number,
-        population=read.population,
-        kind=read.kind,
-        key=read.key,
-        started=utc(read.started),
-        ended=None if read.ended is None else utc(read.ended),
-        state=read.state,
-        report=None if read.report is None else read_json(read.report, "a report"),
-        failure=None if read.failure is None else Failure(read.failure, read.words or ""),
-        releases=releases,
-    )

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Json
-
 from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_steps, shown, spent
 from flwr_kld.calibration.shares import epsilon_of
-from flwr_kld.codec.model import Model, NotNegative, Whole
 from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, keep, several, whole
@@ -234,16 +231,18 @@ class Cost:
         Raises `LedgerUnavailable` if it is not what was written.
         """
         try:
-            read = _CostRow.from_file(
-                {name: getattr(row, name) for name in _CostRow.__annotations__}
+            cost = cls(
+                row.mechanism,
+                row.epsilon,
+                row.delta,
+                row.adjacency,
+                row.unit,
+                json.loads(row.shifts),
+                _table(row.noise) if row.noise else None,
             )
-            table = _table(read.noise) if read.noise else None
-        except ValueError:
+        except (TypeError, ValueError, RecursionError):
             raise damaged("a cost") from None
-        cost = cls(
-            read.mechanism, read.epsilon, read.delta, read.adjacency, read.unit, read.shifts, table
-        )
-        if cost.digest != read.digest:
+        if cost.digest != row.digest:
             raise damaged("a cost")
         return cost
 
@@ -262,20 +261,6 @@ class Cost:
         return Cost(
             self.mechanism, self.epsilon, self.delta, self.adjacency, self.unit, shifts, table
         )
-
-
-@dataclass(frozen=True)
-class _CostRow(Model, what="the row of a cost"):
-    """The columns that `Cost.to_row` writes."""
-
-    digest: str
-    mechanism: str
-    epsilon: NotNegative
-    delta: NotNegative
-    adjacency: Adjacency
-    unit: Unit
-    shifts: Json[tuple[Whole, ...]]
-    noise: bytes
 
 
 def _table(noise: bytes) -> NoiseTable:

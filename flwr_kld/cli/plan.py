@@ -116,7 +116,7 @@ def plan(
     ] = "spread",
     as_json: AsJson = False,
 ) -> None:
-    """Forecast error, smallest drift found, epsilon a year, bytes, seconds; no client is asked."""
+    """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked."""
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
@@ -231,7 +231,7 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     yield _table(
         f"what checks will tell, find and cost ({rows[0].drift} drift)", about,
         (
-            "clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year", "bytes",
+            "clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year",
             "seconds",
         ),
         (_cells(row) for row in rows),
@@ -278,6 +278,5 @@ def _cells(row: Forecast) -> tuple[str, ...]:
         f"{row.noise:.3g}",
         *_found(row),
         f"{row.epsilon_per_year:.3g}",
-        f"{row.bytes_down + row.bytes_up:,}",
         f"{row.seconds:.0f}",
     )

@@ -26,7 +26,6 @@ from flwr_kld.query.noisy import noise_in_counts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.trust.traffic import Traffic
 
 YEARLY_DELTA = 1e-6
 
@@ -65,15 +64,13 @@ class Forecast:
     drift: str  # Shape of the drift that both are for
     checks_per_person: int  # Checks of a year that touch one person at most
     epsilon_per_year: float  # Epsilon of all of them, in nats, at delta 1e-6
-    bytes_down: int  # Payload of a client in the exchange that counts
-    bytes_up: int
     seconds: float  # Of a check; rough
     # About how many records of the reference the threshold needs; None if its law is known exactly,
     # or the setting has no threshold
     reference_records: int | None = None
     # Of a table: the column that is the hardest to check, which the divergences are of
     column: str | None = None
-    # Of a table: each column's own, that one first. Noise, epsilon, bytes and seconds are those of
+    # Of a table: each column's own, that one first. Noise, epsilon and seconds are those of
     # all columns together.
     columns: dict[str, Forecast] = field(default_factory=dict)
 
@@ -127,14 +124,13 @@ def forecast(
     steps = allot(setting.trust, query, allowed, theta=setting.theta)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))
-    traffic = traffic_of(setting, query)
     if not reference.is_table:
         (name,) = reference.columns
-        return _forecast(_alike(setting, name, design_effects), query, traffic, drift)
+        return _forecast(_alike(setting, name, design_effects), query, drift)
     found = [
         _forecast(
             _alike(replace(setting, threshold=thresholds.get(name)), name, design_effects),
-            own, traffic, drift, column=name,
+            own, drift, column=name,
         )
         for name, own in query.columns.items()
     ]  # fmt: skip
@@ -161,7 +157,6 @@ def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | No
 def _forecast(
     setting: Setting,
     query: QueryPlan,
-    traffic: Traffic,
     drift: Shape,
     column: str | None = None,
 ) -> Forecast:
@@ -190,8 +185,6 @@ def _forecast(
         drift=drift,
         checks_per_person=checks_per_person(setting),
         epsilon_per_year=epsilon_per_year(setting),
-        bytes_down=traffic.down,
-        bytes_up=traffic.up,
         seconds=seconds_of(setting),
         reference_records=rows_needed(
             query.reference, setting.threshold or 0.0, setting.resolution,
@@ -255,17 +248,6 @@ def plan(
         forecast(reference, setting, drift=drift, design_effects=design_effects)
         for setting in settings
     ]
-
-
-def traffic_of(setting: Setting, plan: QueryPlan) -> Traffic:
-    """Return what a client of a cohort without dropouts is sent and sends in one exchange."""
-    clients = setting.answering
-    return setting.trust.traffic(
-        plan,
-        aggregation=_aggregation(setting),
-        clients=clients,
-        known=max(setting.population or 0, clients),
-    )
 
 
 def seconds_of(setting: Setting) -> float:

@@ -28,7 +28,6 @@ from flwr_kld.messages.terms import (
 )
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
-from flwr_kld.trust.traffic import Traffic, secure_traffic, traffic_of
 
 _AGGREGATIONS = {
     "trusted": ("plain-sum", "secure-sum"),
@@ -155,30 +154,6 @@ class Trust(ABC):
             Whether the aggregation shows the server sums only.
         """
         return SERVER_SEES_SUM if self.source == "trusted" and hides_parts else SIGHTS[self.source]
-
-    def traffic(
-        self,
-        plan: QueryPlan,
-        *,
-        aggregation: str,
-        clients: int,
-        known: int,
-    ) -> Traffic:
-        """Return what a client is sent and sends in one exchange in which everybody answers.
-
-        Parameters
-        ----------
-        aggregation : str
-            One of `aggregations`.
-        clients : int
-            Number of clients that are asked.
-        known : int
-            That might be: clients of a secure sum know everybody's key.
-        """
-        terms = self.terms(plan, check="0" * 16, asked=clients)
-        if aggregation == "secure-sum":
-            return secure_traffic(terms, clients, known)
-        return traffic_of(terms)
 
     def terms(
         self,
