@@ -17,7 +17,6 @@ from flwr_kld.inference.decision import (
     contradicted,
     hold_to_estimates,
     hold_to_segments,
-    ranked,
 )
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import Estimator
@@ -106,13 +105,6 @@ class Conclusions:
             for name, one in measured_of.items()
         }
         found = {name: _held(one, parts[name]) for name, one in found.items()}
-        verdicts = {name: d.verdict for name, (_, d) in found.items() if d.verdict is not None}
-        for name in ranked(verdicts)[:1]:  # of a table: of the column that its verdict shows
-            reading, decided = found[name]
-            decided = self._deciders[name].characterised(
-                decided, measured_of[name], effects[name].average
-            )
-            found[name] = reading, decided
         states = tuple(state for _, decided in found.values() for state in decided.states)
         table = self.reference.domain
         units, descriptions = (

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
@@ -30,9 +28,7 @@ from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_h
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
-from flwr_kld.planner.delay import Growth, expected_delays, expected_growth
 from flwr_kld.planner.detection import Estimating, Whole
-from flwr_kld.planner.drift import Law
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
@@ -146,7 +142,6 @@ class Decider:
     _detector: EDetector = field(init=False, repr=False)
     _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
     _version: int = 0
-    _known: tuple[int, OperatingCharacteristic] | None = field(init=False, repr=False, default=None)
     _seen: tuple[tuple[float, ...], float | None] | None = field(
         init=False, repr=False, default=None
     )
@@ -307,7 +302,14 @@ class Decider:
             seen_from=lambda: self._seen_from(measured.published, effect),
         )
         holds = how_guarantees_hold(alone.draws, most_records, held=held)
-        return replace(self._limited(verdict, hidden), holds=holds)
+        alarm = OperatingCharacteristic(
+            rate=self.alarm.rate,
+            by_evidence=self._detector.rate,
+            horizon=self._detector.horizon,
+            between_false_alarms=self._detector.between_false_alarms,
+        )
+        told = None if self.stands else alarm  # by no evidence
+        return replace(self._limited(verdict, hidden), holds=holds, alarm=told)
 
     def _whole(self, counts: NoisyCounts) -> Whole:
         """Say what is public of a check whose counts decide."""
@@ -349,50 +351,6 @@ class Decider:
             most = self.threshold + self.alarm.resolution
             self._seen = known, check.quiet_from(most, self._hidden(1 - self.alarm.level))
         return self._seen[1]
-
-    def characterised(self, decided: Decided, measured: Measured, design_effect: float) -> Decided:
-        """Say in a verdict that bounds something how the alarm works: forecasts take a while."""
-        first, sums, verdict = measured.first.values, measured.second, decided.verdict
-        if verdict is None or not verdict.holds or not isinstance(first, NoisyCounts):
-            return decided
-        if self.stands:  # by no evidence, so without a delay that it would take
-            return decided
-        if measured.decides_by_counts:
-            forecast = self._whole(first).growth
-        elif sums is not None and isinstance(sums.values, ClientSums):
-            forecast = partial(
-                expected_growth,
-                first,
-                measured.witness.deciding,
-                sums.values.noise,
-                design_effect=design_effect,
-            )
-        else:
-            return decided
-        alarm = self._characteristic(first, measured.survivors, forecast)
-        return replace(decided, verdict=replace(verdict, alarm=alarm))
-
-    def _characteristic(
-        self, first: NoisyCounts, clients: int, forecast: Callable[[Law], Growth]
-    ) -> OperatingCharacteristic:
-        """Say how the alarm works for checks like this one; forecast anew if cohorts change."""
-        if self._known is None or abs(clients - self._known[0]) > _ALIKE * clients:
-            detector, alarm = self._detector, self.alarm
-            found = OperatingCharacteristic(
-                rate=alarm.rate,
-                by_evidence=detector.rate,
-                horizon=detector.horizon,
-                between_false_alarms=detector.between_false_alarms,
-                delays=expected_delays(
-                    detector,
-                    [self.threshold + k * alarm.resolution for k in (1, 2) if alarm.horizon > 1],
-                    first.plan.reference,
-                    self.theta,
-                    forecast,
-                ),
-            )
-            self._known = clients, found
-        return self._known[1]
 
     def _remembered(self, budget: str) -> Remembered:
         kept = {

@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-import numpy as np
 from pydantic import Field
 
 from flwr_kld.codec.model import Model
@@ -22,8 +21,6 @@ _SCHEMA: Final = 1
 _CEILING = 1.5
 """Evidence is capped at this multiple of the alarm: it ends when a check shows nothing, and what it
 says is of now."""
-_RUNS, _PATIENCE = 400, 10
-"""Drifts that a forecast simulates, and for how many horizons at most."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +74,6 @@ class EDetector:
     def between_false_alarms(self) -> float:
         """Checks between two false alarms, on average at least."""
         return self.horizon / self.rate
-
-    def delay(self, growth: float, deviation: float) -> float:
-        """Forecast the median number of checks from the beginning of a drift to the alarm."""
-        growth, deviation = real("growth", growth), real("deviation", deviation, least=0)
-        if growth <= 0:
-            return math.inf
-        generator, most = np.random.default_rng(0), math.log(self.between_false_alarms)
-        wealth, alarmed = np.full(_RUNS, -np.inf), np.zeros(_RUNS, dtype=bool)
-        for check in range(1, _PATIENCE * self.horizon + 1):
-            wealth = np.logaddexp(0, wealth) + generator.normal(growth, deviation, _RUNS)
-            alarmed |= wealth >= most
-            if 2 * np.count_nonzero(alarmed) >= _RUNS:
-                return float(check)
-        return math.inf
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able form that `restore` reads back exactly, schema versioned."""

@@ -17,17 +17,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Delay:
-    """How soon evidence over checks finds a drift."""
-
-    divergence: float  # Of the drift, in nats
-    # From its beginning to the alarm: the forecast of a median. None if evidence does not find it.
-    checks: float | None
-
-
-@dataclass(frozen=True)
 class OperatingCharacteristic:
-    """How often the alarm is false, and how soon it is right."""
+    """How often the alarm is false."""
 
     # Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
     # evidence over checks, the rest for what single checks show
@@ -35,9 +26,6 @@ class OperatingCharacteristic:
     by_evidence: float  # As above
     horizon: int  # Number of checks in the alarm's horizon
     between_false_alarms: float  # Checks between two false alarms by evidence, on average at least
-    # Of drifts that are spread thinly over all symbols. Single checks may find them sooner. Empty
-    # for checks that stand alone.
-    delays: tuple[Delay, ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ class Verdict:
         ``"upper_limit"``, ``"outside"``, ``"single_check"`` and ``"evidence"``. Empty if nothing
         was bounded.
     alarm : OperatingCharacteristic or None
-        How often the alarm is false, and how soon it is right; None if nothing was bounded.
+        How often the alarm is false; None if nothing was bounded, or no evidence adds up.
     """
 
     outcome: Outcome

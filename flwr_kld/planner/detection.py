@@ -21,7 +21,6 @@ from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.deciding_half import DecidingHalf
-from flwr_kld.planner.delay import Growth
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import NoisyCounts
@@ -131,11 +130,6 @@ class Whole:
         below = np.minimum(quantile - usual, 0)
         spread = max(math.sqrt(2 * float(np.mean(below**2))), _SPREAD) if len(found) > 1 else 1.0
         return float(ndtr((usual - found[0].needed(self.level)) / spread))
-
-    def growth(self, law: Law) -> Growth:
-        """Forecast what a check adds to the logarithm of the evidence under a law over symbols."""
-        found = [one.log_evidence(self.threshold) for one in self._tests(law, _WITNESSES)]
-        return Growth(float(np.mean(found)), max(float(np.std(found, ddof=1)), _SPREAD))
 
     def _tests(self, law: Law, cohorts: int) -> Iterator[WholeCohort]:
         p, drawn = _in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))

@@ -60,7 +60,7 @@ def evidence(won: float) -> str:
 
 
 def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
-    """Yield how often the alarm is false, and how soon it is right."""
+    """Yield how often the alarm is false."""
     single = alarm.rate - alarm.by_evidence
     checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
     yield (
@@ -72,18 +72,6 @@ def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
         "between two false alarms by evidence: "
         f"{alarm.between_false_alarms:,.0f} checks or more on average (proven)"
     )
-    for delay in alarm.delays:
-        found = (
-            "is not found by evidence over checks"
-            if delay.checks is None
-            else "is found at once"
-            if delay.checks <= 1
-            else f"is found within {delay.checks:,.0f} checks in half of the cases"
-        )
-        yield (
-            f"a drift of {delay.divergence:.3g} nats, spread thinly over all symbols, {found} "
-            "(forecast)"
-        )
 
 
 def table_of(

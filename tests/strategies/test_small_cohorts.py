@@ -115,11 +115,6 @@ def test_estimates_and_guarantees_say_whose_they_are_and_how_they_hold(
     alarm = report.verdict.alarm
     assert (alarm.rate, alarm.by_evidence, alarm.horizon) == (0.05, pytest.approx(0.03), 50)
     assert alarm.between_false_alarms == pytest.approx(50 / 0.03)
-    assert [delay.divergence for delay in alarm.delays] == pytest.approx([0.15, 0.25])
-
-
-def test_a_check_that_stands_alone_forecasts_no_delay():
-    assert monitor().check(grid_of(nodes=40)).verdict.alarm.delays == ()
 
 
 def test_nobody_is_counted_in_the_population_who_was_not():
