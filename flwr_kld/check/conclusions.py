@@ -195,7 +195,7 @@ class Conclusions:
             return decided, note
         population = None if told is None else told.value
         held = hold_to_estimates(verdict, population, estimate, reading.outside)
-        return replace(decided, verdict=held), note if held is verdict else held.reason
+        return replace(decided, verdict=held), note
 
 
 def _held(found: tuple[Reading, Decided], parts: tuple[Segment, ...]) -> tuple[Reading, Decided]:
