@@ -81,9 +81,7 @@ def check(
         str | None,
         typer.Option(help="Cron expression or 'every 6h': all starts in a slot are one check."),
     ] = None,
-    zone: Annotated[
-        str | None, typer.Option(help="Time zone of --schedule's cron expression. Default UTC.")
-    ] = None,
+    zone: Zone = "UTC",
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,
     metrics_file: MetricsFile = None,
@@ -100,9 +98,7 @@ def check(
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
-    if zone is not None and schedule is None:
-        raise ValueError("--zone has no meaning without --schedule: give both")
-    slots = parse_schedule(schedule, zone=zone or "UTC") if schedule is not None else None
+    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)

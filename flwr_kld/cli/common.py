@@ -33,17 +33,12 @@ class ExitCode(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-_OF_OUTCOME = {
-    Outcome.NO_DRIFT: ExitCode.NO_DRIFT,
-    Outcome.QUIET: ExitCode.NO_DRIFT,
-    Outcome.DRIFT: ExitCode.DRIFT,
-    Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-}
-
-
 def exit_code_of(report: Report) -> ExitCode:
     """Return the exit code of a finished check; without a threshold it is inconclusive."""
-    return ExitCode.INCONCLUSIVE if report.outcome is None else _OF_OUTCOME[report.outcome]
+    if report.outcome is None:
+        return ExitCode.INCONCLUSIVE
+    quiet = report.outcome is Outcome.QUIET
+    return ExitCode.NO_DRIFT if quiet else ExitCode[report.outcome.name]
 
 
 LedgerUrl = Annotated[

@@ -148,7 +148,7 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     except ValueError:
         return Facts(None, simulated=False)
     named = {str(url) for url in [config.get(LEDGER)] if url} or set(_literals(tree, "ledger"))
-    epsilons = {float(value) for value in _epsilons(tree)}
+    epsilons = {float(value) for _, value in _numbers(tree, _TRUSTS, "epsilon")}
     turns = set(_turns(tree))
     thresholds = {nats for _, nats in _numbers(tree, ["KLDrift"], "threshold")}
     return Facts(
@@ -233,11 +233,6 @@ def _numbers(tree: ast.Module, names: Sequence[str], keyword: str) -> Iterator[t
             value = given[0].value if given and isinstance(given[0], ast.Constant) else None
             if isinstance(value, int | float) and value > 0:
                 yield node.func.id, value
-
-
-def _epsilons(tree: ast.Module) -> Iterator[float]:
-    for _, epsilon in _numbers(tree, _TRUSTS, "epsilon"):
-        yield epsilon
 
 
 def _turns(tree: ast.Module) -> Iterator[Turns]:

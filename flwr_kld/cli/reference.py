@@ -8,9 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich import table as rich_table
-from rich.box import SIMPLE
-from rich.markup import escape
 
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
@@ -29,6 +26,7 @@ from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import rows_needed
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
+from flwr_kld.report.words import table_of
 
 reference = typer.Typer(help="Build and show the public reference distribution.")
 
@@ -189,24 +187,22 @@ def show(
         return
     for name in ("reference", "domain", "kind", "symbols", "possible"):
         results.print(f"{name + ':':11}{found[name]}", markup=False)
-    results.print(f"{'entropy:':11}{found['entropy']:.4g} nats")
-    if columns := found.get("columns"):
-        table = rich_table.Table(
-            "column", "kind", "symbols", "not listed", box=SIMPLE, title="columns"
-        )
-        for column in columns:
-            name, unlisted = escape(column["name"]), f"{column['unlisted']:.2%}"
-            table.add_row(name, column["kind"], str(column["symbols"]), unlisted)
-        results.print(table)
-    table = rich_table.Table("symbol", "name", "probability", box=SIMPLE, title="heaviest symbols")
-    for symbol in found["heaviest"]:
-        table.add_row(str(symbol["symbol"]), escape(symbol["name"]), f"{symbol['probability']:.3%}")
-    results.print(table)
+    columns = (
+        ((one["name"], one["kind"], str(one["symbols"]), f"{one['unlisted']:.2%}"), False)
+        for one in found["columns"]
+    )
+    heads = ("column", "kind", "symbols", "not listed")
+    results.print(table_of(heads, columns, left=heads[:2], title="columns"))
+    heaviest = (
+        ((str(one["symbol"]), one["name"], f"{one['probability']:.3%}"), False)
+        for one in found["heaviest"]
+    )
+    named = ("symbol", "name", "probability")
+    results.print(table_of(named, heaviest, left=named[1:2], title="heaviest symbols"))
 
 
 def _describe(found: Reference, top: int) -> dict[str, Any]:
     p, domain = found.probabilities, found.domain
-    positive = p[p > 0]
     heaviest = [s for s in np.argsort(-p, kind="stable")[:top].tolist() if p[s] > 0]
     columns = [
         {
@@ -222,9 +218,8 @@ def _describe(found: Reference, top: int) -> dict[str, Any]:
         "domain": domain.fingerprint,
         "kind": domain.kind,
         "symbols": domain.size,
-        "possible": len(positive),
-        **({"columns": columns} if found.is_table else {}),
-        "entropy": float(-(positive * np.log(positive)).sum()),
+        "possible": int(np.count_nonzero(p)),
+        "columns": columns,
         "heaviest": [
             {"symbol": s, "name": domain.name_of(s), "probability": float(p[s])} for s in heaviest
         ],

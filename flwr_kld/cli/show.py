@@ -33,7 +33,7 @@ from flwr_kld.report.entries import (
 )
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import MARKS, Report, columns_table
-from flwr_kld.report.series import FORMATS, Series
+from flwr_kld.report.series import FORMATS, Series, require_form
 from flwr_kld.report.words import alarm_lines, as_text, evidence, guarantees, how_sure, left_out
 
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
@@ -212,8 +212,7 @@ def report(
 
     By default this is a self-contained HTML page.
     """
-    if file.suffix not in FORMATS:
-        raise ValueError(f"{file} must end in one of {', '.join(FORMATS)}")
+    require_form(file)
     books = existing_ledger(ledger)
     newest = books.newest_first(population)
     if predictor is not None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.cli.common import AsJson, ExitCode, messages, print_json, results, say
+from flwr_kld.cli.common import ExitCode, messages, results, say
 from flwr_kld.cli.show import failures
-from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, drifted
+from flwr_kld.report.words import table_of
 
 EPSILON, DELTA = 1.0, 1e-6
 """Of a check, for all columns together."""
@@ -81,32 +79,26 @@ def check_flights(out: Path, console: Console) -> list[Path]:
 
 def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Table:
     """Say of each month which columns have drifted; where none has, which moved most."""
-    table = Table(
+    return table_of(
+        ("month", "decision", "column", "estimate", "exact"),
+        _rows(points, truths),
+        left=("decision", "column"),
         title="Flights of each month against January",
         caption=f"nats: estimate ± s.d. of all aircraft, exact value; threshold {THRESHOLD}",
-        box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
-    )  # fmt: skip
-    for name in ("month", "decision", "column", "estimate", "exact"):
-        table.add_column(name, justify="left" if name in ("decision", "column") else "right")
+    )
+
+
+def _rows(
+    points: list[Point[Report]], truths: list[dict[str, float]]
+) -> Iterator[tuple[tuple[str, ...], bool]]:
     for point, truth in zip(points, truths, strict=True):
         if point.report is None:
             continue
-        columns = point.report.columns
-        drifted = [
-            name
-            for name, own in columns.items()
-            if own.verdict and own.verdict.outcome is Outcome.DRIFT
-        ]
-        for i, name in enumerate(drifted or [point.report.column]):
-            table.add_row(
-                "" if i else str(point.number),
-                "" if i else str(point.report.outcome),
-                name,
-                str(columns[name].reading.of_population or "none"),
-                f"{truth[name]:.3f}",
-                style="bold red" if drifted else "",
-            )
-    return table
+        columns, found = point.report.columns, drifted(point.report.columns)
+        for i, name in enumerate(found or [point.report.column]):
+            head = ("", "") if i else (str(point.number), str(point.report.outcome))
+            told = str(columns[name].reading.of_population or "none")
+            yield (*head, name, told, f"{truth[name]:.3f}"), bool(found)
 
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
@@ -209,13 +201,9 @@ def simulate(
         float,
         typer.Option(min=0, help="Tolerated divergence, in nats; 0 for estimates alone."),
     ] = 0.0,
-    cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
     epsilon: Annotated[float, typer.Option(help="Epsilon of each check, in nats.")] = 1.0,
-    estimator: Annotated[str, typer.Option(help="Name of the estimator.")] = "posterior_counts",
-    theta: Annotated[float, typer.Option(min=0, max=1, help="θ of the skewed divergence.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Seed of the data; the noise is never seeded.")] = 1,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for all checks.")] = 900.0,
-    as_json: AsJson = False,
 ) -> None:
     """Run drift checks on a local Flower simulation; write table, plot and page."""
     require_simulation()
@@ -225,9 +213,8 @@ def simulate(
     out.mkdir(parents=True, exist_ok=True)
     config = {
         "source": source, "writers": writers, "records": records, "nodes": nodes, "checks": checks,
-        "cohort": cohort, "drift": drift, "drift-from": drift_from, "cells": cells,
-        "epsilon": float(epsilon), "estimator": estimator, "theta": float(theta), "seed": seed,
-        "threshold": float(threshold), "out": str(out),
+        "cohort": cohort, "drift": drift, "drift-from": drift_from,
+        "epsilon": float(epsilon), "seed": seed, "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
     Scenario.from_run_config(config).require(cohort)
     first = drift_from if drift != "none" and drift_from <= checks else None
@@ -236,10 +223,7 @@ def simulate(
     if len(found) < checks:
         raise RuntimeError(f"the run ended after {len(found)} checks: see {out / 'flower.log'}")
     files = _save(found, out, title)
-    if as_json:
-        print_json(json.loads(found.to_json()))
-    else:
-        results.print(found.table(title=title))
-        results.print(*failures(found), sep="\n")
+    results.print(found.table(title=title))
+    results.print(*failures(found), sep="\n")
     for file in files:
         say(f"  {file}")

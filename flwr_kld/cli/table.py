@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import table as rich_table
-from rich.box import SIMPLE
-from rich.markup import escape
 
 from flwr_kld.cli.common import AsJson, print_json, results, say
 from flwr_kld.codec.model import json_text
@@ -23,6 +20,7 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import SPELLINGS, sniff
 from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
+from flwr_kld.report.words import table_of
 
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
@@ -81,15 +79,8 @@ def check(
     if as_json:
         print_json({"unlisted": found, "looks_missing": likely})
         return
-    shown = rich_table.Table("column", "read as", box=SIMPLE)
-    for heading in ("records", "share", *(["in the reference"] if made else [])):
-        shown.add_column(heading, justify="right")
-    for one in found:
-        shares = [f"{one[of]:.1%}" for of in ("share", "in_reference") if one[of] is not None]
-        style = "bold red" if _is_strange(one) else None
-        words = escape(one["column"]), escape(one["way"])
-        shown.add_row(*words, f"{one['records']:,}", *shares, style=style)
-    results.print(shown)
+    heads = ("column", "read as", "records", "share", *(["in the reference"] if made else []))
+    results.print(table_of(heads, map(_row, found), left=heads[:2]))
     for name, texts in likely.items():
         for text, times in texts.items():
             say(
@@ -102,6 +93,11 @@ def check(
             "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
             "drift-dates, drift-missing, drift-encoding)"
         )
+
+
+def _row(one: Mapping[str, Any]) -> tuple[list[str], bool]:
+    shares = [f"{one[of]:.1%}" for of in ("share", "in_reference") if one[of] is not None]
+    return [one["column"], one["way"], f"{one['records']:,}", *shares], _is_strange(one)
 
 
 def _read(node_config: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import csv
 import html
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
@@ -49,6 +49,13 @@ def views(report: Report) -> tuple[View, ...]:
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a series can be saved to."""
+
+
+def require_form(file: str | Path, forms: Sequence[str] = FORMATS) -> Path:
+    """Raise ValueError unless a file's ending is one that can be written; return the file."""
+    if Path(file).suffix not in forms:
+        raise ValueError(f"{file} must end in one of {', '.join(forms)}")
+    return Path(file)
 
 
 class Series(ABC, Generic[R]):
@@ -187,18 +194,15 @@ class Series(ABC, Generic[R]):
 
     def save(self, file: str | Path, *, title: str = "", subtitle: str = "") -> None:
         """Write a file; its ending says what: a page, a plot, a table, or all reports in full."""
-        file = Path(file)
-        if file.suffix == ".html":
-            page = self.to_html(title=title, subtitle=subtitle)
-            file.write_text(page, encoding="utf-8")
-        elif file.suffix == ".csv":
-            file.write_text(self.to_csv(), encoding="utf-8", newline="")
-        elif file.suffix == ".json":
-            file.write_text(self.to_json(), encoding="utf-8")
-        elif file.suffix in FORMATS:
-            self.plot(file, title=title)
+        texts = {
+            ".html": lambda: self.to_html(title=title, subtitle=subtitle),
+            ".csv": self.to_csv,
+            ".json": self.to_json,
+        }
+        if (file := require_form(file)).suffix in texts:
+            file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
         else:
-            raise ValueError(f"{file} must end in one of {', '.join(FORMATS)}")
+            self.plot(file, title=title)
 
     # ------------------------------------------------------------------------ what its kind says
 

@@ -25,7 +25,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
-from flwr_kld.report.series import FORMATS
+from flwr_kld.report.series import FORMATS, require_form
 from flwr_kld.report.words import as_text, table_of
 
 _STANDS_OUT = 4.0
@@ -250,9 +250,7 @@ class StatisticsReport(Envelope):
     @staticmethod
     def require_form(file: str | Path) -> Path:
         """Raise ValueError unless `save` knows what a file's ending asks for; return the file."""
-        if Path(file).suffix not in (forms := (*FORMATS, ".prom")):
-            raise ValueError(f"{file} must end in one of {', '.join(forms)}")
-        return Path(file)
+        return require_form(file, (*FORMATS, ".prom"))
 
 
 def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:

@@ -79,13 +79,13 @@ def table_of(
     rows: Iterable[tuple[Iterable[str], bool]],
     *,
     left: Sequence[str],
-    caption: str,
+    caption: str = "",
     title: str = "",
 ) -> Table:
     """Return a table for a terminal of rows, and whether each stands out."""
     table = Table(
-        title=escape(title) or None, caption=escape(caption), box=SIMPLE, padding=(0, 1, 0, 0),
-        pad_edge=False, show_edge=False,
+        title=escape(title) or None, caption=escape(caption) or None, box=SIMPLE,
+        padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
     )  # fmt: skip
     for name in heads:
         table.add_column(name, overflow="fold", justify="left" if name in left else "right")

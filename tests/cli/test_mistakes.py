@@ -61,10 +61,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["check", p.app, "--schedule", "0 3 * * *", "--zone", "Mars"],
         r"no time zone 'Mars': give an IANA name",
     ),
-    "check: zone alone": (
-        lambda p: ["check", p.app, "--zone", "UTC"],
-        r"without --schedule: give both",
-    ),
     "check: cron": (
         lambda p: ["check", p.app, "--schedule", "0 3 * *"],
         r"not a cron expression.*such as '0 3 \* \* \*'",

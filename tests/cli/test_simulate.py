@@ -107,7 +107,7 @@ def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_
 def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):
     done = cli(
         "simulate", "--out", tmp_path, "--checks", 3, "--drift", "writers", "--epsilon", 2,
-        "--drift-from", 2, "--threshold", 0.1, "--json",
+        "--drift-from", 2, "--threshold", 0.1,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert (superlink.app / "pyproject.toml").is_file()
@@ -115,7 +115,8 @@ def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, 
     assert (config["checks"], config["drift"], config["drift-from"]) == (3, "writers", 2)
     assert config["threshold"] == 0.1
     assert repr(config["epsilon"]) == "2.0"  # an app's run config keeps its types
-    assert [c["round"] for c in json.loads(done.stdout)] == [1, 2, 3]
+    found = json.loads((tmp_path / "checks.json").read_text())
+    assert [c["round"] for c in found] == [1, 2, 3]
     for name in ("report.html", "history.png", "checks.csv", "checks.json"):
         assert (tmp_path / name).stat().st_size > 0
         assert str(tmp_path / name) in done.stderr.replace("\n", "")
