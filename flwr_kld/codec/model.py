@@ -70,7 +70,7 @@ class Model:
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
     _what: ClassVar[str]
     _version: ClassVar[int | None]
-    _refused: ClassVar[type[Exception]]
+    _refused: ClassVar[type[ValueError]]
     _kept: ClassVar[bool]
 
     def __init_subclass__(
@@ -78,7 +78,7 @@ class Model:
         *,
         what: str,
         version: int | None = None,
-        refused: type[Exception] = Unreadable,
+        refused: type[ValueError] = Unreadable,
         kept: bool = False,  # whether the last ones are, as many clients are told the same
     ) -> None:
         cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from flwr_kld import errors
-from flwr_kld.codec.model import Model, must
+from flwr_kld.codec.model import Model, Unreadable, must
 from flwr_kld.errors import KeyReused, Malformed
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
 from flwr_kld.sums import keys
@@ -53,8 +53,27 @@ def _item(size: int) -> AfterValidator:
     return must(f"be {size} bytes, or none", lambda raw: len(raw) in (0, size))
 
 
-@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
-class ClientState(Private, Model, what="the client's memory", refused=Malformed):
+@dataclass(frozen=True, repr=False)
+class _Memory(Model, what="the client's memory"):
+    """The fields of a `ClientState`, as a Flower context keeps them."""
+
+    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
+    index: Annotated[int, Field(ge=-1)]
+    session: bytes
+    public: Annotated[bytes, _items(PUBLIC)]
+    mask_secret: Annotated[bytes, _item(KEY)]
+    seal_secret: Annotated[bytes, _item(KEY)]
+    seed: Annotated[bytes, _item(KEY)]
+    peers: bytes
+    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
+    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
+    own: Annotated[bytes, _item(SHARE)]
+    view: bytes
+    shares: Annotated[bytes, _items(SHARES.itemsize)]
+    alive: bytes
+
+
+class ClientState(Private):
     """A client's secrets in one session, of numbers and bytes only. Private: shows nothing."""
 
     __slots__ = (
@@ -75,26 +94,38 @@ class ClientState(Private, Model, what="the client's memory", refused=Malformed)
     )
     _hidden = frozenset({"channels", "mask_secret", "own", "seal_secret", "seed", "shares"})
 
-    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
-    index: Annotated[int, Field(ge=-1)]
-    session: bytes
-    public: Annotated[bytes, _items(PUBLIC)]
-    mask_secret: Annotated[bytes, _item(KEY)]
-    seal_secret: Annotated[bytes, _item(KEY)]
-    seed: Annotated[bytes, _item(KEY)]
-    peers: bytes
-    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
-    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
-    own: Annotated[bytes, _item(SHARE)]
-    view: bytes
-    shares: Annotated[bytes, _items(SHARES.itemsize)]
-    alive: bytes
-
-    @classmethod
-    def fresh(cls, phase: Phase = Phase.ADVERTISE, **held: Any) -> ClientState:
-        """Return the state of a client that has no secrets yet."""
-        nothing = dict.fromkeys(cls.__slots__, b"")
-        return cls(**{**nothing, "index": -1, "phase": int(phase), **held})
+    def __init__(
+        self,
+        *,
+        phase: int = Phase.ADVERTISE,
+        index: int = -1,
+        session: bytes = b"",
+        public: bytes = b"",
+        mask_secret: bytes = b"",
+        seal_secret: bytes = b"",
+        seed: bytes = b"",
+        peers: bytes = b"",
+        mask_keys: bytes = b"",
+        channels: bytes = b"",
+        own: bytes = b"",
+        view: bytes = b"",
+        shares: bytes = b"",
+        alive: bytes = b"",
+    ) -> None:
+        self.phase: Final = int(phase)
+        self.index: Final = index
+        self.session: Final = session
+        self.public: Final = public
+        self.mask_secret: Final = mask_secret
+        self.seal_secret: Final = seal_secret
+        self.seed: Final = seed
+        self.peers: Final = peers
+        self.mask_keys: Final = mask_keys
+        self.channels: Final = channels
+        self.own: Final = own
+        self.view: Final = view
+        self.shares: Final = shares
+        self.alive: Final = alive
 
     def require_distinct(self, theirs: list[Advert]) -> None:
         """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
@@ -140,11 +171,20 @@ class ClientState(Private, Model, what="the client's memory", refused=Malformed)
 
     def ended(self, phase: Phase) -> ClientState:
         """Return what is left at the end: no secret, only the session and how it ended."""
-        return ClientState.fresh(phase, session=self.session, alive=self.alive)
+        return ClientState(phase=phase, session=self.session, alive=self.alive)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it. Contains secrets: keep it on the client."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, object]) -> ClientState:
+        """Read `to_dict`."""
+        try:
+            return cls(**vars(_Memory.from_config(state)))
+        except Unreadable as error:
+            fault = str(error)
+        raise Malformed(fault)  # out here, it keeps nothing of the secrets
 
 
 class SumClient(OneProcess):
@@ -171,7 +211,7 @@ class SumClient(OneProcess):
         self._roster = roster
         self._policy = policy or ClientPolicy()
         self._random = random
-        self._state = ClientState.fresh()
+        self._state = ClientState()
         self._seat: Seat | None = None
 
     # -- the four answers ---------------------------------------------------------------------
@@ -320,7 +360,7 @@ class SumClient(OneProcess):
         Its session's clients must be those of the roster: signatures are checked with its keys.
         """
         client = cls(identity, name, roster, policy, random=random)
-        client._state = kept = ClientState.from_config(state)
+        client._state = kept = ClientState.from_dict(state)
         if kept.index >= 0:
             session = Session.from_bytes(kept.session)
             check_roster(session, roster)

@@ -26,12 +26,8 @@ import flwr_kld
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.clients.own_records import Records
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
-from flwr_kld.integral.base import Categorical
-from flwr_kld.integral.boosting import Boosted, Points
-from flwr_kld.integral.sampler import Law
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.continual import Continual
-from flwr_kld.kernel.law import TOTAL
 from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
     ClearSum,
@@ -111,17 +107,10 @@ def labelled() -> ClientLabels:
     return ClientLabels([np.repeat(texts, [COUNT % 997, 1], axis=0)])
 
 
-def boosted() -> Boosted:
-    outcome = Boosted(1.0, 2)
-    outcome.add(1.0, lambda _: np.full(2, COUNT), np.full(2, COUNT))
-    return outcome
-
-
 def private_objects() -> list[Private]:
     base = finite_base([0.5, 0.3, 0.2])
     records = np.repeat([0, 1, 2], [20, 20, 160])
     box, rejection = mollify(records, base, Mollifier.asymmetric(0.5, 0.2)), mbde(records, base, 1)
-    points = np.array([COUNT, 0.0])
     client, total, addition = advertised(), summed(), added_up()
     counted = Records(Held(np.array([COUNT, COUNT])))
     return [
@@ -139,12 +128,9 @@ def private_objects() -> list[Private]:
         NightNoise(Continual(9), [KEY]),
         (answers := answered()),
         answers._book,
-        Categorical([COUNT, TOTAL - COUNT]),
         box,
         rejection,
         Sampler(box, 3),
-        Points(points[:, None], points, points, COUNT),
-        boosted(),
         addition,
         Identity(KEY),
         AggregatorKey(KEY),
@@ -170,7 +156,7 @@ def test_every_private_type_is_looked_at():
         if ".cli" not in module.name and ".ledger" not in module.name:
             importlib.import_module(module.name)
     kinds = {k for k in descendants(Private) if k.__module__.startswith("flwr_kld.")}
-    assert kinds - {Private, OneProcess, Law} == {type(private) for private in OBJECTS}
+    assert kinds - {Private, OneProcess} == {type(private) for private in OBJECTS}
 
 
 def inspected(private: Private) -> str:

@@ -27,7 +27,7 @@ SECRETS = [SHARED[n] for n in ("mask_secret", "seal_secret", "seed", "own", "sha
 
 @pytest.mark.parametrize("state", STATES, ids=[s["phase"] for s in STATES])
 def test_what_is_written_is_read(state):
-    assert ClientState.from_config(state).to_dict() == state
+    assert ClientState.from_dict(state).to_dict() == state
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_written_is_read(state):
 )  # fmt: skip
 def test_what_is_not_so_is_refused_and_tells_no_secret(change, words):
     with pytest.raises(Malformed, match=f"the client's memory: {words}") as refused:
-        ClientState.from_config(SHARED | change)
+        ClientState.from_dict(SHARED | change)
     assert refused.value.__cause__ is refused.value.__context__ is None
     assert not any(repr(secret) in str(refused.value) for secret in SECRETS)
 
@@ -63,7 +63,7 @@ def test_what_is_not_so_is_refused_and_tells_no_secret(change, words):
 @pytest.mark.parametrize("name", ClientState.__slots__)
 def test_nothing_may_be_missing(name):
     with pytest.raises(Malformed, match=f"the client's memory: {name} is missing"):
-        ClientState.from_config({n: v for n, v in SHARED.items() if n != name})
+        ClientState.from_dict({n: v for n, v in SHARED.items() if n != name})
 
 
 @given(st.sampled_from(ClientState.__slots__), st.none() | st.booleans() | st.text() | st.floats())
