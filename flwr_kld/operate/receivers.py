@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from ipaddress import ip_address
@@ -49,18 +49,6 @@ class Notice:
     def key(self) -> str:
         """Name under which receivers know beginning and end as one."""
         return f"flwr-kld/{self.population}/{self.about}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form."""
-        return {
-            "about": str(self.about),
-            "population": self.population,
-            "over": self.over,
-            "title": self.title,
-            "lines": list(self.lines),
-            "link": self.link,
-            "key": self.key,
-        }
 
 
 @dataclass(frozen=True)
@@ -191,7 +179,8 @@ class Command:
             why = os.strerror(error.errno) if error.errno else type(error).__name__
             return Delivery(self.name, False, f"it cannot be started: {why}")
         try:
-            process.communicate(json.dumps(notice.to_dict()).encode(), timeout=self.deadline)
+            given = json.dumps({**asdict(notice), "key": notice.key})
+            process.communicate(given.encode(), timeout=self.deadline)
         except subprocess.TimeoutExpired:
             return Delivery(self.name, False, f"killed after {self.deadline:g} s")
         finally:
