@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flwr_kld.domain.labels import Labels
     from flwr_kld.domain.nearest import Nearest
     from flwr_kld.domain.table import Table
+    from flwr_kld.domain.text_shape import TextShape
     from flwr_kld.domain.times import Times
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
@@ -43,6 +44,7 @@ __all__ = [
     "Reference",
     "Report",
     "Table",
+    "TextShape",
     "Times",
 ]
 
@@ -66,6 +68,7 @@ _load, __dir__ = on_request(
         "Reference": "reference",
         "Report": "report.report",
         "Table": "domain.table",
+        "TextShape": "domain.text_shape",
         "Times": "domain.times",
         "Trusted": "trust.trusted",
         **_FLOWERS,

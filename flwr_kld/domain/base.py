@@ -24,7 +24,7 @@ Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
 _OURS = (
     "binned", "block_patterns", "categories", "codes", "labels", "nearest", "score",
-    "table", "times",
+    "table", "text_shape", "times",
 )  # fmt: skip
 """Kinds of this package, each in a module of its name, which is imported when it is needed."""
 _KINDS: dict[str, type["Domain"]] = {}

@@ -157,8 +157,8 @@ class Table(Domain):
         labels : int
             Most labels of a text. Default 20.
         columns : Sequence of str, optional
-            Those that are wanted, even such as are usually left out: identifiers and free text
-            as `Codes` in buckets. By default all that serve.
+            Those that are wanted, even such as are usually left out: of identifiers and free text,
+            the shape (`TextShape`). By default all that serve.
         interactions : Sequence of (str, str)
             As of the table.
         by : str, optional

@@ -18,6 +18,7 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.nearest import Nearest
+from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
@@ -30,7 +31,7 @@ YEARS = Times(["2024-01-01", "2025-06-30T12:00"])
 CODES = Codes(["red", "7"], buckets=5)
 VECTORS = Nearest([[0, 0], [-3, 7]])
 STARTS = Codes(["re", "-3"], prefix=2)
-ALL = [COLOURS, NUMBERS, BINS, TRUTH, DAYS, YEARS, CODES, STARTS, VECTORS]
+ALL = [COLOURS, NUMBERS, BINS, TRUTH, DAYS, YEARS, CODES, STARTS, TextShape(), VECTORS]
 
 
 class _Hostile:
