@@ -55,10 +55,10 @@ test-slow: $(VENV)/ready
 test-deployment: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/deployment
 
-# Tests of the ledger and of node records on a PostgreSQL server of their own; Debian's package is
+# Tests of the ledger and of node records on servers of their own, PostgreSQL and MariaDB; Debian's packages are
 # installed if missing.
 test-databases: $(VENV)/ready
-	tests/accounting/postgres.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
+	tests/accounting/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
 
 # Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
 bench: $(VENV)/bench

@@ -41,10 +41,10 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
     """Load a node's records as its node config says, for `answer_drift_queries`.
 
     ``drift-records`` is the absolute path of a text file (``.csv``, ``.tsv``, also ``.gz`` or
-    ``.zst``) or a ``.parquet`` file, or the URL of an SQLite or PostgreSQL database, of which
-    ``drift-query`` selects the rows, on a connection that only reads. A query for checks of a
-    period may name its ends, ``… WHERE visited >= {from} AND visited < {to}``, and then has to
-    select that column, too.
+    ``.zst``) or a ``.parquet`` file, or the URL of an SQLite, PostgreSQL, MySQL or MariaDB
+    database, of which ``drift-query`` selects the rows, on a connection that only reads. A query
+    for checks of a period may name its ends, ``… WHERE visited >= {from} AND visited < {to}``, and
+    then has to select that column, too.
 
     In a text file, each line below the header is a record, a blank one too, and a text never goes
     on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -31,11 +32,13 @@ def read_rows(url: str, query: str, *, ends: tuple[str, str] | None = None) -> d
             f"loading by {place.drivername} may fail for some values, and a failure would tell of "
             f"them: use {use}, or export the rows to Parquet or CSV"
         )
+    if own == "psycopg":
+        require("psycopg", extra="postgres")
+    elif own == "pymysql":
+        require("pymysql", extra="mysql")
     place = place.set(drivername=f"{backend}+{own}")
     if backend == "sqlite":  # sqlite3's converters raise
         place = place.update_query_dict({"detect_types": "0"})
-    else:
-        require("psycopg", extra="postgres")
     engine = create_engine(place, hide_parameters=True)
     try:
         with engine.connect() as connection:  # whose transaction is rolled back
@@ -95,8 +98,27 @@ def _by_psycopg(connection: Connection) -> None:
                 own.adapters.register_loader(oid, AsText)
 
 
+def _by_pymysql(connection: Connection) -> None:
+    """Take as text what is no number; the server sends all of it as bytes."""
+    connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
+    own: Any = connection.connection.driver_connection
+    types = require("pymysql.constants.FIELD_TYPE", extra="mysql")
+    as_text = partial(str, encoding=own.encoding, errors="replace")
+    readers: dict[Callable[[bytes], Any], str] = {
+        int: "TINY SHORT INT24 LONG LONGLONG YEAR",
+        float: "FLOAT DOUBLE",
+        lambda data: Decimal(data.decode()): "DECIMAL NEWDECIMAL",
+        partial(int.from_bytes, byteorder="big"): "BIT",
+    }
+    numbers = {getattr(types, n): read for read, names in readers.items() for n in names.split()}
+    every = (oid for name, oid in vars(types).items() if name.isupper())
+    own.use_unicode, own.decoders = False, {**dict.fromkeys(every, as_text), **numbers}
+
+
 _DRIVERS: dict[str, tuple[str, Callable[[Connection], None]]] = {
     "sqlite": ("pysqlite", _by_pysqlite),
     "postgresql": ("psycopg", _by_psycopg),
+    "mysql": ("pymysql", _by_pymysql),
+    "mariadb": ("pymysql", _by_pymysql),
 }
 """Of each kind of database its driver, and what lets it load any value."""
