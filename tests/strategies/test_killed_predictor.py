@@ -44,7 +44,7 @@ def test_every_round_is_in_the_ledger_and_paid(url: str, notes: dict[int, LocalR
     ledger = Ledger(url)
     states = {entry.key: entry.state for entry in ledger.history()}
     assert states == {
-        f"predictor/{r}": "settled" if r in SETTLED else "failed" for r in range(1, 9)
+        f"predictor/{r}": "settled" if r in SETTLED else "reserved" for r in range(1, 9)
     }
     assert ledger.spent().epsilon == pytest.approx(8.0)
     assert list(notes) == [1, 2, 4, 5, 6, 7, 8]
