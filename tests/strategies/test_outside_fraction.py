@@ -92,11 +92,12 @@ def test_nothing_outside_is_no_alarm_and_no_obstacle():
 
 
 def test_without_a_threshold_the_share_is_estimated():
-    report = KLDrift(REFERENCE, Trusted(1.0)).check(meeting(0.5, 0.2, nodes=100))
+    report = KLDrift(REFERENCE, Trusted(10.0)).check(meeting(0.5, 0.2, nodes=100))
     assert report.verdict is None
     assert report.reading.outside.share == pytest.approx(0.1, abs=0.02)
-    # Half of the clients have a fifth of theirs outside: 100 drawn ones vary by .01 in that.
-    assert 0.009 < report.reading.outside.deviation < 0.02
+    # Half of the clients have a fifth of theirs outside: 100 drawn ones vary by .01 in that. At
+    # ε = 10 their design effect of 2.9 is told within .15; at 1 it was within 1.3.
+    assert 0.008 < report.reading.outside.deviation < 0.0135
     again = Report.from_dict(json.loads(report.to_json()))
     assert again.reading.outside == report.reading.outside
 
