@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 _ROUNDS = 4
 """Of the fixed point: the counts that say how alike any two records are vary by its solution."""
-_CLUSTERED = 1.001
-"""Design effect below which records are as good as drawn by themselves."""
+_APART = 1.001
+"""Design effects of this ratio are told apart: from 1, and from that of records all alike."""
 _DIFFERENT = 1e-6
 """Probability of two different records below which all are alike, and nothing varies."""
 
@@ -126,7 +126,7 @@ class DesignEffects:
         a rare symbol in lots; in lumps of this size, lots have the same mean and design effect.
         """
         effect, n = max(self.likely, 1.0), self.most
-        if effect < _CLUSTERED or effect >= n:
+        if effect < _APART or effect > n / _APART:
             return effect
         concentration = (n - 1) / (effect - 1) - 1
         lot = n / (concentration * (digamma(concentration + n) - digamma(concentration)))

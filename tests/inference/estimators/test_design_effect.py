@@ -3,6 +3,8 @@ side of noise."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from flwr_kld import Labels, Reference
@@ -59,6 +61,15 @@ def test_lots_are_as_large_as_clients_who_differ_have_them(records, concentratio
     assert effect == pytest.approx(1 + (records - 1) / (concentration + 1), rel=1e-3)
     assert 1 <= lump <= effect
     assert (effect - lump) / np.log(effect / lump) == pytest.approx(lot, rel=0.01)
+
+
+@given(
+    records=st.one_of(st.integers(1, 100), st.floats(1, 1e12)),
+    part=st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(1 - 1e-6, 1)),
+)
+def test_any_design_effect_has_a_lump(records, part):
+    effect = min(1 + part * (records - 1), records)
+    assert 1 <= DesignEffects(effect, records).lump <= effect
 
 
 def test_lumps_of_records_that_are_all_alike_or_not_at_all():
