@@ -220,3 +220,14 @@ def test_a_large_reference_costs_next_to_nothing():
     assert report.outcome is Outcome.DRIFT
     assert TRUTH - report.lower_bound < 0.1
     assert "reference" not in report.verdict.reason
+
+
+def test_an_estimate_above_the_threshold_is_told_once():
+    """An alarm takes more than 40 clients: the verdict says so, and no note beside the numbers."""
+    monitor = KLDrift(
+        REFERENCE, Trusted(5.0), threshold=0.95 * TRUTH, alarm=ALONE, about="the population"
+    )
+    report = monitor.check(grid_of(nodes=40))
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert "tolerated" in report.verdict.reason
+    assert report.reading.note is None

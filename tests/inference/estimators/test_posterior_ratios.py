@@ -203,6 +203,14 @@ def test_clients_whose_laws_vary_tell_no_other_drift(
     assert abs(off.mean()) <= max(0.15 * truth, 0.05)
 
 
+def test_counts_are_read_by_the_likely_effect_and_doubt_widens_the_error(plan_for, release, zipf):
+    counts = release(plan_for(zipf(200)), np.full(200, 40), 1.0)
+    likely, safe = DesignEffects(1.0, 50.0), DesignEffects(4.0, 50.0, doubt=3.0)
+    sure, doubted = (ESTIMATORS["posterior_ratios"](counts, effects=e) for e in (likely, safe))
+    assert doubted.value == pytest.approx(sure.value)
+    assert doubted.error.sampling == pytest.approx(2 * sure.error.sampling)
+
+
 def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, release, zipf):
     """The value stays: what is known of one number says nothing of the others."""
     counts = release(plan_for(zipf(20)), np.full(20, 400), 1.0)
