@@ -2,8 +2,9 @@
 
 Times are counted in bins, those with the event and those without (censored), so one release tells
 all curves. Counts that noise made negative are 0, and all add up to the number of records. What
-noise and sampling do to a curve is found by drawing from what was read; the band of a curve holds
-for all its times at once. Post-processing: it costs no privacy.
+noise and sampling do to a curve is found by drawing from what was read. The band of a curve holds
+for all its times at once, and it and the test hold whatever comes first within bins, events or
+censoring: times are often whole months. Post-processing: it costs no privacy.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from flwr_kld.inference.fraction_interval import Floats
 
-_DRAWS = 1000
+_DRAWS, _HALF = 1000, 0.5
 _LEVEL = 0.96
 """A little more than is promised: draws are around what was read, and not around the truth."""
+_TOLD = 3.0
+"""Standard deviations of its noise that a number at risk exceeds for a hazard to be read of it."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +36,23 @@ class SurvivalCurve:
     high: tuple[float, ...]
     at_risk: tuple[float, ...]  # Records at the beginning of each bin, estimate
 
-    def median(self, times: tuple[float, ...]) -> float | None:
-        """Return the end of the first bin by which half had the event; None if fewer had."""
-        reached = np.flatnonzero(np.array(self.survival) <= 0.5)
-        return times[reached[0]] if len(reached) else None
+    def medians(self, times: tuple[float, ...]) -> tuple[float | None, float | None, float | None]:
+        """Return the end of the first bin by which half had the event, and its 95 % limits.
+
+        None where fewer had by the last of the times. The last bin has no end.
+        """
+        ends = [
+            next((time for time, left in zip(times, of, strict=False) if left <= _HALF), None)
+            for of in (self.survival, self.low, self.high)
+        ]
+        return ends[0], ends[1], ends[2]
 
 
-def kaplan_meier(events: Floats, censored: Floats) -> Floats:
-    """Survival after each bin: Kaplan and Meier (1958), where censoring falls evenly in a bin."""
-    # Those censored in a bin are at risk in half of it (Cutler and Ederer 1958), so that the curve
-    # is that of the times themselves but for what moves within a bin. Shapes: [..., bins] each.
-    at_risk = _at_risk(events + censored) - censored / 2
+def kaplan_meier(events: Floats, censored: Floats, counted: float = 0.5) -> Floats:
+    """Survival after each bin: Kaplan and Meier (1958)."""
+    # Of those censored in a bin, so large a part is at risk when the others have the event: half if
+    # both fall evenly in it (Cutler and Ederer 1958). Shapes: [..., bins] each.
+    at_risk = _at_risk(events + censored) - (1 - counted) * censored
     hazard = np.divide(events, at_risk, out=np.zeros_like(events), where=at_risk > 0)
     return np.asarray(np.cumprod(1 - hazard, axis=-1))
 
@@ -68,13 +78,21 @@ def curves(
         drawn = np.asarray(alike.reshape(noise_alone.shape) * (records / effective), np.float64)
     drawn = _as_records(drawn + noise_alone, records)
     found = kaplan_meier(read[:, 0], read[:, 1])
-    low, high = _band(found, kaplan_meier(drawn[:, :, 0], drawn[:, :, 1]))
+    reach = _reach(found, kaplan_meier(drawn[:, :, 0], drawn[:, :, 1]))
+    told = _told(counts.sum(axis=1), noise, cells=2)
+    low, high = (
+        np.where(told, kaplan_meier(read[:, 0], read[:, 1], counted) + way * reach, otherwise)
+        for counted, way, otherwise in ((0.0, -1, 0.0), (1.0, 1, 1.0))
+    )
+    # A curve falls: what limits it at one time does so later, or before.
+    low = np.maximum.accumulate(np.maximum(low, 0.0)[:, ::-1], axis=1)[:, ::-1]
+    high = np.minimum.accumulate(np.minimum(high, 1.0), axis=1)
     at_risk = _at_risk(read.sum(axis=1))
-    told = [
+    of_groups = [
         SurvivalCurve(name, *(tuple(x[i].tolist()) for x in (found, low, high, at_risk)))
         for i, name in enumerate(names)
     ]
-    return told, _log_rank(read, _as_records(read + noise_alone, records), design_effect)
+    return of_groups, _log_rank(counts, noise_alone, noise, design_effect)
 
 
 def _noise(random: np.random.Generator, deviation: float, shape: tuple[int, ...]) -> Floats:
@@ -98,39 +116,60 @@ def _at_risk(left: Floats) -> Floats:
     return np.asarray(np.cumsum(left[..., ::-1], axis=-1)[..., ::-1])
 
 
-def _band(found: Floats, around: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of a band for each group, shape [groups, bins], at all times at once."""
+def _told(left: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
+    """Whether the number at risk stands out of the noise of so many cells a bin, up to each bin."""
+    deviation = noise * np.sqrt(cells * np.arange(left.shape[-1], 0, -1))
+    return np.asarray(np.logical_and.accumulate(_at_risk(left) > _TOLD * deviation, axis=-1))
+
+
+def _reach(found: Floats, around: Floats) -> Floats:
+    """How far a band reaches from each curve, shape [groups, bins], at all times at once."""
     bias = around.mean(axis=0) - found
     spread = np.maximum(around.std(axis=0), 1e-9)
     farthest = (np.abs(around - around.mean(axis=0)) / spread).max(axis=2)
-    reach = np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(bias)
-    return np.maximum(found - reach, 0.0), np.minimum(found + reach, 1.0)
+    return np.asarray(np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(bias))
 
 
-def _observed_less_expected(read: Floats) -> Floats:
+def _observed_less_expected(
+    counts: Floats, bins: int, counted: float = 0.5, least: float | Floats = 1.0
+) -> Floats:
     """Events of each group but the last, less those expected if all had one hazard, [..., G-1]."""
-    events, at_risk = read[..., 0, :], _at_risk(read.sum(axis=-2))
-    all_at_risk = at_risk.sum(axis=-2, keepdims=True)
-    share = np.divide(at_risk, all_at_risk, out=np.zeros_like(at_risk), where=all_at_risk > 0)
+    # Shape of counts: [..., groups, 2, all bins], of which so many are read; `counted` as in
+    # `kaplan_meier`; at least so many are taken to be at risk, so that no draw of noise divides by
+    # nearly nothing.
+    events, censored = counts[..., 0, :bins], counts[..., 1, :bins]
+    at_risk = _at_risk(counts.sum(axis=-2))[..., :bins] - (1 - counted) * censored
+    total = np.maximum(at_risk.sum(axis=-2, keepdims=True), least)
+    share = at_risk / total
     expected = share * events.sum(axis=-2, keepdims=True)
     return np.asarray((events - expected).sum(axis=-1)[..., :-1])
 
 
-def _log_rank(read: Floats, noisy: Floats, design_effect: float) -> float | None:
+def _log_rank(counts: Floats, drawn: Floats, noise: float, design_effect: float) -> float | None:
     """P-value of the log-rank test (Mantel 1966), with the noise in its variance."""
-    # Shapes: read [groups, 2, bins], noisy [draws, groups, 2, bins].
-    groups = len(read)
+    # Shapes: counts [groups, 2, bins], as noised: made non-negative, those of small groups would be
+    # too large; drawn [draws, groups, 2, bins], noise alone.
+    groups = len(counts)
     if groups < 2:
         return None
-    statistic = _observed_less_expected(read)
+    bins = int(_told(counts.sum(axis=(0, 1)), noise, cells=2 * groups).sum())
+    if not bins:
+        return 1.0
+    statistic = _observed_less_expected(counts, bins)
     # By chance, if all have one hazard: hypergeometric, bin by bin.
-    at_risk = _at_risk(read.sum(axis=1))
-    n, d = at_risk.sum(axis=0), read[:, 0].sum(axis=0)
-    many = n > 1
-    share = at_risk[:, many] / n[many]
-    spread = (d * (n - d))[many] / (n[many] - 1)
+    at_risk = _at_risk(counts.sum(axis=1))[:, :bins].clip(0)
+    n, d = at_risk.sum(axis=0), counts[:, 0, :bins].sum(axis=0).clip(0)
+    share = at_risk / n
+    spread = d * np.maximum(n - d, 0) / np.maximum(n - 1, 1)
     by_chance = np.diag((share * spread).sum(axis=1)) - (share * spread) @ share.T
-    by_noise = np.atleast_2d(np.cov(_observed_less_expected(noisy), rowvar=False))
-    covariance = max(design_effect, 1.0) * by_chance[:-1, :-1] + by_noise
-    distance = float(statistic @ np.linalg.solve(covariance, statistic))
-    return float(chi2.sf(distance, groups - 1))
+    by_noise = np.cov(_observed_less_expected(counts + drawn, bins, least=n / 2), rowvar=False)
+    covariance = max(design_effect, 1.0) * by_chance[:-1, :-1] + np.atleast_2d(by_noise)
+    # The least distance, wherever in their bins those censored lie, in all groups alike.
+    root = np.linalg.cholesky(covariance)
+    halfway, first = (
+        np.linalg.solve(root, one)
+        for one in (statistic, _observed_less_expected(counts, bins, 0.0) - statistic)
+    )
+    moved = float(first @ first)
+    nearest = halfway - first * np.clip(first @ halfway / moved if moved else 0.0, -1, 1)
+    return float(chi2.sf(nearest @ nearest, groups - 1))

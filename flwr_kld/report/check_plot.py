@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing
+from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing, shortened
 from flwr_kld.report.report import ColumnReport, Estimated, Report
 
 _LIMITS_ROOM = 1.5
@@ -199,7 +199,7 @@ def draw_heat_map(
     _mark(axes, marks, theme, crowded=len(checks) > CROWD)
     axes.set_ylim(len(names) - 0.5, -0.5)
     longest = _LONG_NARROW if narrow else _LONG
-    axes.set_yticks(range(len(names)), [_short(name, longest) for name in names])
+    axes.set_yticks(range(len(names)), [shortened(name, longest) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.set_axisbelow(True)
     missing = [point for point in checks if point.report is None]
@@ -235,7 +235,3 @@ def _scale(
         bar.set_ticks([0, 1, 2, highest], labels=["0", "1", "2", f"≥ {highest:g}"])
     bar.set_label("D / threshold" if decided else "D  [nats]", color=theme.ink)
     bar.ax.tick_params(color=theme.faint, labelcolor=theme.ink)
-
-
-def _short(name: str, longest: int) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"

@@ -11,12 +11,10 @@ import numpy as np
 
 from flwr_kld.inference.figures.numbers import edges_read
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
-from flwr_kld.report.panels import Theme, canvas, tidy
+from flwr_kld.report.panels import Theme, canvas, shortened, tidy
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
-_LONGEST = 26
-"""Characters of a label."""
 _SEEN = 5e-4
 """Fraction of the records below which it is not said what the domain does not list."""
 _ABREAST = 3
@@ -91,7 +89,7 @@ def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     axes.barh(at, value, color=theme.estimate, alpha=0.5, height=0.7)
     error = [value - low, high - value]
     axes.errorbar(value, at, xerr=error, fmt="none", ecolor=theme.ink, elinewidth=1)
-    axes.set_yticks(at, [_short(one.name) for one in shown], fontsize="small", parse_math=False)
+    axes.set_yticks(at, [shortened(one.name) for one in shown], fontsize="small", parse_math=False)
     axes.set_xlim(0, max(float(high.max(initial=0)), 1e-9))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")
     if (others := len(statistics.histogram) - len(shown)) > 0:
@@ -99,7 +97,3 @@ def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
             f"and {others:,} more", (1, 0), xycoords="axes fraction", ha="right",
             xytext=(0, 2), textcoords="offset points", fontsize="small", color=theme.faint,
         )  # fmt: skip
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import instance, text
+from flwr_kld.report.panels import shortened
 from flwr_kld.report.statistics_report import StatisticsReport
 
 _MOST_TICKS = 8
-"""Numbers at risk that a plot shows."""
+"""Times at which a plot shows numbers at risk."""
+_LINE, _WIDE = 11, 100
+"""Height of a line of those, in points; characters of a line of the title."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,15 @@ def _records(counted: float, report: StatisticsReport, features: Iterable[str]) 
     return max(min(max(counted, least), most), 1.0)
 
 
+def _half_of(curve: SurvivalCurve, times: tuple[float, ...], unit: str) -> str:
+    """Say by when half had the event, with limits: ``half by 8 months (7 to 9)``."""
+    median, first, last = curve.medians(times)
+    half = "half not reached" if median is None else f"half by {median:g} {unit}".rstrip()
+    if first is None:
+        return half
+    return f"{half} ({first:g} {'or later' if last is None else f'to {last:g}'})"
+
+
 @dataclass(frozen=True)
 class SurvivalCurves:
     """What was read. Everything in it is public."""
@@ -137,7 +150,8 @@ class SurvivalCurves:
     times: tuple[float, ...]  # Ends of the bins but the last, which has none
     curves: tuple[SurvivalCurve, ...]  # Of each group; the last bin lies beyond all times
     # Probability of curves that differ as much, if all groups had one and records are independent,
-    # or as alike within clients as was measured; None of one group
+    # or as alike within clients as was measured, and those censored lie in their bins alike in all
+    # groups; None of one group
     log_rank: float | None
     unit: str = ""  # Of the times
 
@@ -148,17 +162,16 @@ class SurvivalCurves:
     def __str__(self) -> str:
         lines = [f"{self.asked.event} by {self.asked.time}, about {self.whom}"]
         for curve in self.curves:
-            last, median = len(self.times) - 1, curve.median(self.times)
-            half = "half not reached" if median is None else f"half by {median:g} {self.unit}"
+            last = len(self.times) - 1
             lines.append(
                 f"  {curve.group or 'all'}: {100 * curve.survival[last]:.3g} % "
                 f"({100 * curve.low[last]:.3g}–{100 * curve.high[last]:.3g}) without it at "
                 f"{self.times[last]:g} {self.unit}".rstrip()
-                + f"; {half.rstrip()}; "
+                + f"; {_half_of(curve, self.times, self.unit)}; "
                 f"{curve.at_risk[0]:,.0f} at risk in the beginning"
             )
         if self.log_rank is not None:
-            alike = "log-rank test that all are alike, if records are independent"
+            alike = "log-rank test that all are alike, if records are independent, censored alike"
             lines.append(f"  {alike}: p = {self.log_rank:.2g}")
         return "\n".join(lines)
 
@@ -168,28 +181,41 @@ class SurvivalCurves:
         Raises `ImportError` that names the extra if matplotlib is not there.
         """
         figures = require("matplotlib.figure", extra="plots")
-        figure = figures.Figure(figsize=(7.5, 4.2 + 0.25 * len(self.curves)), layout="constrained")
+        size = (7.5, 4.2 + _LINE / 72 * len(self.curves))
+        figure = figures.Figure(figsize=size, layout="constrained")
         axes = figure.subplots()
-        times = np.array(self.times)
-        start = [min(0.0, times[0])]
-        ticks = np.unique(np.linspace(0, len(times) - 1, _MOST_TICKS).round().astype(int))
-        table = []
-        for curve in self.curves:
-            told = [[1.0, *x[: len(times)]] for x in (curve.survival, curve.low, curve.high)]
-            at = [*start, *times]
-            (line,) = axes.step(at, told[0], where="post", label=curve.group or None)
-            axes.fill_between(at, told[1], told[2], step="post", alpha=0.2, color=line.get_color())
-            table.append([f"{curve.at_risk[min(i + 1, len(times))]:,.0f}" for i in ticks])
+        at = [min(0.0, self.times[0]), *self.times]
+        wanted = np.linspace(at[0], at[-1], _MOST_TICKS)
+        ticks = np.unique(np.abs(np.subtract.outer(at, wanted)).argmin(axis=0)).tolist()
+        inside = np.repeat(at, 2)[1:-1]
+        for row, curve in enumerate(self.curves, start=3):
+            told = [[1.0, *x[: len(self.times)]] for x in (curve.survival, curve.low, curve.high)]
+            (line,) = axes.plot(at, told[0], marker=".", label=shortened(curve.group) or None)
+            # Within a bin a curve lies between its values at both ends.
+            low, high = np.repeat(told[1], 2)[2:], np.repeat(told[2], 2)[:-2]
+            axes.fill_between(inside, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+            around = {"va": "top", "textcoords": "offset points", "fontsize": 7}
+            heading = f"at risk {shortened(curve.group)}".rstrip()
+            axes.annotate(
+                heading, (0, 0), xycoords="axes fraction", xytext=(-6, -row * _LINE), ha="right",
+                color=line.get_color(), parse_math=False, **around,
+            )  # fmt: skip
+            for i in ticks:
+                axes.annotate(
+                    f"{curve.at_risk[i]:,.0f}", (at[i], 0), xycoords=("data", "axes fraction"),
+                    xytext=(0, -row * _LINE), ha="center", **around,
+                )  # fmt: skip
+        axes.set_xticks([at[i] for i in ticks], [f"{at[i]:g}" for i in ticks])
         axes.set_ylim(0, 1.02)
-        axes.set_ylabel(f"fraction without {self.asked.event!r}")
-        axes.set_xlabel(f"{self.asked.time} ({self.unit})" if self.unit else self.asked.time)
+        axes.set_ylabel(f"fraction without {self.asked.event!r}", parse_math=False)
+        named = self.unit in ("", self.asked.time)
+        label = self.asked.time if named else f"{self.asked.time} ({self.unit})"
+        axes.set_xlabel(label, parse_math=False)
         if self.log_rank is not None:
-            axes.legend(title=f"{self.asked.by}; log-rank p = {self.log_rank:.2g}", frameon=False)
-        below = "\n".join(
-            f"at risk {curve.group}: "
-            + "   ".join(f"{times[i]:g}: {n}" for i, n in zip(ticks, row, strict=True))
-            for curve, row in zip(self.curves, table, strict=True)
-        )
-        figure.supxlabel(below, fontsize=7, x=0.02, ha="left")
-        axes.set_title(f"About {self.whom}; 95 % bands, all times at once", fontsize=9)
+            legend = axes.legend(frameon=False)
+            legend.set_title(f"{self.asked.by}; log-rank p = {self.log_rank:.2g}")
+            for text_of in (legend.get_title(), *legend.get_texts()):
+                text_of.set_parse_math(False)
+        title = f"About {self.whom}; 95 % bands, all times at once"
+        axes.set_title("\n".join(wrap(title, _WIDE)), fontsize=9)
         figure.savefig(file, dpi=150)

@@ -26,10 +26,10 @@ def counted(time, event) -> np.ndarray:
 
 def exact(time, event) -> np.ndarray:
     """Of the times themselves, at the end of each month of the year."""
-    order = np.argsort(time, kind="stable")
+    order = np.lexsort((~event, time))  # events before those censored at the same time
     time, event = time[order], event[order]
     curve = np.cumprod(1 - event / np.arange(len(time), 0, -1))
-    reached = np.searchsorted(time, np.arange(1, BINS), side="right")
+    reached = np.searchsorted(time, np.arange(1, BINS), side="left")
     return np.where(reached > 0, curve[reached - 1], 1.0)
 
 
@@ -68,6 +68,45 @@ def test_the_band_holds_the_curve_at_all_times_at_once(design_effect):
     assert held >= 52  # of 60 at 95 %: fewer in one of 5,000 tries
 
 
+@pytest.mark.parametrize("lost", ["at once", "in whole months", "at ends"])
+def test_the_band_holds_wherever_in_their_bins_records_are_lost(lost):
+    """Times are often whole months: then all that happens in a bin happens at its beginning."""
+    rng, held, runs = np.random.default_rng(3), 0, 40
+    for _ in range(runs):
+        time, seen = rng.weibull(1.3, 4000) * 8.0, rng.exponential(6, 4000) // 1
+        if lost == "in whole months":
+            time = time // 1
+        if lost == "at ends":
+            seen += 0.999
+        time, event = np.minimum(time, seen), time <= seen
+        counts = counted(time, event)
+        (curve,), _ = read(counts[None] + rng.normal(0, 4, counts.shape), 4, 0.0, 4000)
+        low, high = (np.array(x)[: BINS - 1] for x in (curve.low, curve.high))
+        truth = exact(time, event)
+        held += ((low <= truth + 1e-9) & (truth <= high + 1e-9)).all()
+    assert held >= 34  # of 40 at 95 %: fewer in one of 5,000 tries
+
+
+def test_where_nobody_is_left_a_curve_may_be_anywhere_below():
+    """Whether any of 150 are left after eight months, the noise does not tell."""
+    counts = np.zeros((1, 2, BINS))
+    counts[0, :, :3] = [[300, 200, 100], [80, 80, 0]]
+    counts[0, 1, 5:] = 30
+    (curve,), _ = read(counts, noise=16.0)
+    assert curve.low[3] > 0.1
+    assert curve.low[8:] == (0.0,) * (BINS - 8)
+    assert curve.survival[8] <= curve.high[8] == curve.high[-1] < 0.6
+
+
+def test_half_is_reached_at_a_time_that_has_an_end():
+    """All live beyond the last edge, and die then; or by the second month."""
+    late, early = np.zeros((2, 2, BINS))
+    late[0, -1] = early[0, 1] = 1000
+    times = tuple(map(float, range(1, BINS)))
+    told = [read(counts[None], noise=1.0)[0][0].medians(times) for counts in (late, early)]
+    assert told == [(None, None, None), (2.0, 2.0, 2.0)]
+
+
 def test_one_hazard_is_seldom_called_two_and_two_are_told_apart():
     rng, alike, apart, runs = np.random.default_rng(2), 0, 0, 100
     for _ in range(runs):
@@ -81,6 +120,31 @@ def test_one_hazard_is_seldom_called_two_and_two_are_told_apart():
                 apart += p_value < 0.05
     assert alike <= 13  # of 100 at 5 %: more in one of 1,000 tries
     assert apart >= 95
+
+
+def test_one_hazard_is_one_however_many_of_each_group_are_lost():
+    """One group is lost soon, and one never; or one is of few records. In whole months, or not."""
+    rng, runs = np.random.default_rng(4), 60
+    for rounded, share in ((0.0, 0.5), (1.0, 0.5), (0.0, 0.03)):
+        found = 0
+        for _ in range(runs):
+            groups = []
+            for size, lost in ((share, 4.0), (1 - share, 1e9)):
+                time = rng.weibull(1.3, int(10_000 * size)) * 8.0
+                seen = rng.exponential(lost, len(time))
+                if rounded:
+                    time, seen = time // 1, seen // 1
+                groups.append(counted(np.minimum(time, seen), time <= seen))
+            noised = np.stack(groups) + rng.normal(0, 8, (2, 2, BINS))
+            found += read(noised, 8, 1.0, 10_000)[1] < 0.05
+        assert found <= 10  # of 60 at 5 %: more in one of 1,000 tries
+
+
+def test_groups_that_noise_drowns_are_not_told_apart():
+    noised = np.random.default_rng(5).normal(0, 1000, (3, 2, BINS))
+    found, p_value = read(noised, 1000, 0.0, 300)
+    assert p_value == 1.0
+    assert {(one.low[-1], one.high[0]) for one in found} == {(0.0, 1.0)}
 
 
 ODD = st.lists(st.integers(-50, 50), min_size=2 * BINS, max_size=2 * BINS)
