@@ -20,6 +20,8 @@ _LOSSES = 0.9 * np.geomspace(1.0, 0.02, 9)
 """Parts of the wealth that a bet stakes: the worst client can lose so much."""
 _USUAL = 12.0
 """Standard deviations of independent records within which a client's sum is never capped."""
+_LET_IN = 0.25
+"""Noise in the squares, over those of independent records, that is let in to see large sums."""
 _SPARE = 1.25
 """Records that a client counts by default, over the mean: all of them where clients are alike. More
 would make bets over checks smaller, and the noise in the spread of clients larger."""
@@ -58,9 +60,10 @@ class Deciding:
         """
         lowest = self.most_records * np.maximum(-score.min(axis=-1), 0)
         highest = self.most_records * np.maximum(score.max(axis=-1), 0)
-        extreme = np.maximum(lowest, np.minimum(highest, self.ceiling(lowest, sampling)))
+        moves = np.ptp(score, axis=-1)
+        extreme = np.minimum(highest, self.ceiling(lowest, sampling, moves))
+        extreme = np.maximum(lowest, extreme)
         if self.guarantee.unit is Unit.RECORD:
-            moves = np.ptp(score, axis=-1)
             square = 2 * extreme * moves
         else:
             moves, square = extreme, extreme**2
@@ -73,9 +76,17 @@ class Deciding:
         needed: Floats = np.min(-math.log(_LEVEL) / loss + half * squares + by_noise, axis=0)
         return needed
 
-    def ceiling(self, lowest: Floats, sampling: Floats) -> Floats:
-        """Return where a client's sum is capped: as far above 0 as it can be below, or usual."""
-        return np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
+    def ceiling(self, lowest: Floats, sampling: Floats, moves: Floats) -> Floats:
+        """Return where a client's sum is capped: as far above 0 as it can be below, or usual.
+
+        Higher where records are hidden and the noise in the squares, which grows with it, stays
+        small beside them: clients who drift far have large sums, and the spread is to show them.
+        """
+        usual = np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
+        if self.guarantee.unit is Unit.CLIENT:
+            return usual
+        noise = 2 * self.noise * np.maximum(moves, _SMALLEST) / MOVES[NUMBERS.index("squares")]
+        return np.maximum(usual, _LET_IN * sampling / np.maximum(noise, _SMALLEST))
 
 
 def curvature(loss: Floats) -> Floats:

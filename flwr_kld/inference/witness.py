@@ -95,7 +95,9 @@ class Witness:
         divergence = self.below + self._above
         lowest, highest = min(int(divergence.min()), 0), max(int(divergence.max()), 0)
         most, variance = self.deciding.most_records, (self.deviation / self.step) ** 2
-        ceiling = self.deciding.ceiling(np.array(-most * lowest), np.array(variance))
+        ceiling = self.deciding.ceiling(
+            np.array(-most * lowest), np.array(variance), np.array(highest - lowest)
+        )
         return Scores(
             divergence=tuple(divergence.tolist()),
             outside=_outside_scores(self.plan.outside, self.deciding.outside),

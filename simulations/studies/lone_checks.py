@@ -6,7 +6,7 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
 - ``coverage``: how often the lower bound is at most the population's D_θ, and the upper limit at
   least, where 95 % is promised for each, and D_θ within two of its stated deviations; means;
 - ``unequal``: the same of clients of two sizes, of one that has 30 % of all records, of sizes of a
-  Pareto law, and of a Dirichlet law each, asked all or drawn;
+  Pareto law, and of a Dirichlet law each, asked all or drawn, and of 3,000 of whom many tilt far;
 - ``clustered``: whether what reports tell of a population is true where clients' records are
   alike, at design effects of 1, 3, 9, 25 and 50: sentences, PSI's 95 % interval, and the
   population's D_θ within two of its stated deviations;
@@ -210,13 +210,17 @@ def coverage_settings() -> list[Setting]:
 
 
 def unequal_settings() -> list[Setting]:
-    """List clients of unequal sizes and laws, in cohorts of 12 to 400."""
-    return [
+    """List clients of unequal sizes and laws, in cohorts of 12 to 400, and 3,000 of two kinds."""
+    unequal = [
         Setting(10, kind, 0.0, clients, most, about=about)
         for kind, most in zip(UNEQUAL, (200, 300, 100, 100), strict=True)
         for clients in (12, 40, 100, 400)
         for about in (THEMSELVES, None)
         if about or clients >= MANY
+    ]
+    return unequal + [
+        Setting(symbols, "one group", nats, 3_000, 100, epsilon)
+        for symbols, nats, epsilon in ((5, 0.3, 1.0), (5, 0.15, 1.0), (20, 0.15, 5.0))
     ]
 
 

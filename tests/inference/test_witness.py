@@ -71,6 +71,21 @@ def test_a_client_counts_for_no_more_above_than_it_can_below_unless_that_is_usua
     assert scores.ceiling <= max(scores.worst, 12 * usual + 1)
 
 
+def test_large_sums_are_not_capped_where_noise_leaves_their_squares_to_be_seen(
+    plan_for, publish, zipf
+):
+    """A cap hid half of the variance where many clients drift far: see the proof note."""
+    pi = zipf(50)
+    plan = plan_for(pi)
+    law = 0.9 * pi + 0.1 * (np.arange(50) == 49)
+    counts = np.rint(5e3 * np.bincount(plan.cell_of, law, plan.cells))
+    noisy = publish(plan, counts)
+    for noise, whole in ((1.0, True), (1e5, False)):
+        scores = Witness.from_counts(noisy, deciding(5e3, noise=noise)).scores
+        largest = scores.most_records * max(scores.divergence)
+        assert (scores.ceiling == largest) is whole, noise
+
+
 @pytest.mark.parametrize("tolerated", [0.0, 0.01, 0.3, 0.9, 0.99999])
 def test_a_tolerated_share_outside_scores_at_most_0(plan_for, publish, tolerated):
     pi = np.append(np.full(19, 1 / 19), 0.0)
