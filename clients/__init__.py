@@ -26,19 +26,4 @@ __all__ = [
     "node_records",
 ]
 
-__getattr__, __dir__ = on_request(
-    __name__,
-    {
-        "AggregatorKey": "messages.sealing",
-        "AggregatorLimits": "clients.aggregator",
-        "FirstUse": "clients.sum_members",
-        "Pinned": "clients.sum_members",
-        "PinnedByNode": "clients.sum_members",
-        "SumMembers": "clients.sum_members",
-        "aggregate_drift_checks": "clients.aggregator",
-        "answer_drift_queries": "clients.drift_queries",
-        "answer_predictor_queries": "clients.predictor_queries",
-        "host_drift_queries": "clients.drift_queries",
-        "node_records": "clients.records_of_node",
-    },
-)
+__getattr__, __dir__ = on_request(__name__)

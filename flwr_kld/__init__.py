@@ -48,32 +48,9 @@ __all__ = [
     "Times",
 ]
 
-_FLOWERS = {
-    "KLDrift": "strategies.kl_drift",
-    "WithDriftChecks": "strategies.with_drift_checks",
-}
+_FLOWERS = ("KLDrift", "WithDriftChecks")
 """Names that need Flower."""
-_load, __dir__ = on_request(
-    __name__,
-    {
-        "Binned": "domain.binned",
-        "BlockPatterns": "domain.block_patterns",
-        "Categories": "domain.categories",
-        "Codes": "domain.codes",
-        "Domain": "domain.base",
-        "Dialect": "domain.dialect",
-        "Labels": "domain.labels",
-        "Nearest": "domain.nearest",
-        "Partition": "query.partition",
-        "Reference": "reference",
-        "Report": "report.report",
-        "Table": "domain.table",
-        "TextShape": "domain.text_shape",
-        "Times": "domain.times",
-        "Trusted": "trust.trusted",
-        **_FLOWERS,
-    },
-)
+_load, __dir__ = on_request(__name__)
 
 
 def __getattr__(name: str) -> Any:

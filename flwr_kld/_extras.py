@@ -1,6 +1,9 @@
 """What is imported when it is first needed: optional dependencies, and the names of packages."""
 
-from collections.abc import Callable, Mapping
+import ast
+import pkgutil
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -17,14 +20,26 @@ def require(module: str, *, extra: str) -> ModuleType:
         ) from None
 
 
-def on_request(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__``, which load each name's module late."""
+def on_request(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's ``__getattr__`` and ``__dir__``, which load each name's module late.
+
+    Where a name is, the package says once: in what it imports if `TYPE_CHECKING`.
+    """
+
+    @cache
+    def modules() -> dict[str, str]:
+        code = ast.parse(pkgutil.get_data(package, "__init__.py") or b"")
+        found = [node for block in code.body if isinstance(block, ast.If) for node in block.body]
+        return {
+            alias.name: str(node.module)
+            for node in found
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"flwr_kld.{modules[name]}"), name)
+        return getattr(import_module(modules()[name]), name)
 
-    return get, lambda: sorted(modules)
+    return get, lambda: sorted(modules())

@@ -13,4 +13,4 @@ APP = Path(__file__).parent / "drift_app"
 
 __all__ = ["simulate"]
 
-__getattr__, __dir__ = on_request(__name__, {"simulate": "simulations.in_notebook"})
+__getattr__, __dir__ = on_request(__name__)

@@ -46,29 +46,4 @@ __all__ = [
     "WithDriftChecks",
 ]
 
-__getattr__, __dir__ = on_request(
-    __name__,
-    {
-        "Adjacency": "kernel.promise",
-        "Alarm": "check.decider",
-        "Clip": "kernel.promise",
-        "Distributed": "trust.distributed",
-        "HostedClients": "strategies.population",
-        "KLDrift": "strategies.kl_drift",
-        "LabelDiscovery": "strategies.label_discovery",
-        "Period": "query.selection",
-        "PlainSum": "strategies.aggregation",
-        "PrivatePredictor": "strategies.private_predictor",
-        "RotatingCohort": "cohort.cohort",
-        "RotatingRecords": "cohort.cohort",
-        "SecureSum": "strategies.secure_sum",
-        "SinceLastCheck": "query.period",
-        "Standing": "standing.standing",
-        "Statistics": "strategies.statistics",
-        "Trusted": "trust.trusted",
-        "TrustedAggregator": "trust.trusted",
-        "TwoAggregators": "trust.trusted",
-        "UniformCohort": "cohort.cohort",
-        "WithDriftChecks": "strategies.with_drift_checks",
-    },
-)
+__getattr__, __dir__ = on_request(__name__)

@@ -29,18 +29,4 @@ __all__ = [
     "RecordBuckets",
 ]
 
-__getattr__, __dir__ = on_request(
-    __name__,
-    {
-        "Budget": "accounting.budget",
-        "BudgetExhausted": "errors",
-        "Charge": "accounting.parts",
-        "Clients": "accounting.parts",
-        "Cost": "accounting.cost",
-        "Everyone": "accounting.parts",
-        "Kind": "accounting.entry",
-        "Ledger": "accounting.ledger",
-        "LedgerError": "errors",
-        "RecordBuckets": "accounting.parts",
-    },
-)
+__getattr__, __dir__ = on_request(__name__)

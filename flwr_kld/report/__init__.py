@@ -18,13 +18,4 @@ __all__ = [
     "Verdict",
 ]
 
-__getattr__, __dir__ = on_request(
-    __name__,
-    {
-        "CheckSeries": "report.check_series",
-        "Outcome": "inference.verdict",
-        "RoundSeries": "report.round_series",
-        "Survival": "report.survival",
-        "Verdict": "inference.verdict",
-    },
-)
+__getattr__, __dir__ = on_request(__name__)

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Trust"]
 
-__getattr__, __dir__ = on_request(__name__, {"Trust": "trust.trust_model"})
+__getattr__, __dir__ = on_request(__name__)
