@@ -14,6 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import Field
 
+from flwr_kld.clients.answers import refuse
 from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
@@ -33,7 +34,6 @@ from flwr_kld.messages.envelopes import (
     PUBLISHED,
     ROLE_ACTION,
     TERMS,
-    Answer,
     Order,
     PartMessage,
     Published,
@@ -177,10 +177,10 @@ def aggregate_drift_checks(
                 bounds = replace(bounds, memory=default_memory(used))
             told = _Aggregation(message.content, context, used, bounds).run(roster)
         except (InvalidReply, QueryRefused) as error:
-            return _refuse(message, str(error))
+            return refuse(message, str(error))
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
-            return _refuse(message, f"the sum could not be published ({type(error).__name__})")
+            return refuse(message, f"the sum could not be published ({type(error).__name__})")
         content = RecordDict({PUBLISHED: ConfigRecord(told.to_config())})
         return Message(content, reply_to=message)
 
@@ -328,8 +328,3 @@ def _boxes_of(record: object) -> dict[str, bytes]:
     if len(boxes) != len(found):
         raise QueryRefused("sealed counts are bytes")
     return boxes
-
-
-def _refuse(message: Message, reason: str) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(Answer("", "", [], [reason]).to_config())})
-    return Message(content, reply_to=message)

@@ -15,6 +15,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import Answering, Gate, require_claim
+from flwr_kld.clients.answers import refuse, reply
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
@@ -29,7 +30,6 @@ from flwr_kld.messages.envelopes import (
     ANSWER,
     DRIFT_ACTION,
     HOSTED_ACTION,
-    NUMBERS,
     Answer,
     Hosted,
     asked,
@@ -196,7 +196,7 @@ def host_drift_queries(
             if pinned:  # two boxes of one client would count twice in the sum
                 use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), {})
+            return refuse(message, str(error))
         numbers, refused = dict[int, Held[bytes]](), dict[int, str]()
         loaded: dict[int, tuple[Records, Send]] = {}
         answered: dict[int, int] = {}
@@ -243,7 +243,7 @@ def host_drift_queries(
         for first in range(0, len(last), _MEMBERS):
             count(dict(last[first : first + _MEMBERS]))
         reasons = [refused[member] for member in members if member in refused]
-        return _reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
+        return reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
@@ -314,11 +314,3 @@ def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32
         return terms.cell_of(counted.sizes)
     except ValueError as error:
         raise QueryRefused(str(error)) from None
-
-
-def _reply(message: Message, answer: Answer, numbers: Mapping[int, Held[bytes]]) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
-    content[NUMBERS] = ConfigRecord(
-        {NUMBERS: [own.into(bytes) for own in numbers.values()]} if numbers else {}
-    )
-    return Message(content, reply_to=message)

@@ -16,6 +16,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import Answering, Gate, require_claim
+from flwr_kld.clients.answers import refuse, reply
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
@@ -27,10 +28,9 @@ from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import (
-    ANSWER,
-    PHASE,
     PREDICT_ACTION,
     QUERY,
+    REPORT,
     Answer,
     asked,
     member_of,
@@ -91,14 +91,13 @@ def host_predictor_queries(
     @app.query(PREDICT_ACTION)
     def drift_predict(message: Message, context: Context) -> Message:
         """Report one privatised symbol for each member that is asked, or say why not."""
-        symbols = ConfigRecord()
         try:
             terms, members, queries = _read(message.content, domain(context))
             gate = Gate(context, terms)
             use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
-            return _reply(message, Answer("", "", [], [str(error)]), symbols)
-        answered, refused = list[int](), dict[int, str]()
+            return refuse(message, str(error))
+        reports, refused = dict[int, Held[bytes]](), dict[int, str]()
         present = frozenset(() if is_aggregator(context) else map(int, hosted(context)))
         for member in members:
             with Answering(refused, member):
@@ -108,10 +107,9 @@ def host_predictor_queries(
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
-                symbols[str(member)] = [number, symbol]
-                answered.append(member)
-        answer = Answer(terms.check, terms.plan, answered, list(refused.values()))
-        return _reply(message, answer, symbols)
+                reports[member] = Held(REPORT.pack(number, symbol))
+        answer = Answer(terms.check, terms.plan, list(reports), list(refused.values()))
+        return reply(message, answer, reports)
 
 
 def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
@@ -147,7 +145,7 @@ def _read(
     queries: dict[int, tuple[int, Query]] = {}
     for member, number in record(QUERY).items():
         asked_of = member_of(member)
-        if type(number) is not int:
+        if type(number) is not int or not 0 <= number < 2**32:
             raise QueryRefused("the predictor's query is not readable")
         if number not in built:
             built[number] = Query.from_config(record(f"{QUERY}.{number}"), domain.size)
@@ -155,8 +153,3 @@ def _read(
                 raise QueryRefused("the channel spends more than the server claims")
         queries[asked_of] = number, built[number]
     return terms, members, queries
-
-
-def _reply(message: Message, answer: Answer, symbols: ConfigRecord) -> Message:
-    content = RecordDict({ANSWER: ConfigRecord(answer.to_config()), PHASE: symbols})
-    return Message(content, reply_to=message)

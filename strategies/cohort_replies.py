@@ -7,20 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, Answer, Members
-from flwr_kld.strategies.exchange import (
-    NO_REPLY,
-    Exchange,
-    failure,
-    refusal,
-    refusals,
-    replies,
-)
+from flwr_kld.messages.envelopes import ANSWER, NUMBERS, Answer
+from flwr_kld.strategies.exchange import NO_REPLY, Asking, failure, refusal, refusals, replies
 
 _NO_NUMBERS = "the reply carries no numbers, or not one row for each client that answered"
 
@@ -31,7 +24,7 @@ class CohortReplies:
     # Clients that do not reply in time, fail, refuse, or send something that is not an answer are
     # left out and counted by reason; nothing they do can stop the others.
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Asking) -> None:
         self._exchange = exchange
         self._open: dict[int, dict[int, Participant]] = defaultdict(dict)
         """Members of each node that have not been heard."""
@@ -43,17 +36,13 @@ class CohortReplies:
 
     def read(self) -> Iterator[tuple[list[Participant], Held[list[bytes]]]]:
         """Ask everybody, wait, and yield what the participants on each node answer with."""
-        exchange, messages = self._exchange, []
-        told: dict[tuple[int, ...], tuple[RecordDict, int]] = {}
+        exchange, messages, sizes = self._exchange, [], dict[int, int]()
         for node, members in self._open.items():
-            asked = tuple(members)
-            if asked not in told:
-                record = ConfigRecord(Members(list(asked)).to_config())
-                content = exchange.opening({MEMBERS: record})
-                told[asked] = content, sum(each.count_bytes() for each in content.values())
-            content, size = told[asked]
-            messages.append(exchange.message(content, node, DRIFT_ACTION))
-            self._down += size
+            content = exchange.content([*members.values()])
+            if id(content) not in sizes:
+                sizes[id(content)] = sum(each.count_bytes() for each in content.values())
+            messages.append(exchange.message(content, node))
+            self._down += sizes[id(content)]
         for reply in replies(exchange.grid, messages, exchange.timeout):
             node = reply.metadata.src_node_id
             if node not in self._open:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
@@ -17,7 +19,7 @@ from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
-from flwr_kld.messages.envelopes import MODEL, TERMS, Answer
+from flwr_kld.messages.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
 from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust import Trust
@@ -63,21 +65,46 @@ def _look(
         time.sleep(min(pause, _LONGEST_PAUSE, max(began + timeout - now, 0.0)))
 
 
-@dataclass(frozen=True)
-class Exchange:
+@dataclass(frozen=True, kw_only=True)
+class Asking(ABC):
     """What is asked, and of whom."""
+
+    action: ClassVar[str] = DRIFT_ACTION
+    """Which of a node's handlers answers."""
 
     grid: Grid  # Flower's grid
     chosen: list[Participant]  # The cohort
-    plan: QueryPlan  # The cells
     check: str  # Random id of the check, which replies repeat
     group: str  # Flower group id of its messages
+    timeout: float  # Seconds to wait for the replies to each message
+
+    @property
+    @abstractmethod
+    def terms(self) -> Terms:
+        """What all clients are told."""
+
+    @abstractmethod
+    def content(self, members: Sequence[Participant]) -> RecordDict:
+        """Return what a node is sent for its members."""
+
+    def message(self, content: RecordDict, node: int, action: str | None = None) -> Message:
+        """Return a message of this exchange."""
+        kind = f"query.{action or self.action}"
+        return Message(content, node, kind, ttl=self.timeout, group_id=self.group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange(Asking):
+    """A question for counts, or for sums of scores."""
+
+    plan: QueryPlan  # The cells
     clip: int  # Most records one participant may count; 0 for no limit
     trust: Trust  # Who adds the noise, and how much
-    timeout: float  # Seconds to wait for the replies to each message
     model: ArrayRecord | None = None  # Shown to clients beside the terms
     # For samples of what a client counts too much
     bits: BitSource = field(default_factory=SystemBits)
+    _told: dict[tuple[int, ...], RecordDict] = field(default_factory=dict, init=False, repr=False)
+    """By members: one content for all nodes that have the same."""
 
     @cached_property
     def terms(self) -> Terms:
@@ -88,14 +115,18 @@ class Exchange:
             self.plan, check=self.check, asked=asked, clip=self.clip, model=shown
         )
 
+    def content(self, members: Sequence[Participant]) -> RecordDict:
+        """Return what a node is sent for its members."""
+        asked = tuple(p.member for p in members)
+        if asked not in self._told:
+            record = ConfigRecord(Members([*asked]).to_config())
+            self._told[asked] = self.opening({MEMBERS: record})
+        return self._told[asked]
+
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
         """Return what a client is first sent: the terms, other records, and the model if any."""
         shown = {} if self.model is None else {MODEL: self.model}
         return RecordDict({TERMS: self._terms, **records, **shown})
-
-    def message(self, content: RecordDict, node: int, action: str) -> Message:
-        """Return a message of this exchange."""
-        return Message(content, node, f"query.{action}", ttl=self.timeout, group_id=self.group)
 
     @cached_property
     def _terms(self) -> ConfigRecord:  # one record for all nodes, as in Flower's own strategies

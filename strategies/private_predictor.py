@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import secrets
-from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Charge, Clients, Cost, Kind
@@ -22,17 +22,14 @@ from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.cohort.halves import Part
 from flwr_kld.kernel.arguments import instance, text
-from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.messages.envelopes import (
-    ANSWER,
     MEMBERS,
-    PHASE,
     PREDICT_ACTION,
     QUERY,
+    REPORT,
     TERMS,
-    Answer,
     Members,
 )
 from flwr_kld.messages.terms import Terms
@@ -46,7 +43,8 @@ from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.report.envelope import CohortSeen, Outlay
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.aggregation import Aggregation, fitting
-from flwr_kld.strategies.exchange import by_reason, failure, refusal, replies
+from flwr_kld.strategies.cohort_replies import CohortReplies
+from flwr_kld.strategies.exchange import Asking, by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
@@ -189,17 +187,29 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         if self._publisher is not None:
             return self._ask_for_counts(self._publisher, grid, opening, asked, spent)
         predictor, chosen = cast(BayesMixture, self.predictor), asked.participants
-        domain = predictor.hypotheses.domain.fingerprint
-        exchange = PredictorExchange(predictor, self.rounds, self.context, domain)
-        exchange.run(grid, chosen, self.timeout)
-        taken = len(exchange.intake)
-        require_clients(taken, self.min_clients, "reported", dict(exchange.left_out))
-        predictor.update(exchange.intake.reports())
+        exchange = LabelExchange(
+            grid=grid,
+            chosen=chosen,
+            check=opening.check,
+            group=str(self.rounds),
+            timeout=self.timeout,
+            predictor=predictor,
+            number=self.rounds,
+            context=self.context,
+        )
+        cohort, intake = CohortReplies(exchange), Intake(predictor, self.rounds, self.context)
+        _taken(cohort, intake)
+        left_out = by_reason(cohort.left_out)
+        require_clients(len(intake), self.min_clients, "reported", left_out)
+        predictor.update(intake.reports())
         predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += taken
-        cohort = self._seen(len(chosen), taken, exchange.left_out)
-        cost = self._cost(opening, spent, epsilon=predictor.epsilon)
-        report = self._report(opening, cohort, cost)
+        self.taken += len(intake)
+        down, up = cohort.traffic
+        report = self._report(
+            opening,
+            self._seen(len(chosen), len(intake), left_out),
+            self._cost(opening, spent, epsilon=predictor.epsilon, bytes_down=down, bytes_up=up),
+        )
         return Settled(report, report, [self._state()])
 
     def _ask_for_counts(
@@ -335,104 +345,60 @@ def _learner(
     return CountsMixture(hypotheses)
 
 
-_TYPE = f"query.{PREDICT_ACTION}"
+@dataclass(frozen=True, kw_only=True)
+class LabelExchange(Asking):
+    """A question for one privatised label of each client."""
 
+    action: ClassVar[str] = PREDICT_ACTION
+    predictor: BayesMixture
+    number: int  # Of the round
+    context: str
 
-class PredictorExchange:
-    """One round."""
+    @cached_property
+    def terms(self) -> Terms:
+        """What all clients are told."""
+        hypotheses = self.predictor.hypotheses
+        names = "\n".join(hypotheses.names)
+        return Terms(
+            check=self.check,
+            domain=hypotheses.domain.fingerprint,
+            reference=hashlib.sha256(names.encode()).hexdigest(),
+            plan="predictor",
+            cells=[1],
+            wire=b"\0",  # of no cells; Flower counts no empty bytes
+            trust=LOCAL,
+            guarantee=self.predictor.guarantee,
+            asked=len(self.chosen),
+        )
 
-    def __init__(self, predictor: BayesMixture, number: int, context: str, domain: str) -> None:
-        self._predictor, self._number, self._context = predictor, number, context
-        self._domain = domain
-        self._check = secrets.token_hex(8)
-        self.intake = Intake(predictor, number, context)
-        """Reports that were taken."""
-        self.left_out: Counter[str] = Counter()
-        """Clients and reports that were not, by reason."""
-
-    def run(self, grid: Grid, chosen: list[Participant], timeout: float) -> None:
-        """Ask everybody, wait, and take every sound report; nobody can stop the others."""
-        asked: dict[int, list[Participant]] = defaultdict(list)
-        for participant in chosen:
-            asked[participant.node].append(participant)
-        messages = [
-            Message(
-                self._content(members, len(chosen)),
-                node, _TYPE, ttl=timeout, group_id=str(self._number),
-            )
-            for node, members in asked.items()
-        ]  # fmt: skip
-        nodes = set(asked)
-        for reply in replies(grid, messages, timeout):
-            node = reply.metadata.src_node_id
-            members = asked.pop(node, [])
-            if not members:  # nobody that was asked, or heard before
-                self.left_out[str(Rejection.REPEATED)] += node in nodes
-                continue
-            if reply.has_error():  # its text may quote a client's data
-                self.left_out[failure(reply.error)] += len(members)
-                continue
-            try:
-                self._read(reply.content, members)
-            except InvalidReply as error:
-                self.left_out[f"invalid reply: {error}"] += len(members)
-        self.left_out += Counter({"no reply": sum(map(len, asked.values()))})
-
-    def _content(self, members: list[Participant], asked: int) -> RecordDict:
-        """One node's question, each member's query by number, and those queries."""
+    def content(self, members: Sequence[Participant]) -> RecordDict:
+        """Return one node's question, each member's query by number, and those queries."""
         which = {
-            str(p.member): self._predictor.query_of(self._number, str(p), self._context)
+            str(p.member): self.predictor.query_of(self.number, str(p), self.context)
             for p in members
         }
         queries = {
             f"{QUERY}.{number}": ConfigRecord(
-                {**self._predictor.query(number, self._context).to_config()}
+                {**self.predictor.query(number, self.context).to_config()}
             )
             for number in set(which.values())
         }
         return RecordDict(
             {
-                TERMS: ConfigRecord(self._terms(asked).to_config()),
+                TERMS: ConfigRecord(self.terms.to_config()),
                 MEMBERS: ConfigRecord(Members([p.member for p in members]).to_config()),
                 QUERY: ConfigRecord({**which}),
                 **queries,
             }
         )
 
-    def _terms(self, asked: int) -> Terms:
-        names = "\n".join(self._predictor.hypotheses.names)
-        return Terms(
-            check=self._check,
-            domain=self._domain,
-            reference=hashlib.sha256(names.encode()).hexdigest(),
-            plan="predictor",
-            cells=[1],
-            wire=b"",
-            trust=LOCAL,
-            guarantee=self._predictor.guarantee,
-            asked=asked,
-        )
 
-    def _read(self, content: RecordDict, members: list[Participant]) -> None:
-        record, symbols = content.get(ANSWER), content.get(PHASE)
-        answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
-        if not answer.check and answer.reasons:
-            self.left_out[refusal(answer.reasons[0])] += len(members)
-            return
-        if answer.check != self._check:
-            raise InvalidReply("the reply belongs to another round")
-        told = symbols if isinstance(symbols, ConfigRecord) else ConfigRecord()
-        refused = list(answer.reasons)
-        for participant in members:
-            sent = told.get(str(participant.member))
-            if sent is None:
-                self.left_out[refusal(refused.pop(0)) if refused else "no reply"] += 1
-            elif isinstance(sent, list) and [type(part) for part in sent] == [int, int]:
-                self._take(participant, *(int(part) for part in sent))
-            else:
-                self.left_out[str(Rejection.IMPOSSIBLE)] += 1
-
-    def _take(self, participant: Participant, query: int, symbol: int) -> None:
-        rejected = self.intake.take(str(participant), query, symbol)
-        if rejected is not None:
-            self.left_out[str(rejected)] += 1
+def _taken(cohort: CohortReplies, intake: Intake) -> None:
+    """Ask, wait, and take every sound report."""
+    for participants, reports in cohort.read():
+        for participant, report in zip(participants, reports.into(list), strict=True):
+            rejected: Rejection | None = Rejection.IMPOSSIBLE
+            if len(report) == REPORT.size:
+                rejected = intake.take(str(participant), *REPORT.unpack(report))
+            if rejected is not None:
+                cohort.refuse(participant, str(rejected))

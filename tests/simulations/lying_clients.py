@@ -3,10 +3,12 @@
 The test puts it in the place of the drift app's own `client_app.py`.
 """
 
+from collections.abc import Callable
+
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from flwr_kld.messages.envelopes import ANSWER, PHASE, PREDICT_ACTION
+from flwr_kld.messages.envelopes import ANSWER, NUMBERS, PREDICT_ACTION, REPORT
 from flwr_kld.simulations.virtual_clients import virtual_clients
 
 honest = virtual_clients()
@@ -24,18 +26,22 @@ class Liars(ClientApp):
         return reply
 
 
+def changed(reply: Message, lie: Callable[[int, int], tuple[int, int]]) -> None:
+    said = map(REPORT.unpack, reply.content[NUMBERS][NUMBERS])
+    told = [REPORT.pack(*lie(query, symbol)) for query, symbol in said]
+    reply.content[NUMBERS] = ConfigRecord({NUMBERS: told})
+
+
 def impossible_report(reply: Message, _: Context) -> None:
-    said = reply.content[PHASE]
-    reply.content[PHASE] = ConfigRecord({who: [query, 99] for who, (query, _) in said.items()})
+    changed(reply, lambda query, symbol: (query, 99))
 
 
 def wrong_query(reply: Message, _: Context) -> None:
-    said = reply.content[PHASE]
-    reply.content[PHASE] = ConfigRecord({who: [query + 1, z] for who, (query, z) in said.items()})
+    changed(reply, lambda query, symbol: (query + 1, symbol))
 
 
 def first_rounds_reply(reply: Message, context: Context) -> None:
-    for part in (ANSWER, PHASE):
+    for part in (ANSWER, NUMBERS):
         reply.content[part] = context.state.setdefault(f"first {part}", reply.content[part])
 
 

@@ -18,7 +18,7 @@ from simulations.lying_clients import app as lying_clients
 WRITERS, NODES, ROUNDS, DRIFT_FROM = 300, 20, 4, 3
 ON_A_NODE = WRITERS // NODES
 LIARS = Path(__file__).with_name("lying_clients.py")
-REPLAYED = "invalid reply: the reply belongs to another round"
+REPLAYED = "invalid reply: the reply belongs to another check"
 
 
 @pytest.fixture(scope="module", params=["in process", pytest.param("ray", marks=pytest.mark.slow)])

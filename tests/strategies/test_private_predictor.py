@@ -14,6 +14,7 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
+from flwr_kld.messages.envelopes import REPORT
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
@@ -92,9 +93,10 @@ def test_a_report_is_a_symbol_and_nothing_else():
     grid = Kept(app(), NODES)
     predictor().check(grid)
     for reply in grid.replies:
-        assert set(reply.content) == {"answer", "phase"}
-        (sent,) = reply.content["phase"].values()
-        assert len(sent) == 2
+        assert set(reply.content) == {"answer", "numbers"}
+        ((sent,),) = reply.content["numbers"].values()
+        query, symbol = REPORT.unpack(sent)
+        assert query < 2**8 > symbol
 
 
 def test_the_symbols_law_is_the_channels():
@@ -152,13 +154,12 @@ def test_clients_without_good_records_report_like_others(records, domain, caplog
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        (lambda sent: [sent[0], 99], "impossible report"),
-        (lambda sent: [sent[0], -1], "impossible report"),
-        (lambda sent: [10**6, 0], "wrong query"),
-        (lambda sent: [sent[0]], "impossible report"),
-        (lambda sent: [sent[0], 0, 0], "impossible report"),
-        (lambda sent: "a text", "impossible report"),
-        (lambda sent: b"bytes", "impossible report"),
+        (lambda query: REPORT.pack(query, 99), "impossible report"),
+        (lambda query: REPORT.pack(query, 2**32 - 1), "impossible report"),
+        (lambda query: REPORT.pack(10**6, 0), "wrong query"),
+        (lambda query: REPORT.pack(query, 0)[:-1], "impossible report"),
+        (lambda query: REPORT.pack(query, 0) + b"x", "impossible report"),
+        (lambda query: b"", "impossible report"),
     ],
 )
 def test_a_lying_client_is_rejected_and_counted(lie, reason):
@@ -166,8 +167,8 @@ def test_a_lying_client_is_rejected_and_counted(lie, reason):
         def pull_messages(self, message_ids):
             for reply in super().pull_messages(message_ids):
                 if reply.metadata.src_node_id == 1000:
-                    phase = reply.content["phase"]
-                    reply.content["phase"] = ConfigRecord({"0": lie(phase["0"])})
+                    query, _ = REPORT.unpack(reply.content["numbers"]["numbers"][0])
+                    reply.content["numbers"] = ConfigRecord({"numbers": [lie(query)]})
                 yield reply
 
     report = predictor().check(Lying(app(), 5))
@@ -182,7 +183,7 @@ def test_a_report_sent_twice_counts_once():
                 yield reply
 
     report = predictor().check(Echo(app(), 5))
-    assert (report.cohort.survivors, report.cohort.dropouts) == (5, {"repeated report": 5})
+    assert (report.cohort.survivors, report.cohort.dropouts) == (5, {})
 
 
 def test_the_guard_caps_what_reports_cost(tmp_path):

@@ -1,0 +1,24 @@
+"""How a node answers: who of its clients did and with what, and why others did not."""
+
+from collections.abc import Mapping
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from flwr_kld.kernel.vector import Held
+from flwr_kld.messages.envelopes import ANSWER, NUMBERS, Answer
+
+
+def reply(
+    message: Message, answer: Answer, numbers: Mapping[int, Held[bytes]] | None = None
+) -> Message:
+    """Answer a message; `numbers` are those of the members that do."""
+    content = RecordDict({ANSWER: ConfigRecord(answer.to_config())})
+    content[NUMBERS] = ConfigRecord(
+        {NUMBERS: [own.into(bytes) for own in numbers.values()]} if numbers else {}
+    )
+    return Message(content, reply_to=message)
+
+
+def refuse(message: Message, reason: str) -> Message:
+    """Say why nobody here answers."""
+    return reply(message, Answer("", "", [], [reason]))
