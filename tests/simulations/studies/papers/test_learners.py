@@ -7,7 +7,7 @@ import pytest
 from predictors.candidates import random_laws
 
 from flwr_kld.kernel.law import SeededBits, SystemBits
-from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 
 LAWS = random_laws(3, 8)
 HORIZON = 500
