@@ -16,7 +16,7 @@ from flwr_kld.accounting import Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.check.conclusions import Conclusions, Tolerated
 from flwr_kld.check.decider import Alarm
-from flwr_kld.check.report_parts import compared, epsilon_delivered, metrics, protection
+from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
@@ -38,7 +38,6 @@ from flwr_kld.report.entries import last_period
 from flwr_kld.report.report import Report
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
-from flwr_kld.strategies.exchange import by_reason
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Asked, Counting, Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
@@ -286,37 +285,15 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
-        published = measured.published
-        down, up = measured.traffic
         with phase("conclude"):
             columns, states = self._conclusions.conclude(measured, self.budget)
             report = Report(
                 check=opening.check,
                 key=opening.key,
                 period=self._asked,
-                started=opening.started,
-                guarantee=self.trust.guarantee,
-                protection=protection(
-                    published,
-                    self.trust,
-                    self.aggregation.name,
-                    hides_parts=self.aggregation.hides_parts,
-                ),
-                cohort=replace(
-                    self._seen(measured.asked, measured.survivors, by_reason(measured.left_out)),
-                    silent=measured.first.carried,
-                ),
-                compared=compared(published.plan),
-                cost=self._outlay(
-                    asked,
-                    opening,
-                    spent,
-                    epsilon=max(map(epsilon_delivered, measured.events)),
-                    bytes_down=down,
-                    bytes_up=up,
-                ),
+                compared=compared(measured.published.plan),
                 columns=columns,
-                one_client=measured.one_client,
+                **self._about(measured, asked, opening, spent),
             )
             outcome(report.outcome)
         self._last = self._asked

@@ -10,7 +10,7 @@ import numpy as np
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.measured import Exchanged, Measured
+from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.domain.table import Table
@@ -114,12 +114,12 @@ class LabelDiscovery(Question[DiscoveryReport]):
         return Part(chosen, self.cohort.select()), each_spelling(self.reference, spelling)
 
     def _told(
-        self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
+        self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[DiscoveryReport, Sequence[Remembered]]:
-        if isinstance(published.values, NoisyLabels):
-            reading = _shown(published.values, self.column)
+        if isinstance(measured.first.values, NoisyLabels):
+            reading = _shown(measured.first.values, self.column)
         else:
-            reading = _found(Measured(published, [part]).published)
+            reading = _found(measured.published)
         return DiscoveryReport(reading=reading, **about), ()
 
 

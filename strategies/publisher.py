@@ -8,6 +8,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from flwr.app import ArrayRecord
@@ -35,7 +36,7 @@ from flwr_kld.messages.terms import Night
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.selection import EVERYTHING
-from flwr_kld.report.envelope import Envelope, Outlay
+from flwr_kld.report.envelope import Envelope
 from flwr_kld.standing.session import Session
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -128,16 +129,9 @@ class Publisher:
         counting = RecentChecks()
         if others and self._sizes_are_hidden:
             counting = next(iter(recent.values()), counting)
-        found = self.publish(
-            grid,
-            first.participants,
-            plan.over(first.selection),
-            check=check,
-            group=group,
-            timeout=timeout,
-            model=model,
-            most_records=counting.most_records,
-        )
+        ask = partial(self.publish, grid, group=group, timeout=timeout, model=model)
+        asked, most = plan.over(first.selection), counting.most_records
+        found = ask(first.participants, asked, check=check, most_records=most)
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
         second = others[0]
@@ -149,17 +143,9 @@ class Publisher:
                 for name, one in found.values.columns.items()
             }
         scores = tuple(witness.scores for witness in witnesses.values())
-        scored = found.values.plan.scored(scores)
+        scored = found.values.plan.scored(scores).over(second.selection)
         try:
-            counted = self.publish(
-                grid,
-                second.participants,
-                scored.over(second.selection),
-                check=f"{check}-2",
-                group=group,
-                timeout=timeout,
-                model=model,
-            )
+            counted = ask(second.participants, scored, check=f"{check}-2")
         except CheckFailed as error:
             return Measured(found, parts, witnesses, None, str(error))
         return Measured(found, parts, witnesses, counted, usual=counting.usual)
@@ -301,10 +287,29 @@ class Counting(Round[Asked, R]):
             return Settled(report, told, (*states, self._session.released()))
         return Settled(report, told, states, delivered(self.trust, asked[0], summed))
 
-    def _outlay(self, asked: Asked, opening: Opening, spent: Spent | None, **told: Any) -> Outlay:
-        """Return what a report says of its cost, and of which night it is."""
-        cost, night = self._cost(opening, spent, **told), _night_of(asked[-1])
-        return cost if night is None else replace(cost, night=night.number, nights=night.nights)
+    def _about(
+        self, measured: Measured, asked: Asked, opening: Opening, spent: Spent | None
+    ) -> dict[str, Any]:
+        """Return what every report of counts says, whatever it concludes."""
+        shown, night, (down, up) = measured.first.values, _night_of(asked[-1]), measured.traffic
+        if isinstance(shown, ClientSums):
+            raise TypeError("the first exchange asks for counts, or labels")
+        epsilon = max(map(epsilon_delivered, measured.events))
+        cost = self._cost(opening, spent, epsilon=epsilon, bytes_down=down, bytes_up=up)
+        seen = self._seen(measured.asked, measured.survivors, by_reason(measured.left_out))
+        return {
+            "started": opening.started,
+            "guarantee": self.trust.guarantee,
+            "protection": protection(
+                shown,
+                self.trust,
+                self.aggregation.name,
+                hides_parts=self.aggregation.hides_parts,
+            ),
+            "one_client": measured.one_client,
+            "cohort": replace(seen, silent=measured.first.carried),
+            "cost": replace(cost, night=night.number, nights=night.nights) if night else cost,
+        }
 
     @property
     def _least(self) -> int:
@@ -360,7 +365,7 @@ class Question(Counting[R]):
 
     @abstractmethod
     def _told(
-        self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
+        self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[R, Sequence[Remembered]]:
         """Make the report of what was released, and return what is to be remembered.
 
@@ -392,32 +397,8 @@ class Question(Counting[R]):
             group="1",
             timeout=self.timeout,
         )
-        counts = published.values
-        if isinstance(counts, ClientSums):
-            raise TypeError("a question asks for counts, or labels")
-        about = {
-            "started": opening.started,
-            "guarantee": self.trust.guarantee,
-            "protection": protection(
-                counts,
-                self.trust,
-                self.aggregation.name,
-                hides_parts=self.aggregation.hides_parts,
-            ),
-            "one_client": published.one_client,
-            "cohort": replace(
-                self._seen(published.asked, published.survivors, by_reason(published.left_out)),
-                silent=published.carried,
-            ),
-            "cost": self._outlay(
-                asked,
-                opening,
-                spent,
-                epsilon=epsilon_delivered(counts.event),
-                bytes_down=published.bytes_down,
-                bytes_up=published.bytes_up,
-            ),
-        }
+        measured = Measured(published, [part])
+        about = self._about(measured, asked, opening, spent)
         with phase("conclude"):
-            report, states = self._told(published, part, opening.name, about)
-        return self._settled(report, asked, states, [published.survivors])
+            report, states = self._told(measured, opening.name, about)
+        return self._settled(report, asked, states, measured.summed)

@@ -9,7 +9,7 @@ from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.description import about_whom, described, reference_of
-from flwr_kld.check.measured import Exchanged, Measured
+from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import MANY, About, Part
 from flwr_kld.domain.base import Domain
@@ -107,9 +107,8 @@ class Statistics(Question[StatisticsReport]):
         return part, self._plan
 
     def _told(
-        self, published: Exchanged, part: Part, key: str, about: dict[str, Any]
+        self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[StatisticsReport, Sequence[Remembered]]:
-        measured = Measured(published, [part])
         columns = described(measured)
         reference = reference_of(measured, columns)
         report = StatisticsReport(
