@@ -23,14 +23,17 @@ NUMBERED = (Kind.CHECK, *_BESIDE)
 """What takes a number among checks; a predictor numbers its own rounds."""
 
 
-def report_of(entry: Entry) -> Report | None:
-    """Return the report that an entry holds, if this version can read it."""
-    if entry.kind is not Kind.CHECK or entry.report is None:
-        return None
+def _read(entry: Entry, kind: Kind, report: type[R]) -> R | None:
+    """Return the report that an entry of a kind holds, if this version can read it."""
     try:
-        return Report.from_dict(entry.report)
+        return report.from_dict(entry.report or {}) if entry.kind is kind else None
     except ValueError:
         return None
+
+
+def report_of(entry: Entry) -> Report | None:
+    """Return the report of a check."""
+    return _read(entry, Kind.CHECK, Report)
 
 
 def brief_report_of(entry: Entry) -> Report | None:
@@ -117,31 +120,18 @@ def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:
 
 
 def round_report(entry: Entry) -> PredictorReport | None:
-    """Return the report of a round, if this version can read it."""
-    try:
-        return PredictorReport.from_dict(entry.report or {})
-    except ValueError:
-        return None
+    """Return the report of a round."""
+    return _read(entry, Kind.ROUND, PredictorReport)
 
 
 def statistics_of(entry: Entry) -> StatisticsReport | None:
     """Return what clients' data look like, if that is what a key is of, and they were asked."""
-    if entry.kind is not Kind.STATISTICS:
-        return None
-    try:
-        return StatisticsReport.from_dict(entry.report or {})
-    except ValueError:
-        return None
+    return _read(entry, Kind.STATISTICS, StatisticsReport)
 
 
 def discovery_of(entry: Entry) -> DiscoveryReport | None:
     """Return which labels nobody listed, if that is what a key is of, and clients were asked."""
-    if entry.kind is not Kind.DISCOVERY:
-        return None
-    try:
-        return DiscoveryReport.from_dict(entry.report or {})
-    except ValueError:
-        return None
+    return _read(entry, Kind.DISCOVERY, DiscoveryReport)
 
 
 def _told(entry: Entry) -> str | None:
