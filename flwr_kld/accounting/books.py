@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from flwr_kld.kernel.promise import Adjacency
 
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""
+_PAGE = 32
+"""Entries that are read at once, where not all are wanted."""
 
 
 # ------------------------------------------------------------------------------------- clock
@@ -186,13 +189,21 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     return [_entry(row, tuple(of_check[row.number])) for row in rows]
 
 
-def newest(population: str, before: Entry | None, most: int) -> Select[Any]:
-    """Query of a population's latest entries, newest first."""
-    query = select(checks).where(checks.c.population == population)
-    if before is not None:
-        started = int(before.started.timestamp())
-        query = query.where(checks.c.started <= started, checks.c.number < before.number)
-    return query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(most)
+def newest_first(
+    reading: Callable[[], AbstractContextManager[Connection]],
+    query: Select[Any],
+    before: int | None = None,
+) -> Iterator[Entry]:
+    """Yield what a query of `checks` finds before a number, newest first, some at a time."""
+    query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
+    while True:
+        with reading() as connection:
+            older = query if before is None else query.where(checks.c.number < before)
+            page = entries(connection, older)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        before = page[-1].number
 
 
 def count_before(

@@ -95,10 +95,6 @@ class Rotation:
         return tuple(int(i) for i in np.argsort(last, kind="stable")[:size])
 
 
-_PAGE = 64
-"""Entries that are read at once, where not all are wanted."""
-
-
 class Ledger:
     """Budgets and spends in one database. Every method is one transaction.
 
@@ -315,14 +311,8 @@ class Ledger:
 
     def newest_first(self, population: str = "default") -> Iterator[Entry]:
         """Yield entries, newest first; reads no more of them than are asked for."""
-        before = None
-        while True:
-            with self._database.reading() as connection:
-                page = books.entries(connection, books.newest(population, before, _PAGE))
-            yield from page
-            if len(page) < _PAGE:
-                return
-            before = page[-1]
+        query = select(checks).where(checks.c.population == population)
+        return books.newest_first(self._database.reading, query)
 
     def count_before(
         self, number: int, *, population: str = "default", kinds: Iterable[Kind]

@@ -19,8 +19,6 @@ from flwr_kld.accounting.schema import budgets, checks, spends
 from flwr_kld.accounting.window import Window, in_terms, require_budget, spent_by
 from flwr_kld.errors import BudgetExhausted, NoBudget
 
-_PAGE = 32
-"""Entries that are read at once, where not all are wanted."""
 _LIGHT = select(
     *(column for column in checks.c if column is not checks.c.report), null().label("report")
 )
@@ -112,15 +110,7 @@ class LedgerView:
         query = _LIGHT.where(
             checks.c.population == population, checks.c.kind.in_(list(map(str, kinds)))
         )
-        query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
-        while True:
-            older = query if before is None else query.where(checks.c.number < before)
-            with self._database.reading() as connection:
-                page = books.entries(connection, older)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            before = page[-1].number
+        return books.newest_first(self._database.reading, query, before)
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number, with its report."""
