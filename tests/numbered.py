@@ -23,6 +23,3 @@ class Numbered(Domain):
 
     def name_of(self, symbol):
         return str(self._index(symbol))
-
-    def spec(self):
-        return {**self._header(), "count": self.count}

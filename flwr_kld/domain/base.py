@@ -6,6 +6,7 @@ it has a JSON form (``spec``) and a fingerprint that both sides compare. Nothing
 on private data.
 """
 
+import dataclasses
 import hashlib
 import json
 import operator
@@ -138,9 +139,15 @@ class Domain(ABC):
             If ``symbol`` is not in 0 .. size-1.
         """
 
-    @abstractmethod
     def spec(self) -> Spec:
-        """Return a JSON-able description: kind, version, and what `from_fields` takes."""
+        """Return a JSON-able description: kind, version, and what `from_fields` takes.
+
+        By default, the fields of a data class, which have to be such already.
+        """
+        data: Any = self
+        names = [field.name for field in dataclasses.fields(data)]
+        own = {name: _as_json(getattr(self, name)) for name in names}
+        return {"kind": self.kind, "version": self.version, **own}
 
     @classmethod
     def from_fields(cls, fields: Spec) -> Self:
@@ -161,9 +168,6 @@ class Domain(ABC):
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
-
-    def _header(self) -> Spec:
-        return {"kind": self.kind, "version": self.version}
 
     def _index(self, symbol: SupportsIndex) -> int:
         try:
@@ -220,6 +224,11 @@ def domains_from_pairs(pairs: Any) -> dict[str, Domain]:
     if not all(isinstance(name, str) for name, _ in named):
         raise DomainError("the feature names of a domain must be text")
     return dict(named)
+
+
+def _as_json(value: Any) -> Any:
+    """Return what JSON makes of it: a list of what is in a tuple."""
+    return [_as_json(each) for each in value] if isinstance(value, tuple) else value
 
 
 def as_array(records: Any) -> NDArray[Any]:

@@ -184,8 +184,7 @@ class Binned(Domain):
 
     def spec(self) -> Spec:
         """Return the edges, and the means if it has some."""
-        means = {} if self.means is None else {"means": list(self.means)}
-        return {**self._header(), "edges": list(self.edges), **means}
+        return {name: own for name, own in super().spec().items() if own is not None}
 
 
 def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:

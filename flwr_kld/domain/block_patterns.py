@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import choice, keep, real, whole
 
@@ -164,18 +164,6 @@ class BlockPatterns(Domain):
         if self._index(symbol) == self.size - 1:
             return "missing"
         return "/".join("".join(".#"[not b] for b in row) for row in self.pattern(symbol))
-
-    def spec(self) -> Spec:
-        """Return what counts as ink, where the blocks are, and the image convention."""
-        return {
-            **self._header(),
-            "threshold": self.threshold,
-            "ink": self.ink,
-            "pixels": self.pixels,
-            "side": self.side,
-            "faint": self.faint,
-            "crop": self.crop,
-        }
 
     def _encode_array(self, images: NDArray[Any]) -> Symbols:
         """Encode numbers [n, ...], each row a record."""

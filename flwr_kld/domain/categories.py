@@ -117,7 +117,7 @@ class Categories(Domain):
     def spec(self) -> Spec:
         """Return the features as ordered pairs of name and spec."""
         pairs = [[name, domain.spec()] for name, domain in self.domains.items()]
-        return {**self._header(), "features": pairs}
+        return {**super().spec(), "features": pairs}
 
     @classmethod
     def from_fields(cls, fields: Spec) -> Self:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.records import as_column, is_missing, masked_in, text_of, values_in
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import several, whole
@@ -101,11 +101,6 @@ class Codes(Domain):
         if index < self.buckets:
             return f"bucket {index + 1} of {self.buckets}"
         return self.unlisted[index - self.buckets]
-
-    def spec(self) -> Spec:
-        """Return the names in order, the number of buckets, and the prefix."""
-        own = {"names": list(self.names), "buckets": self.buckets, "prefix": self.prefix}
-        return {**self._header(), **own}
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.records import as_column, is_missing, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
@@ -95,10 +95,6 @@ class Labels(Domain):
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the label itself, or 'other' or 'missing'."""
         return str((*self.names, *self.unlisted)[self._index(symbol)])
-
-    def spec(self) -> Spec:
-        """Return the names, in order."""
-        return {**self._header(), "names": list(self.names)}
 
     def _look_up(self, values: list[Any]) -> Symbols:
         place = self._places.get

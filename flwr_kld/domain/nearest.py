@@ -12,7 +12,7 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
+from flwr_kld.domain.base import Domain, Symbols, as_array
 from flwr_kld.domain.records import as_column, masked_in, values_in
 from flwr_kld.errors import DomainError
 
@@ -93,10 +93,6 @@ class Nearest(Domain):
         """Return ``"nearest to centroid 0"``, or ``"missing"``."""
         index = self._index(symbol)
         return "missing" if index == self.size - 1 else f"nearest to centroid {index}"
-
-    def spec(self) -> Spec:
-        """Return the centroids."""
-        return {**self._header(), "centroids": [list(one) for one in self.centroids]}
 
     @cached_property
     def _whole(self) -> NDArray[np.float64]:

@@ -207,9 +207,7 @@ class Score(Domain):
 
     def spec(self) -> Spec:
         """Return the columns as pairs of name and size, the trees, and the edges."""
-        trees = [[list(n) if isinstance(n, tuple) else n for n in tree] for tree in self.trees]
-        columns = [[name, size] for name, size in self.columns.items()]
-        return {**self._header(), "columns": columns, "trees": trees, "edges": list(self.edges)}
+        return {**super().spec(), "columns": [[name, n] for name, n in self.columns.items()]}
 
     @classmethod
     def from_fields(cls, fields: Spec) -> Self:

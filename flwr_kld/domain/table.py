@@ -400,7 +400,8 @@ class Table(Domain):
         interactions = [list(pair) for pair in self.interactions]
         scores = [[name, score.spec()] for name, score in self.scores.items()]
         return {
-            **self._header(),
+            "kind": self.kind,
+            "version": self.version,
             "features": pairs,
             "interactions": interactions,
             "by": self.by,

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.codes import symbols_of_texts
 
 _LONGEST = 64
@@ -64,10 +64,6 @@ class TextShape(Domain):
         if look < len(_LOOKS):
             return f"{_LOOKS[look]}, {_LENGTH_NAMES[length]} characters"
         return ("empty", *self.unlisted)[length]
-
-    def spec(self) -> Spec:
-        """Return nothing but the kind: every such domain is the same."""
-        return self._header()
 
     def _symbol(self, text: str) -> int:
         text = text.strip()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols
+from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.records import Column, as_column, as_number, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
@@ -122,10 +122,6 @@ class Times(Domain):
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the hour, day or month, or the bin as that of `Binned`, or 'missing'."""
         return (*self._names, "missing")[self._index(symbol)]
-
-    def spec(self) -> Spec:
-        """Return what it goes by."""
-        return {**self._header(), "by": self.by if isinstance(self.by, str) else list(self.by)}
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

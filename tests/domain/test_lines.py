@@ -28,7 +28,7 @@ class Lengths(Domain):
         return str(symbol)
 
     def spec(self):
-        return self._header()
+        return {"kind": self.kind, "version": self.version}
 
 
 DOMAINS = {
