@@ -39,8 +39,8 @@ def test_the_server_recipe_checks_the_clients_of_the_client_recipe(grid, capsys)
     context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
     app(grid, context)
     printed = capsys.readouterr().out
-    assert "KL(reference || clients) in nats: " in printed
-    assert "20 of 20 clients, 2000 records" in printed
+    assert "KL(reference ‖ clients) in nats" in printed
+    assert "clients: 20 of 20, 2,000 records" in printed
     assert float(printed.splitlines()[-1]) > 0
 
 

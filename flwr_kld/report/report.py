@@ -22,7 +22,7 @@ from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.words import as_text, table_of
+from flwr_kld.report.words import table_of
 
 
 @dataclass(frozen=True)
@@ -109,16 +109,6 @@ class Reading:
         """Standard deviation in nats: root of the sum of the known parts' squares."""
         parts = (self.sampling, self.monte_carlo, self.privacy)
         return float(sum(part**2 for part in parts if part is not None) ** 0.5)
-
-    def __str__(self) -> str:
-        theta = "" if self.theta is None else f", θ = {self.theta:.4g}"
-        outside = "" if self.outside is None else f"; outside the reference: {self.outside}"
-        if self.estimate is None:
-            return f"KL(reference || clients): no estimate{theta}: {self.note}{outside}"
-        first, *others = (f"{one} for {one.whose}" for one in self.estimates)
-        share = f"{100 * self.estimates[0].replaced:.2g} %"
-        first = f"{first} (as if at least {share} of the records were others)"
-        return f"KL(reference || clients) in nats: {', '.join([first, *others])}{theta}{outside}"
 
 
 class _Decided:
@@ -465,23 +455,9 @@ class Report(_Decided, Envelope):
         return import_module("flwr_kld.report.check_series").CheckSeries([self])
 
     def __str__(self) -> str:
-        verdict = self.verdict
-        decided = "" if verdict is None else f"{verdict.outcome}: {verdict.reason}; "
-        if verdict is not None and verdict.resolve:
-            decided += f"what would resolve it: {verdict.resolve}; "
-        promise, trust = self.guarantee, self.protection.trust
-        privacy = f"ε = {promise.epsilon:g}" + (f", δ = {promise.delta:g}" if promise.delta else "")
-        said = f"{self.reading}; "
-        if self.is_table:
-            decided = decided.removesuffix("; ") or f"{len(self.columns)} columns, nothing decided"
-            said = f"\n{as_text(columns_table(self.columns), width=80)}\n"
-        return (
-            f"{decided}{said}{privacy} per {promise.unit} ({promise.adjacency}, {trust})"
-            f"{'' if self.protection.private else ', SEEDED NOISE: NOT PRIVATE'}; "
-            f"{self.cohort}, {self.reading.records:.0f} records"
-            f"{'' if self.period is None else f' with {self.period}'}"
-            f"{'; ' + note if (note := self.one_client.note) else ''}"
-        )
+        lines = import_module("flwr_kld.report.in_lines").report_lines(self)
+        decided = "" if self.outcome is None else f"{self.outcome}: "
+        return decided + "\n".join(lines)
 
 
 @dataclass(frozen=True)

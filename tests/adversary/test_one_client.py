@@ -11,12 +11,12 @@ from sealed_federation import monitor as sealing
 from tables import REFERENCE as TABLE
 from tables import rows, table_app
 
-from flwr_kld.cli.show import report_lines
 from flwr_kld.clients import FirstUse
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Statistics, Trusted
 

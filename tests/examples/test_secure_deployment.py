@@ -44,5 +44,5 @@ def test_four_hospitals_answer_a_server_that_they_need_not_trust(tmp_path: Path)
             )  # fmt: skip
         finally:
             stop_family(started)
-    assert "4 of 4 clients, 8000 records" in done.stdout, done.stdout[-5000:] + log.read_text()
+    assert "clients: 4 of 4, 8,000 records" in done.stdout, done.stdout[-5000:] + log.read_text()
     assert "nobody saw a clean one" in done.stdout

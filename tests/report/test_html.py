@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from report.samples import REPORT, altered, decided, nights
 
-from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
 from flwr_kld.trust.sight import (
     AGGREGATOR_SEES_PARTS,

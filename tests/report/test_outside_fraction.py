@@ -10,10 +10,10 @@ from report.tables import drifted
 from report.test_html import words
 from report.test_prometheus import saved
 
-from flwr_kld.cli.show import report_lines
 from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.prometheus import MonitorState
 from flwr_kld.report.report import Report
 
@@ -51,12 +51,6 @@ def test_what_a_column_calls_other_is_asked_for_next(share, next_step):
     report = replace(report, columns={**report.columns, report.column: moved})
     said = f"flwr-kld discover --column {report.column!r}"
     assert (said in "\n".join(report_lines(report))) is next_step
-
-
-def test_a_report_says_it_in_its_line():
-    assert f", θ = 0.01; outside the reference: {SAID}; " in str(UNDECIDED)
-    assert f"outside the reference: {SAID}; " in str(bounded())
-    assert "outside" not in str(FULL)
 
 
 @pytest.mark.usefixtures("no_plots")

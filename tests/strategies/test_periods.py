@@ -16,7 +16,6 @@ from rich.console import Console
 
 from flwr_kld import Binned, Dialect, Partition, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cli.show import report_lines
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.records_of_node import load_records
 from flwr_kld.errors import CheckFailed, QueryRefused
@@ -24,6 +23,7 @@ from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, asked_period, of_period
 from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (

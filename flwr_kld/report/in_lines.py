@@ -1,0 +1,111 @@
+"""A check in lines of words, for a terminal and a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flwr_kld.inference.verdict import Verdict
+from flwr_kld.report.report import Report, columns_table
+from flwr_kld.report.words import alarm_lines, as_text, evidence, guarantees, how_sure, left_out
+
+_WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
+
+
+def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
+    """Yield a report in lines; a table's columns fit into a width in characters."""
+    verdict, reading = report.verdict, report.reading
+    cohort, cost = report.cohort, report.cost
+    if verdict is None:
+        yield "no threshold is set: nothing was decided"
+    else:
+        yield verdict.reason
+        if verdict.resolve:
+            yield f"what would resolve it: {verdict.resolve}"
+    if report.is_table:
+        yield from as_text(columns_table(report.columns), width=width).splitlines()
+        yield f"the column that moved most: {report.column}"
+    theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
+    yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
+    for told in reading.estimates:
+        yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
+    if reading.estimates:
+        share = 100 * reading.estimates[0].replaced
+        yield f"  as if at least {share:.2g} % of the records were others"
+    else:
+        yield f"  no estimate: {reading.note}"
+    if verdict is not None:
+        yield from map("  {}".format, _limits(report, verdict))
+    if reading.note and reading.estimates:
+        yield reading.note
+    if reading.outside is not None:
+        yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
+        if report.is_table and "other" in reading.outside.clear:
+            yield f"which labels these are: flwr-kld discover --column {report.column!r}"
+    if verdict is not None and verdict.evidence is not None and verdict.alarm_at is not None:
+        yield (
+            f"evidence over checks: {evidence(verdict.evidence)}; alarms from "
+            f"{evidence(verdict.alarm_at)} on"
+        )
+    if verdict is not None and verdict.holds:
+        yield "how sure that is:"
+        for why, numbers in guarantees(verdict.holds):
+            yield f"  {numbers}: {why}"
+    if verdict is not None and verdict.alarm is not None:
+        yield "how the alarm works:"
+        yield from map("  {}".format, alarm_lines(verdict.alarm))
+    if not report.is_table and (said := report.columns[report.column].sentence):
+        yield f"what moved most: {said}"
+    if report.period is not None:
+        yield f"period: records with {report.period}"
+    left = "" if cost.left is None else f", {cost.rest} left in the window"
+    yield (
+        f"privacy: ε = {cost.price} for each {report.guarantee.unit} asked "
+        f"({report.guarantee.adjacency}){left}. {report.protection.sight.exact}"
+    )
+    if not report.protection.private:
+        yield "SEEDED NOISE: NOT PRIVATE"
+    silent = f" and {cohort.silent} as before" if cohort.silent else ""
+    yield (
+        f"clients: {cohort.survivors} of {cohort.asked}{silent}, {reading.records:,.0f} records; "
+        f"{cost.time}"
+    )
+    if missing := left_out(cohort.dropouts):
+        yield f"left out: {missing}"
+    yield str(report.one_client)
+    if report.one_client.note:
+        yield report.one_client.note
+
+
+def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
+    """Yield what the divergence is at least and at most, and what is tolerated."""
+    sure = f"with probability {100 * verdict.level:g} %"
+    if report.lower_bound is None:
+        yield "lower bound: none"
+    else:
+        kind = how_sure(verdict.holds, "lower_bound")
+        yield f"lower bound: the population's is at least {_nats(report.lower_bound)}, {sure}{kind}"
+    if report.upper_limit is not None:
+        kind = how_sure(verdict.holds, "upper_limit")
+        yield f"upper limit: at most {_nats(report.upper_limit)}, {sure}{kind}"
+    rule = ""
+    if verdict.resolution is not None:
+        allowed = verdict.threshold + verdict.resolution
+        rule = f'; "no drift" and "quiet" allow {verdict.resolution:g} more: {allowed:.3g}'
+    yield f"threshold: {verdict.threshold:g} is tolerated{rule}"
+
+
+def _outside_limits(verdict: Verdict | None) -> str:
+    """Say between what the fraction outside the reference is, and what is tolerated."""
+    if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
+        return ""
+    most = "" if verdict.outside_upper is None else f", at most {100 * verdict.outside_upper:.3g} %"
+    level = f"with probability {100 * verdict.level:g} %" + (" each" if most else "")
+    return (
+        f"; of the population's, at least {100 * verdict.outside_lower:.3g} %{most}, "
+        f"{level}{how_sure(verdict.holds, 'outside')}; "
+        f"{100 * verdict.outside_tolerated:.3g} % are tolerated"
+    )
+
+
+def _nats(value: float | None) -> str:
+    return "–" if value is None else f"{value:z.3f}"
