@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -39,13 +38,9 @@ def read_named(
         )
     try:
         with open(place, "rb") as file:
-            if secret and os.name == "posix" and _mode(file.fileno()) & 0o077:
+            if secret and os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
                 raise PermissionError("others may read it: set its mode to 0600")
             return read(file.read())
     except (OSError, ValueError, SecureSumError) as error:
         logger.error("%s (%s) cannot be read from %s: %s", what, key, place, error)
         raise QueryRefused(f"{what} cannot be read: the operator's log says why") from None
-
-
-def _mode(file: int) -> int:
-    return stat.S_IMODE(os.fstat(file).st_mode)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -205,11 +204,7 @@ class _Turn:
         """Claim a member's one answer to this kind of request: each phase has its own kind."""
         phase = type(request).__name__
         answer = f"flwr_kld.sum {check} {account(self._context, member)} {phase}"
-        claim(self._context, answer, self._claims)
-
-    @cached_property
-    def _claims(self) -> Path | None:
-        return claims_file(self._context)
+        claim(self._context, answer, claims_file(self._context))
 
     @cached_property
     def _policy(self) -> ClientPolicy:

@@ -29,7 +29,6 @@ from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
 
 if TYPE_CHECKING:
-    from flwr_kld.planner import Setting
     from flwr_kld.planner.forecast import Forecast
     from flwr_kld.planner.last_check import LastCheck
     from flwr_kld.trust import Trust
@@ -162,7 +161,8 @@ def plan(
         for present in [population or (last.among(cohort) if last else None)]
         for amount in epsilon or [1.0]
     ]
-    rows = forecasts(known, _progress(settings), drift=drift, design_effects=effects)
+    settings = track(settings, "forecasting", console=messages, transient=True)
+    rows = forecasts(known, settings, drift=drift, design_effects=effects)
     if as_json:
         print_json(flat(rows))
     else:
@@ -212,10 +212,6 @@ def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clie
         pair = AggregatorKey.generate().public, AggregatorKey.generate().public
         return TwoAggregators(epsilon, delta, aggregators=pair, adjacency=adjacency)
     return Trusted(epsilon, delta, adjacency=adjacency)
-
-
-def _progress(settings: Sequence[Setting]) -> Iterator[Setting]:
-    yield from track(settings, "forecasting", console=messages, transient=True)
 
 
 def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:

@@ -176,17 +176,6 @@ def uniform_128(bits: BitSource) -> int:
     return (int(high) << 64) | int(low)
 
 
-def uniform_below(bound: int, bits: BitSource) -> int:
-    """Return a uniform integer in 0 .. bound - 1, for ``1 <= bound <= 2**128``.
-
-    Numbers in the last, incomplete run of `bound` are drawn again, so no value is favoured.
-    """
-    complete = TOTAL - TOTAL % bound
-    while (number := uniform_128(bits)) >= complete:
-        pass
-    return number % bound
-
-
 class Cumulative:
     """Cumulative weights ``C_0 < C_1 < … <= 2**128``, in units of 2**-128.
 

@@ -252,13 +252,9 @@ def plan(
 
 def seconds_of(setting: Setting) -> float:
     """Return the seconds of a check. Rough: how often nodes poll decides."""
-    name = _aggregation(setting)
+    name = setting.aggregation or setting.trust.aggregations[0]
     each = _EXCHANGES[name] * _WAIT + setting.answering * _CPU[name]
     return setting.exchanges * each
-
-
-def _aggregation(setting: Setting) -> str:
-    return setting.aggregation or setting.trust.aggregations[0]
 
 
 def checks_per_person(setting: Setting) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.predictors.class_maps import regions_code
+from flwr_kld.predictors.class_maps import as_code
 from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats, Laws
@@ -47,7 +47,7 @@ def adaptive_design(laws: Laws, epsilon: float, log_weights: Floats, round: int)
     shape = (_PAIRS if classes == 2 else _PARTITIONS, classes, laws.hypotheses)
     scores = rng.standard_normal(shape) * np.sqrt(rivals)
     names = (
-        f"regions/{classes}/{regions_code(coefficients):#x}"
+        f"regions/{classes}/{as_code(coefficients):#x}"
         for coefficients in _climb(laws, epsilon, scores, rivals)
     )
     design = Design(laws, epsilon, list(dict.fromkeys(names)))
@@ -82,7 +82,8 @@ def _climb(laws: Laws, epsilon: float, scores: Floats, rivals: Floats) -> Floats
 
 ADAPTIVE = "adaptive"
 KINDS = (*DESIGNS, ADAPTIVE)
-_MOST_STATIC = 20
+MOST_STATIC = 20
+"""Hypotheses beyond which queries adapt by default."""
 """Hypotheses up to which one design for all rounds is the default."""
 _NUMBERS = 16
 """Query numbers set aside for a round of queries that adapt; a number names its round."""
@@ -176,8 +177,3 @@ class Asked:
 
     def _key(self, round: int, fingerprint: str) -> str:
         return f"{round} {fingerprint}" if self.adapts else fingerprint
-
-
-def default_kind(hypotheses: int) -> str:
-    """Return what is asked by default: queries that adapt, beyond 20 hypotheses."""
-    return "design" if hypotheses <= _MOST_STATIC else ADAPTIVE

@@ -24,7 +24,7 @@ from pydantic import Field
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
 from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
-from flwr_kld.predictors.asked import KINDS, Asked, default_kind
+from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
@@ -90,7 +90,8 @@ class BayesMixture(Mixture):
         super().__init__(hypotheses, share)
         self.guarantee = Guarantee(epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
         k = len(hypotheses.names)
-        self._kind = default_kind(k) if design is None else choice("design", design, KINDS)
+        usual = "design" if k <= MOST_STATIC else ADAPTIVE
+        self._kind = choice("design", usual if design is None else design, KINDS)
         self._asked = Asked(hypotheses, self.epsilon, self._kind)
         self._tally = Tally()
         self._replayed: Floats | None = None

@@ -54,26 +54,20 @@ def cells(laws: Laws, bits: int, number: int) -> ClassMap:
 
 
 def side(laws: Laws, code: int) -> ClassMap:
-    """On which side of a plane a label lies: the sign of ``Σ_j c_j f_j``, see `side_code`."""
+    """On which side of a plane a label lies: the sign of ``Σ_j c_j f_j``, see `as_code`."""
     coefficients = np.frombuffer(code.to_bytes(laws.hypotheses, "big"), dtype=np.int8)
     return np.asarray(coefficients @ _grid(laws, 7) > 0).astype(np.uint16)
 
 
-def side_code(coefficients: NDArray[np.float64]) -> int:
-    """Write coefficients c, shape [K], as one number, rounded to 127ths of the largest."""
-    rounded = np.rint(127 * coefficients / np.abs(coefficients).max())
-    return int.from_bytes(rounded.astype(np.int8).tobytes(), "big")
-
-
 def regions(laws: Laws, classes: int, code: int) -> ClassMap:
-    """Which of C linear scores ``Σ_j c_j f_j`` of a label is largest, see `regions_code`."""
+    """Which of C linear scores ``Σ_j c_j f_j`` of a label is largest, see `as_code`."""
     rows = code.to_bytes(classes * laws.hypotheses, "big")
     coefficients = np.frombuffer(rows, dtype=np.int8).reshape(classes, -1)
     return np.asarray((coefficients @ _grid(laws, 7)).argmax(axis=0)).astype(np.uint16)
 
 
-def regions_code(coefficients: NDArray[np.float64]) -> int:
-    """Write coefficients, shape [C, K], as one number, rounded to 127ths of the largest."""
+def as_code(coefficients: NDArray[np.float64]) -> int:
+    """Write coefficients, shape [K] or [C, K], as one number: rounded to 127ths of the largest."""
     largest = np.abs(coefficients).max() or 1.0
     return int.from_bytes(np.rint(127 * coefficients / largest).astype(np.int8).tobytes(), "big")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.predictors.class_maps import side_code
+from flwr_kld.predictors.class_maps import as_code
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.predictors.query import Query, named_query
 
@@ -157,7 +157,7 @@ def best_replies(laws: Laws, worth: Floats, seed: int) -> list[str]:
         coefficients = sets @ towards.T @ laplacian
     # A set and its complement are the same question.
     one_way = [c * np.sign(c[np.abs(c).argmax()]) for c in coefficients if c.any()]
-    return list(dict.fromkeys(f"side/{side_code(c)}" for c in one_way))
+    return list(dict.fromkeys(f"side/{as_code(c)}" for c in one_way))
 
 
 def query_pool(laws: Laws, epsilon: float) -> list[str]:

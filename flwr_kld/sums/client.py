@@ -81,13 +81,12 @@ class ClientState(Private, Model, what="the client's memory"):
         if len(set(shown)) != len(shown):
             raise KeyReused("a one-use key appears twice among this client's neighbours")
 
-    def inward_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
-        """Return the keys that open what some of the peers sealed, in slot order."""
-        return self._of(some, np.frombuffer(self.channels, CHANNEL)["inward"])
+    def channel_keys(self, some: NDArray[np.bool_], purpose: str) -> list[bytes]:
+        """Return keys shared with some of the peers, in slot order.
 
-    def confirm_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
-        """Return the keys of the confirmations shared with some of the peers, in slot order."""
-        return self._of(some, np.frombuffer(self.channels, CHANNEL)["confirm"])
+        Those of purpose "inward" open what the peers sealed, those of "confirm" confirmations.
+        """
+        return self._of(some, np.frombuffer(self.channels, CHANNEL)[purpose])
 
     def peers_mask_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
         """Return some peers' public mask keys, in slot order."""
@@ -234,10 +233,10 @@ class SumClient(OneProcess):
             seat.require_neighbours(view)
 
             members = seat.neighbours[view].tolist()
-            boxes = deliveries.boxes.items(BOX)
+            boxes, inward = deliveries.boxes.items(BOX), state.channel_keys(view, "inward")
             shares = [
                 keys.unseal(seal_key, box, session.digest, peer, me)
-                for peer, seal_key, box in zip(members, state.inward_keys(view), boxes, strict=True)
+                for peer, seal_key, box in zip(members, inward, boxes, strict=True)
             ]
             answer = seat.signed(state.masked(seat, view, vector))
             self._state = state.next(
@@ -262,7 +261,7 @@ class SumClient(OneProcess):
             kept = np.frombuffer(state.shares, SHARES)
             shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
             digest = session.survivors_digest(survivors.alive)
-            confirm = state.confirm_keys(beside)
+            confirm = state.channel_keys(beside, "confirm")
             locks = np.empty(len(confirm), dtype=LOCK)
             locks["confirmation"] = confirmations(confirm, digest, [me] * len(confirm))
             sealed, locks["lock"] = lock(

@@ -10,7 +10,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.predictors.asked import adaptive_design, classes_for
 from flwr_kld.predictors.bayes_mixture import Intake, Rejection
-from flwr_kld.predictors.class_maps import regions, regions_code
+from flwr_kld.predictors.class_maps import as_code, regions
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.tally import LocalReports
@@ -91,8 +91,8 @@ def test_regions_are_the_largest_of_linear_scores_and_names_keep_them():
     coefficients = np.random.default_rng(1).integers(-127, 128, (5, 24)).astype(float)
     coefficients[0, 0] = 127
     scores = coefficients @ (LAWS.probabilities - LAWS.mean)
-    assert regions(LAWS, 5, regions_code(coefficients)).tolist() == scores.argmax(axis=0).tolist()
-    assert set(regions(LAWS, 2, regions_code(np.zeros((2, 24)))).tolist()) == {0}
+    assert regions(LAWS, 5, as_code(coefficients)).tolist() == scores.argmax(axis=0).tolist()
+    assert set(regions(LAWS, 2, as_code(np.zeros((2, 24)))).tolist()) == {0}
 
 
 def test_each_round_asks_from_the_reports_before_it_and_from_nothing_else():

@@ -9,7 +9,7 @@ import pytest
 from scripted import ScriptedBits
 
 from flwr_kld.kernel.delta import exp_below
-from flwr_kld.kernel.law import TOTAL, uniform_below
+from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors.channel import RandomisedResponse
 
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 12.0)
@@ -83,13 +83,3 @@ def test_an_epsilon_that_means_nothing_is_refused(epsilon):
 def test_too_few_classes_are_refused():
     with pytest.raises(ValueError, match="classes must be"):
         RandomisedResponse(1, 1.0)
-
-
-def test_uniform_integers_favour_nobody():
-    bound = 3 * (TOTAL // 5)  # 2 bounds do not fit: numbers past the first are drawn again
-    assert uniform_below(bound, ScriptedBits.of(bound - 1)) == bound - 1
-    assert uniform_below(bound, ScriptedBits.of(bound, TOTAL - 1, 7)) == 7
-    assert uniform_below(TOTAL, ScriptedBits.of(TOTAL - 1)) == TOTAL - 1
-    complete = TOTAL - TOTAL % 10
-    assert uniform_below(10, ScriptedBits.of(complete - 1)) == 9
-    assert uniform_below(10, ScriptedBits.of(complete, 123)) == 3

@@ -24,7 +24,7 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.delta import exp_below
-from flwr_kld.kernel.law import BitSource, sample, uniform_below
+from flwr_kld.kernel.law import TOTAL, BitSource, sample, uniform_128
 from flwr_kld.kernel.promise import check_epsilon_delta
 from flwr_kld.predictors.laws import Floats, Laws
 from flwr_kld.search import edge
@@ -279,3 +279,14 @@ def kl_risk(hypotheses: int, epsilon: float, horizon: int, *, delta: float = 0.0
     scale = log_kt + 2 * noise * (2 * math.log(horizon) + math.log(hypotheses))
     regret = 2 * horizon * math.log(hypotheses) * (1 if delta else hypotheses)
     return scale * math.sqrt(regret) + 4 * log_kt
+
+
+def uniform_below(bound: int, bits: BitSource) -> int:
+    """Return a uniform integer in 0 .. bound - 1, for ``1 <= bound <= 2**128``.
+
+    Numbers in the last, incomplete run of `bound` are drawn again, so no value is favoured.
+    """
+    complete = TOTAL - TOTAL % bound
+    while (number := uniform_128(bits)) >= complete:
+        pass
+    return number % bound

@@ -5,9 +5,14 @@ import math
 import numpy as np
 import pytest
 from predictors.candidates import random_laws
+from scripted import ScriptedBits
 
-from flwr_kld.kernel.law import SeededBits, SystemBits
-from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3
+from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
+from flwr_kld.simulations.studies.papers.learners import (
+    LocallyPrivateWMA,
+    PureLocalEXP3,
+    uniform_below,
+)
 
 LAWS = random_laws(3, 8)
 HORIZON = 500
@@ -86,3 +91,13 @@ def test_bad_arguments_are_refused():
     for make in (wma, exp3):
         with pytest.raises(ValueError, match="epsilon"):
             make(epsilon=-1.0)
+
+
+def test_uniform_integers_favour_nobody():
+    bound = 3 * (TOTAL // 5)  # 2 bounds do not fit: numbers past the first are drawn again
+    assert uniform_below(bound, ScriptedBits.of(bound - 1)) == bound - 1
+    assert uniform_below(bound, ScriptedBits.of(bound, TOTAL - 1, 7)) == 7
+    assert uniform_below(TOTAL, ScriptedBits.of(TOTAL - 1)) == TOTAL - 1
+    complete = TOTAL - TOTAL % 10
+    assert uniform_below(10, ScriptedBits.of(complete - 1)) == 9
+    assert uniform_below(10, ScriptedBits.of(complete, 123)) == 3
