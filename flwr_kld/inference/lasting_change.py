@@ -11,47 +11,46 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from flwr_kld.kernel.continual import Continual
 
-_CLEAR = 5.0
-"""Standard deviations from which on a change is told: any of 730 would be by chance once in 2,000
-sessions."""
+_CHANCE = 5.7e-7
+"""Of a change that is told where there is none: any of 730 would be, once in 2,000 sessions."""
 
 
 @dataclass(frozen=True)
 class LastingChange:
-    """A change of a sum of counts."""
+    """A change of some counts, which ones being unknown."""
 
     since: int  # The first night with it, from 1
     at_once: bool  # Or more each night
-    size: float  # By the last night, in records
-    deviation: float
 
 
 def lasting_change(
-    sums: NDArray[np.float64], stream: Continual, noise: float
+    counts: NDArray[np.float64], stream: Continual, noise: float
 ) -> LastingChange | None:
-    """Return the change that explains sums of counts on each night best; None if none is clear."""
-    nights = len(sums)
+    """Return the likeliest change of counts, shape [nights, cells]; None if none is clear.
+
+    `noise` is the standard deviation of a count on the last night.
+    """
+    nights, cells = counts.shape
     if nights < 2:
         return None
     coefficients = np.array(stream.coefficients[:nights], dtype=float)
     weights = stream.weights(nights)
-    deviation = float(noise) / math.sqrt(float(weights @ weights))
+    deviation = noise / math.sqrt(float(weights @ weights))
+    lags = np.subtract.outer(np.arange(nights), np.arange(nights))
     # Independent errors of this deviation: what is hidden, and what each change adds to it.
-    hidden = np.convolve(coefficients, np.diff(sums, prepend=0.0))[:nights]
-    first = coefficients / math.sqrt(float(coefficients @ coefficients))
-    hidden -= first * float(first @ hidden)
-    best, found = _CLEAR, None
+    hidden = np.where(lags < 0, 0, coefficients[lags]) @ np.diff(counts, axis=0, prepend=0)
+    first = coefficients / np.linalg.norm(coefficients)
+    hidden -= np.outer(first, first @ hidden)
+    best, found = float(chi2.isf(_CHANCE, cells)), None
     for at_once, shape in ((True, coefficients), (False, np.cumsum(coefficients))):
-        for since in range(1, nights):
-            column = np.concatenate([np.zeros(since), shape[: nights - since]])
-            column -= first * float(first @ column)
-            length = math.sqrt(float(column @ column))
-            clear = abs(float(column @ hidden)) / length / deviation
-            if clear > best:
-                best, steps = clear, 1 if at_once else nights - since
-                size = steps * float(column @ hidden) / length**2
-                found = LastingChange(since + 1, at_once, size, steps * deviation / length)
+        columns = np.where(lags[:, 1:] < 0, 0, shape[lags[:, 1:]])
+        columns -= np.outer(first, first @ columns)
+        told = (columns.T @ hidden) / (deviation * np.linalg.norm(columns, axis=0)[:, None])
+        clear = (told**2).sum(axis=1)  # Chi-squared, of as many degrees as there are cells
+        if clear.max() > best:
+            best, found = float(clear.max()), LastingChange(2 + int(clear.argmax()), at_once)
     return found

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.calibration.central import continual_release
-from flwr_kld.inference.lasting_change import lasting_change
+from flwr_kld.inference.lasting_change import LastingChange, lasting_change
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Allotment, Guarantee
@@ -20,44 +20,48 @@ def noise_of(night: int) -> float:
     return math.sqrt(RELEASE.table.variance * float(weights @ weights))
 
 
-def counted(truth: np.ndarray, sums: int, seed: int) -> np.ndarray:
-    """Sums of one count each, shape [sums, nights]."""
+def counted(truth: np.ndarray, seed: int) -> np.ndarray:
+    """Counts with their noise, shape [nights, cells]."""
     bits = SeededBits(seed)
-    drawn = [sample(RELEASE.table, sums, bits) for _ in truth]
-    noise = [STREAM.noise(drawn[: night + 1]) for night in range(len(truth))]
-    return np.transpose(np.array(noise) + truth[:, None]).astype(float)
+    drawn = np.array([sample(RELEASE.table, truth.shape[1], bits) for _ in truth])
+    noise = [STREAM.weights(night) @ drawn[:night] for night in range(1, len(truth) + 1)]
+    return np.rint(np.array(noise) + truth)
 
 
-def test_a_change_is_dated_and_sized_within_what_it_says():
-    truth = np.full(NIGHTS, 1800.0)
-    truth[BEGINS:] += 130
-    found = [lasting_change(one, STREAM, noise_of(NIGHTS)) for one in counted(truth, 40, 1)]
-    assert [one.since for one in found] == [BEGINS + 1] * 40
-    assert all(one.at_once for one in found)
-    off = np.array([(one.size - 130) / one.deviation for one in found])
-    assert abs(off.mean()) < 4 / math.sqrt(40)
-    assert 0.6 < off.std() < 1.5
-    assert max(one.deviation for one in found) < 14
+def moved(records: float, cells: int, nights: int = NIGHTS) -> np.ndarray:
+    """Counts of which some records leave the first cell for the second one."""
+    truth = np.full((nights, cells), 1800.0)
+    truth[BEGINS:, :2] += np.array([-records, records])
+    return truth
+
+
+@pytest.mark.parametrize(("cells", "records"), [(2, 100), (20, 130), (400, 200)])
+def test_a_change_is_dated(cells, records):
+    truth = moved(records, cells)
+    found = [lasting_change(counted(truth, i), STREAM, noise_of(NIGHTS)) for i in range(20)]
+    assert found == [LastingChange(BEGINS + 1, at_once=True)] * 20
 
 
 def test_more_each_night_is_told_from_at_once():
-    truth = np.full(NIGHTS, 1800.0)
-    truth[BEGINS:] += 15 * np.arange(1, NIGHTS - BEGINS + 1)
-    found = [lasting_change(one, STREAM, noise_of(NIGHTS)) for one in counted(truth, 40, 2)]
+    truth = moved(0, 2)
+    truth[BEGINS:] += np.outer(np.arange(1, NIGHTS - BEGINS + 1), [-15, 15])
+    found = [lasting_change(counted(truth, i), STREAM, noise_of(NIGHTS)) for i in range(40)]
     assert sum(not one.at_once for one in found) >= 36
     assert np.median([abs(one.since - BEGINS - 1) for one in found]) <= 3
 
 
-@pytest.mark.parametrize("nights", [1, 2, NIGHTS])
-def test_without_a_change_none_is_found(nights):
-    found = counted(np.full(nights, 1800.0), 200, 3)
-    assert [lasting_change(one, STREAM, noise_of(nights)) for one in found] == [None] * 200
+@pytest.mark.parametrize(("nights", "cells"), [(1, 2), (2, 2), (NIGHTS, 2), (NIGHTS, 400)])
+def test_without_a_change_none_is_found(nights, cells):
+    """However many counts there are in whose direction noise may point."""
+    truth = np.full((nights, cells), 1800.0)
+    runs = max(800 // cells, 10)
+    found = [lasting_change(counted(truth, i), STREAM, noise_of(nights)) for i in range(runs)]
+    assert found == [None] * runs
 
 
 def test_a_new_change_is_known_on_its_first_night():
-    """As well as by the aim: within 14 records at epsilon = 1 for a year."""
-    truth = np.full(NIGHTS, 1800.0)
-    truth[-1] += 200
-    found = [lasting_change(one, STREAM, noise_of(NIGHTS)) for one in counted(truth, 20, 4)]
+    """By eight deviations, where one is 13 records at epsilon = 1 for a year."""
+    truth = np.full((NIGHTS, 1), 1800.0)
+    truth[-1] += 8 * 13
+    found = [lasting_change(counted(truth, i), STREAM, noise_of(NIGHTS)) for i in range(20)]
     assert {one.since for one in found} == {NIGHTS}
-    assert max(one.deviation for one in found) < 14
