@@ -255,10 +255,10 @@ class Counting(Round[Asked, R]):
 
     def _in_session(self, chosen: list[Participant], plan: QueryPlan, trust: Trust) -> Part | None:
         """Return whom a night asks, for what its first night did; None outside of a session."""
-        if self._session is None:
+        if self._session is None or not isinstance(trust, Standing):
             return None
         self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
-        return Part(chosen, EVERYTHING, "record", self._session.trust.moves // 2 - 1)
+        return Part(chosen, EVERYTHING, "record", trust.moves // 2 - 1)
 
     def _begun(self, asked: Asked, check: str) -> None:
         """Write down that a night is asked for, before anybody is."""

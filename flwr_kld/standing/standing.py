@@ -79,8 +79,8 @@ class Standing(Trust):
         return replace(self, trust=self.trust.over(allotment))
 
     def on(self, night: Night) -> Self:
-        """Return this model on one night."""
-        return replace(self, night=night)
+        """Return this model on one night, of a session that goes on as it began."""
+        return replace(self, nights=night.nights, moves=night.moves, night=night)
 
     @property
     def allotment(self) -> Allotment:  # type: ignore[override]

@@ -1,5 +1,6 @@
 """Standing sessions under every trust model: counts, silence, crashes, and a server that lies."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -320,6 +321,26 @@ def test_another_question_is_not_the_same_session(federation, tmp_path):
     named = federation.standing(name="another")
     assert KLDrift(other, named, ledger=ledger).check(federation.grid).cost.night == 1
     assert ledger.spent().epsilon > 1.0
+
+
+def test_a_session_goes_on_as_it_began(federation, tmp_path):
+    """Other nights and moves are those of the next session: noise so far was drawn for these."""
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(9.0, DELTA * 9, window_days=400))
+    noise = []
+    for trust in (
+        federation.standing(nights=3),
+        federation.standing(nights=99),
+        federation.standing(nights=2, moves=4),
+        federation.standing(nights=9),
+    ):
+        report = KLDrift(REFERENCE, trust, ledger=ledger).check(federation.grid)
+        assert off(report, federation.truth()) < 7
+        noise.append((report.cost.night, report.cost.nights, report.protection.noise))
+    expected = [federation.standing(nights=3).on(Night("s", n, 3, 2)) for n in (1, 2, 3)]
+    deviations = [math.sqrt(trust.event(1).noise.variance) for trust in expected]
+    assert noise[:3] == [(n + 1, 3, deviation) for n, deviation in enumerate(deviations)]
+    assert noise[3][:2] == (1, 9)
 
 
 def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
