@@ -70,8 +70,10 @@ class PlainSum:
                 exchange.bits,
                 # A sample changes by itself.
                 most=exchange.clip if night is None else LARGEST_CLIENT,
-                # Of a part of its records a small client may well have none.
-                empty=not (promised.total_is_public and exchange.plan.selection.takes_all),
+                # Of a part of its records a small client may well have none; in a session all that
+                # it counted may be gone.
+                empty=night is not None
+                or not (promised.total_is_public and exchange.plan.selection.takes_all),
             )
         for participant, why in clear.refused.items():
             if isinstance(participant, Participant):

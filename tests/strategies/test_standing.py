@@ -232,6 +232,18 @@ def test_a_late_client_joins_and_one_whose_records_are_gone_stays(federation):
     assert off(report, federation.truth()) < 7
 
 
+def test_a_client_whose_records_are_gone_may_be_silent(federation):
+    """It counts none as it did before, and the others are enough."""
+    monitor = federation.monitor(min_clients=NODES - 2)
+    monitor.check(federation.grid)
+    federation.records |= {1000: {}, 1001: {}}
+    assert monitor.check(federation.grid).cohort.survivors == NODES
+    federation.silent = {1000, 1001}
+    report = monitor.check(federation.grid)
+    assert (report.cohort.survivors, report.cohort.silent) == (NODES - 2, 2)
+    assert off(report, federation.truth()) < 7
+
+
 def test_a_table_has_a_verdict_and_says_what_all_nights_cost(trusted, tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(1.0, DELTA, window_days=400))
