@@ -234,8 +234,9 @@ class _Aggregation:
                 SystemBits(),
                 most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
             )
+        refused = clear.refused if night is None else clear.refused | night.refused
         rejected = opened.rejected | {
-            sender: why for sender, why in clear.refused.items() if sender in self._boxes
+            sender: why for sender, why in refused.items() if sender in self._boxes
         }
         self._require(clear.clients, rejected)
         if isinstance(clear, ClearSum) and promised.total_is_public and clear.is_empty(promised):

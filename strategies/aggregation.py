@@ -75,7 +75,8 @@ class PlainSum:
                 empty=night is not None
                 or not (promised.total_is_public and exchange.plan.selection.takes_all),
             )
-        for participant, why in clear.refused.items():
+        refused = clear.refused if night is None else clear.refused | night.refused
+        for participant, why in refused.items():
             if isinstance(participant, Participant):
                 cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
         if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ logger = logging.getLogger("flwr_kld")
 _Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
 """Names of some clients, and what each answered."""
 NAME = 16
-"""Bytes by which a client is known in a session."""
+"""Bytes by which a client is known in a session; of a digest of its sender, too."""
 _SEED, _NONCE = 32, 12
 _AT_ONCE = 2**8
 """Parts that are narrowed together."""
@@ -67,20 +67,21 @@ class SessionBook(Private):
     def open(self, terms: Terms, size: int) -> NightAnswers:
         """Take up answers of `size` bytes for a night; refused unless it is a later one."""
         with self._writing() as db:
-            self._kept(db, terms, "seeds", _SEED)
-        return NightAnswers(self, terms, size)
+            known = self._kept(db, terms, "names", 2 * NAME)
+        return NightAnswers(self, terms, size, {both[:NAME]: both[NAME:] for both in known})
 
-    def last(self, terms: Terms, size: int, but: Set[bytes]) -> dict[bytes, bytes]:
-        """Return the last answers, of `size` bytes, of all clients but some, by name."""
+    def last(self, terms: Terms, size: int) -> list[bytes]:
+        """Return the last answers, of `size` bytes, of all clients that `open` found."""
         with self._writing() as db:
-            names = self._kept(db, terms, "names", NAME)
-            if but >= set(names):
-                return {}
-            answers = self._kept(db, terms, "answers", size)
-        last = dict(zip(names, answers, strict=True))
-        return {client: last[client] for client in sorted(last.keys() - but)}
+            return self._kept(db, terms, "answers", size)
 
-    def claim(self, terms: Terms, answers: dict[bytes, bytes], bits: BitSource) -> NightNoise:
+    def claim(
+        self,
+        terms: Terms,
+        answers: Mapping[bytes, bytes],
+        senders: Mapping[bytes, bytes],
+        bits: BitSource,
+    ) -> NightNoise:
         """Write down that a night is used, with what seed, and what is carried into the next."""
         night, session = _night(terms), terms.session
         answers = {} if night.number == night.nights else answers
@@ -94,7 +95,7 @@ class SessionBook(Private):
                 self._sealed(_about(what, session, night.number), joined)
                 for what, joined in (
                     ("seeds", [law, *before, fresh]),
-                    ("names", [*answers]),
+                    ("names", [client + senders[client] for client in answers]),
                     ("answers", [*answers.values()]),
                 )
             ]
@@ -152,43 +153,72 @@ class SessionBook(Private):
 class NightAnswers(Private):
     """What clients answer in one night, and the last answers of those that are silent."""
 
-    __slots__ = ("_book", "_came", "_size", "_terms", "carried")
+    __slots__ = (
+        "_book",
+        "_came",
+        "_known",
+        "_known_senders",
+        "_senders",
+        "_size",
+        "_terms",
+        "carried",
+        "refused",
+    )
 
-    def __init__(self, book: SessionBook, terms: Terms, size: int) -> None:
-        self._book, self._terms, self._size = book, terms, size
+    def __init__(
+        self, book: SessionBook, terms: Terms, size: int, known: Mapping[bytes, bytes]
+    ) -> None:
+        self._book, self._terms, self._size, self._known = book, terms, size, known
         self._came: dict[bytes, bytes] = {}
+        self._senders, self._known_senders = dict(known), frozenset(known.values())
         self.carried = 0
         """Number of clients whose last answer counts. Public."""
+        self.refused: dict[Any, str] = {}
+        """Why answers of senders do not count. Public."""
 
-    def came(self, client: bytes, answer: bytes) -> bool:
-        """Take an answer; False if it has another length, or the client has answered tonight."""
-        if len(answer) != self._size or client in self._came:
-            return False
-        self._came[client] = answer
-        return True
+    def came(self, client: bytes, answer: bytes, sender: Any) -> bool:
+        """Take an answer, or say in `refused` why not.
+
+        A client that has forgotten its name would count its records a second time: a sender that
+        was known under another one has.
+        """
+        about = blake2b(str(sender).encode(), digest_size=NAME).digest()
+        if len(answer) != self._size:
+            self.refused[sender] = "an answer has the wrong length"
+        elif client in self._came:
+            self.refused[sender] = "it answers under the name of another client in this session"
+        elif client not in self._known and about in self._known_senders:
+            self.refused[sender] = "it has lost its memory of the session, and counts as before"
+        else:
+            self._came[client], self._senders[client] = answer, about
+            return True
+        return False
 
     def silent(self) -> dict[bytes, bytes]:
         """Return the last answers of those that have not answered tonight, by name."""
-        silent = self._book.last(self._terms, self._size, self._came.keys())
-        self._came |= silent
+        silent = dict[bytes, bytes]()
+        if not self._known.keys() <= self._came.keys():
+            last = zip(self._known, self._book.last(self._terms, self._size), strict=True)
+            silent = {client: answer for client, answer in sorted(last) if client not in self._came}
+            self._came |= silent
         self.carried = len(silent)
         return silent
 
     def read(self, answers: _Answers) -> _Answers:
         """Yield rows without the names in front; then those of silent clients."""
         for senders, held in answers:
-            yield senders, Held([self._row(answer) for answer in held.into(list)])
+            rows = [
+                (sender, answer[NAME:])
+                for sender, answer in zip(senders, held.into(list), strict=True)
+                if self.came(answer[:NAME], answer[NAME:], sender)
+            ]
+            yield [sender for sender, _ in rows], Held([row for _, row in rows])
         last = Held(list(self.silent().values()))
         yield [f"silent client {i}" for i in range(self.carried)], last
 
-    def _row(self, answer: bytes) -> bytes:
-        """Return the numbers of an answer; none, which no sum takes, of a second one."""
-        client, row = answer[:NAME], answer[NAME:]
-        return row if self.came(client, row) else b""
-
     def claim(self, bits: BitSource) -> NightNoise:
         """Write down that the night is used, and with what; return its noise."""
-        return self._book.claim(self._terms, self._came, bits)
+        return self._book.claim(self._terms, self._came, self._senders, bits)
 
 
 def _about(what: str, session: str, night: int) -> bytes:

@@ -186,7 +186,8 @@ class Addition(Private):
             self._transcript.update(text(context.sender) + digest)
             self.clients += 1
             if night is not None:
-                night.came(sha256(context.sender.encode()).digest()[:NAME], digest + opened[-1])
+                client = sha256(context.sender.encode()).digest()[:NAME]
+                night.came(client, digest + opened[-1], context.sender)
         for client, kept in (night.silent() if night is not None else {}).items():
             self._transcript.update(client + kept[:DIGEST])
             opened.append(kept[DIGEST:])

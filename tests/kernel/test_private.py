@@ -97,8 +97,8 @@ def noised() -> ShareSum:
 def answered() -> NightAnswers:
     book, night = SessionBook(Path("nowhere"), KEY), Night("s", 1, 9, 2)
     terms = Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2)
-    answers = NightAnswers(book, terms, 4)
-    assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"))
+    answers = NightAnswers(book, terms, 4, {})
+    assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"), "x")
     return answers
 
 

@@ -180,6 +180,21 @@ def test_a_node_that_comes_back_under_another_id_is_not_counted_twice(federation
     assert report.cohort.survivors == NODES - 1
 
 
+def test_a_node_that_lost_its_memory_counts_as_before(federation):
+    """It has no guard whose receipts would tell."""
+    if federation.model == "split":
+        pytest.skip("clients of a roster have names, which last")
+    monitor = federation.monitor()
+    for night in range(3):
+        report = monitor.check(federation.grid)
+        assert off(report, federation.truth()) < 7
+        assert report.reading.records == NODES * EACH
+        assert report.cohort.silent == (night > 0)
+        assert ("lost its memory" in str(report.cohort)) == (night > 0)
+        for file in federation.folder.glob("1000.lives*"):
+            file.unlink()
+
+
 def test_values_that_change_are_frozen_unless_moves_are_for_them(trusted):
     frozen = KLDrift(REFERENCE, trusted.standing())
     changing = KLDrift(REFERENCE, trusted.standing(moves=4, name="changing"))

@@ -50,7 +50,7 @@ def sit(book: SessionBook, number: int, *answers: tuple[bytes, bytes], **about: 
     """Run a night; return the last answers that counted."""
     night = book.open(terms(number, **about), SIZE)
     for client, answer in answers:
-        assert night.came(client, answer)
+        assert night.came(client, answer, client)
     silent = night.silent()
     night.claim(SystemBits())
     return silent
@@ -66,9 +66,11 @@ def test_a_silent_client_counts_as_it_did_before(book):
 
 def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
     night = book.open(terms(1), SIZE)
-    assert night.came(ANN, bytes(SIZE))
-    assert not night.came(ANN, bytes([1] * SIZE))
-    assert not night.came(BOB, bytes(SIZE + 1))
+    assert night.came(ANN, bytes(SIZE), "x")
+    assert not night.came(ANN, bytes([1] * SIZE), "y")
+    assert not night.came(BOB, bytes(SIZE + 1), "z")
+    assert "another client" in night.refused["y"]
+    assert "length" in night.refused["z"]
     night.silent()
     night.claim(SystemBits())
     assert sit(book, 2) == {ANN: bytes(SIZE)}
@@ -79,10 +81,25 @@ def test_rows_lose_the_names_in_front_and_silent_clients_follow(book):
     night = book.open(terms(2), SIZE)
     held = Held([ANN + bytes([1] * SIZE), ANN + bytes([2] * SIZE), b"short"])
     (names, rows), (others, last) = night.read(iter([(["x", "y", "z"], held)]))
-    assert names == ["x", "y", "z"]
-    assert rows.into(list) == [bytes([1] * SIZE), b"", b""]
+    assert names == ["x"]
+    assert night.refused.keys() == {"y", "z"}
+    assert rows.into(list) == [bytes([1] * SIZE)]
     assert last.into(list) == [bytes([9] * SIZE)]
     assert len(others) == night.carried == 1
+
+
+def test_who_has_forgotten_its_name_counts_as_before(book):
+    """Its records would come a second time, beside those that count already."""
+    sit(book, 1, (ANN, bytes(SIZE)))
+    for number in (2, 3):
+        night = book.open(terms(number), SIZE)
+        assert not night.came(BOB, bytes([1] * SIZE), ANN)
+        assert "lost its memory" in night.refused[ANN]
+        assert night.silent() == {ANN: bytes(SIZE)}
+        night.claim(SystemBits())
+    night = book.open(terms(4), SIZE)
+    assert night.came(ANN, bytes([2] * SIZE), "its node has another id now")
+    assert night.came(BOB, bytes(SIZE), BOB)
 
 
 @pytest.mark.parametrize("again", [1, 2])
@@ -189,7 +206,7 @@ def test_a_night_whose_book_finds_no_room_is_not_released(book, tmp_path):
         size = (tmp_path / "standing.db").stat().st_size
         night = book.open(terms(2), SIZE)
         for i in range(20_000):
-            night.came(i.to_bytes(NAME), os.urandom(SIZE))
+            night.came(i.to_bytes(NAME), os.urandom(SIZE), i)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         try:
             night.claim(SystemBits())
@@ -232,7 +249,7 @@ def test_another_table_makes_no_noise_of_the_same_seeds(book, monkeypatch):
 
 def test_it_shows_nothing(book):
     night = book.open(terms(1), SIZE)
-    night.came(ANN, b"exact counts")
+    night.came(ANN, b"exact counts", "x")
     for private in (book, night):
         assert "exact" not in repr(private)
         assert not [name for name in dir(private) if name in ("answers", "names")]
@@ -259,7 +276,7 @@ for number in range(1, 300):
         night = book.open(terms(number, 0, nights=300), SIZE)
     except Exception:
         continue
-    night.came(ANN, bytes([number % 256] * SIZE)); night.silent()
+    night.came(ANN, bytes([number % 256] * SIZE), "x"); night.silent()
     night.claim(SystemBits())
     print(number, flush=True)
 """
