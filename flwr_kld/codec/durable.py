@@ -70,6 +70,7 @@ def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
         schema.require(db, path)
         write_ahead(db.execute)
         db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA secure_delete = ON")  # or what is deleted stays in the file
         with db:
             db.execute("BEGIN IMMEDIATE")
             yield db

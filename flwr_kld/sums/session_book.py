@@ -84,7 +84,7 @@ class SessionBook(Private):
     ) -> NightNoise:
         """Write down that a night is used, with what seed, and what is carried into the next."""
         night, session = _night(terms), terms.session
-        answers = {} if night.number == night.nights else answers
+        over = night.number == night.nights
         with self._writing() as db:
             kept = self._kept(db, terms, "seeds", _SEED)  # again: another process may be first
             law, *before = kept or [_law_of(terms)]
@@ -94,9 +94,10 @@ class SessionBook(Private):
             sealed = [
                 self._sealed(_about(what, session, night.number), joined)
                 for what, joined in (
-                    ("seeds", [law, *before, fresh]),
-                    ("names", [client + senders[client] for client in answers]),
-                    ("answers", [*answers.values()]),
+                    # Seeds with what was published are the counts: none outlasts the session.
+                    ("seeds", [law] if over else [law, *before, fresh]),
+                    ("names", [] if over else [client + senders[client] for client in answers]),
+                    ("answers", [] if over else [*answers.values()]),
                 )
             ]
             db.execute(

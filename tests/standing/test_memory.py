@@ -135,6 +135,22 @@ def test_a_finished_session_leaves_nothing_of_its_records(path):
         count(path, asked(NIGHTS), {1: 10})
 
 
+def test_what_is_forgotten_is_not_left_in_the_file(tmp_path, monkeypatch):
+    """As SQLite leaves it, unless it is built or told otherwise."""
+
+    def careless(*given, connect=sqlite3.connect, **options):
+        db = connect(*given, **options)
+        db.execute("PRAGMA secure_delete = OFF")
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", careless)
+    records = {2**60 + own: own % 3 for own in range(20_000)}
+    for night in (1, NIGHTS):
+        count(tmp_path / "m.db", asked(night), records)
+    (content,) = [file.read_bytes() for file in tmp_path.iterdir()]
+    assert not [own for own in [*records][::999] if own.to_bytes(8, "little") in content]
+
+
 def test_a_forgotten_session_is_not_taken_for_a_new_one(path):
     assert count(path, asked(4), {1: 11}, now=400 * DAY)[1] == [10]
     count(path, asked(1, session="t"), {5: 50}, now=401 * DAY)
