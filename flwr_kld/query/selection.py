@@ -151,7 +151,7 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
     if len(column) != symbols.into(len):
         raise ValueError("there must be one id for each record")
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return np.ma.getdata(column).astype(np.uint64)
+        return np.array(column, np.uint64)  # of a masked one what is beneath
     return np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
 
 

@@ -70,33 +70,32 @@ class Lives(Private):
         columns = before.shape[1]
         here = np.repeat(np.array(clients, np.intp), ids.into(lambda each: [*map(len, each)]))
         rows = symbols.into(lambda each: np.concatenate([x.reshape(-1, columns) for x in each]))
-        # A record's rows follow one another in `order`: that it is gone, was counted, is here.
+        # A record's rows follow one another in `order`: that it is gone or was counted, if it was,
+        # then those that are here.
         of = np.concatenate([of_gone, of_alive, here])
         named = np.concatenate([ids_gone, ids_alive, *ids.into(list)])
         order = np.lexsort((named, of))
         of, named = of[order], named[order]
         first = np.append(True, (of[1:] != of[:-1]) | (named[1:] != named[:-1]))[: len(order)]
-        record = np.empty(len(order), np.intp)
-        record[order] = np.cumsum(first) - 1
-        of, named = of[first], named[first]
-        went, was, now = (
-            _places(part, len(of))
-            for part in np.split(record, np.cumsum([len(of_gone), len(of_alive)]))
-        )
-        silent = ~np.isin(of, clients)
-        alive = (went < 0) & ((now >= 0) | silent)
+        starts = np.flatnonzero(first)
+        of, named, known = of[starts], named[starts], order[starts]
+        new = known >= len(of_gone) + len(of_alive)
+        is_here = new | ~np.append(first, True)[starts + 1]
+        alive = (known >= len(of_gone)) & (is_here | ~np.isin(of, clients))
         after = Lives(columns)
         after._gone = of[~alive], named[~alive]
 
-        was, now = was[alive], now[alive]
-        new, changes = was < 0, np.append(changed, np.int32(0))[was]
-        both = np.flatnonzero(~new & (now >= 0))
-        differ = (rows[now[both]] != before[was[both]]).any(axis=1)
-        moved = both[differ & (changes[both] < moves // 2 - 1)]
-        new[moved] = True
-        changes[moved] += 1
-        counted = np.empty((len(was), columns), np.int32)
-        counted[new], counted[~new] = rows[now[new]], before[was[~new]]
+        new, is_here = new[alive], is_here[alive]
+        now = order[(starts[alive] + ~new)[is_here]] - len(of_gone) - len(of_alive)
+        was = known[alive][~new] - len(of_gone)
+        counted, changes = np.empty((len(new), columns), np.int32), np.zeros(len(new), np.int32)
+        counted[~new], changes[~new] = before[was], changed[was]
+        tonight = counted.copy()
+        tonight[is_here] = rows[now]
+        differ = np.logical_or.reduce(tonight != counted, axis=1)
+        moved = ~new & differ & (changes < moves // 2 - 1)
+        changes += moved
+        counted[new | moved] = tonight[new | moved]
         after._alive = of[alive], named[alive], counted, changes
         return after
 
@@ -148,13 +147,6 @@ class Lives(Private):
         )
         lives._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
         return lives
-
-
-def _places(records: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return where each of so many records is first among some; -1 if nowhere."""
-    places = np.full(most, -1)
-    places[records[::-1]] = np.arange(len(records))[::-1]
-    return places
 
 
 def _packed(values: NDArray[Any]) -> bytes:
