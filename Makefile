@@ -68,7 +68,7 @@ $(VENV)/bench: $(VENV)/ready
 	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
 	touch $@
 
-# Fresh examples of every property, ten times as many as in `make test`, and a lying server's messages, on
+# Fresh examples of every property, 25 times as many as in `make test`, and a lying server's messages, on
 # all cores: some ten minutes each on two. `make fuzz EXAMPLES=50 LIES=5000000` asks more,
 # `make fuzz FROM=400` goes on with lies where the last line of an earlier run says.
 EXAMPLES ?= 10

@@ -73,12 +73,13 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
 
 
 def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own(cli, tmp_path):
-    kinds = {f"c{i}": [str(k) for k in range(3)] for i in range(9)}
+    kinds = {f"c{i}": [str(k) for k in range(2)] for i in range(6)}
     kinds["wide"] = [str(k) for k in range(90)]
     table = Table(kinds)
     counts = {name: [9000 // len(own)] * len(own) for name, own in kinds.items()}
     Reference.from_counts(table, counts).save(tmp_path / "table.json")
-    arguments = ("plan", tmp_path / "table.json", "--clients", 400, "--records", 40, "--json")
+    arguments = ("plan", tmp_path / "table.json", "--clients", 60, "--records", 40, "--json")
+    arguments += ("--cells", 100)
 
     def noise(*options):
         done = cli(*arguments, "--threshold", 0.05, *options)

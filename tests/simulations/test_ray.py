@@ -60,6 +60,7 @@ def test_flwr_run_on_ray(tmp_path: Path, flower_processes):
     assert flower_processes() == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, flower_processes):
     demo = subprocess.Popen(
         [Path(sys.executable).with_name("flwr-kld"), "demo", "--out", tmp_path],
