@@ -88,7 +88,7 @@ def test_a_noisy_reference_allows_for_its_noise():
 NOISE = calibrated_laplace(Guarantee(0.1)).table
 
 
-@pytest.mark.parametrize("level", [0.95, 0.995])
+@pytest.mark.parametrize("level", [0.95, pytest.param(0.995, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("law", ["halves", "one and many rare"])
 def test_what_noise_alone_may_have_made_is_allowed_for_at_every_level(law, level):
     """Symbols far below the noise, whose counts have its long tail; as clients make references."""

@@ -80,7 +80,7 @@ def read_of(counts, nats, error=0.05):
         (20, 200_000, Trusted(1.0)),
     ],
 )
-@pytest.mark.parametrize("nats", [0.01, 0.1])
+@pytest.mark.parametrize("nats", [pytest.param(0.01, marks=pytest.mark.slow), 0.1])
 def test_the_level_is_kept_where_the_drift_is_exactly_what_is_tolerated(
     shape, symbols, records, trust, nats
 ):

@@ -221,6 +221,6 @@ def test_rounded_noise_has_its_own_law_and_no_thinner_tail(grid):
     def beyond(table, least):
         return sum(table.probability(k) for k in range(least, least + 60 * grid))
 
-    for k in range(coarse.reach - 1, coarse.reach + 12):
+    for k in range(coarse.reach - 1, coarse.reach + 3):
         fine = beyond(law, grid * k - half)
         assert fine <= beyond(coarse, k) <= fine * Fraction(math.exp(1.0))  # one step off at most
