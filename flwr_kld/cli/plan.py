@@ -161,8 +161,8 @@ def plan(
         for present in [population or (last.among(cohort) if last else None)]
         for amount in epsilon or [1.0]
     ]
-    settings = track(settings, "forecasting", console=messages, transient=True)
-    rows = forecasts(known, settings, drift=drift, design_effects=effects)
+    watched = track(settings, "forecasting", console=messages, transient=True)
+    rows = forecasts(known, watched, drift=drift, design_effects=effects)
     if as_json:
         print_json(flat(rows))
     else:
