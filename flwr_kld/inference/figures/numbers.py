@@ -25,6 +25,8 @@ from flwr_kld.search import edge
 
 SIDES = 1.96
 """Standard deviations of a 95 % interval."""
+_CENTRES = 33
+"""Values of the mean that are tried."""
 _MOST = 200
 """Edges at which F is read, of columns that have more."""
 
@@ -147,38 +149,38 @@ class Numbers:
         mean = self.mean
         low = self.mean_of(least) - SIDES * self.error_of(least)
         high = self.mean_of(most) + SIDES * self.error_of(most)
-        return (
-            Figure(mean.value, mean.deviation, max(low, least[0]), min(high, most[-1])),
-            self._deviation(mean.value, least, most),
-        )
+        found = Figure(mean.value, mean.deviation, max(low, least[0]), min(high, most[-1]))
+        return found, self._deviation(found, least, most)
 
-    def _deviation(self, mean: float, least: Floats, most: Floats) -> Figure:
+    def _deviation(self, mean: Figure, least: Floats, most: Floats) -> Figure:
         """Bound ``min over c of E (X - c)²``: in each bin by the nearest, and the farthest value.
 
-        Both are convex in c, and a law of values in their bins attains the first. The second is
-        above whatever law there is, at any c.
+        A law of values in their bins attains the first, at a c that the interval of the mean holds:
+        noise may have its own, far from it. The second is above whatever law there is, at any c.
         """
         width, place = most - least, self._place
         # Of a power of a uniform variable, which has this mean in [0, 1]: 1/12 where it is 1/2.
-        squares = (self.values - mean) ** 2 + width**2 * (place / (2 - place) - place**2)
+        squares = (self.values - mean.value) ** 2 + width**2 * (place / (2 - place) - place**2)
         variance = max(self.mean_of(squares), 0.0)
-        value = math.sqrt(variance)
         law = np.maximum(np.diff(self.below, prepend=0, append=1), 0)
         law /= law.sum()
-
-        def near(c: float) -> Floats:
-            return np.asarray(np.clip(c, least, most))
 
         def far(c: float) -> Floats:
             return np.where(abs(least - c) > abs(most - c), least, most)
 
-        ends = []
-        for of, sign in ((near, -1), (far, 1)):
-            extreme = _squares_around(of, law, float(least[0]), float(most[-1]))
-            squared = self.mean_of(extreme) + sign * SIDES * self.error_of(extreme)
-            ends.append(math.sqrt(max(squared, 0.0)))
-        error = self.error_of(squares) / (2 * value) if value > 0 else ends[1] / SIDES
-        return Figure(value, error, min(ends[0], value), max(ends[1], value))
+        around = _squares_around(far, law, float(least[0]), float(most[-1]))
+        centres = np.linspace(mean.low, mean.high, _CENTRES)
+        nearest = min(self._limit((np.clip(c, least, most) - c) ** 2, -1) for c in centres)
+        low, high = (math.sqrt(max(one, 0.0)) for one in (nearest, self._limit(around, 1)))
+        # No law between two values varies more than one of both.
+        most_it_is = float(most[-1] - least[0]) / 2
+        value = min(math.sqrt(variance), most_it_is)
+        error = self.error_of(squares) / (2 * value) if value > 0 else high / SIDES
+        return Figure(value, error, min(low, value), min(max(high, value), most_it_is))
+
+    def _limit(self, values: Floats, way: int) -> float:
+        """Return the lower limit of the mean of some numbers, or the upper one: -1, or 1."""
+        return self.mean_of(values) + way * SIDES * self.error_of(values)
 
     @property
     def _ends(self) -> tuple[Floats, Floats]:
@@ -203,7 +205,9 @@ class Numbers:
         mean = np.maximum(self._place[after], np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             power = 1 / mean - 1
-        return np.maximum.accumulate(start + width * _part(f, after, levels) ** power)
+        part = _part(f, after, levels)
+        within = np.where(part > 0, part**power, 0.0)  # the power may be 0
+        return np.maximum.accumulate(start + width * within)
 
     @property
     def _variances(self) -> Floats:
@@ -258,7 +262,8 @@ def _evenly(f: Floats, edges: Floats, levels: Floats) -> Floats:
 def _part(f: Floats, after: NDArray[np.int64], levels: Floats) -> Floats:
     """Return which part of the way to the edge after it each level is reached, in [0, 1]."""
     start, end = f[after - 1], f[after]
-    part = np.divide(levels - start, end - start, out=np.ones(len(levels)), where=end > start)
+    flat = np.where(levels > start, 1.0, 0.0)  # a level below all of F is before the first edge
+    part = np.divide(levels - start, end - start, out=flat, where=end > start)
     return part.clip(0, 1)
 
 
