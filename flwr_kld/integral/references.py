@@ -123,7 +123,9 @@ def fractions_of_cells(
     # Shapes: cell_of [domain.size], values [cells].
     shares, cells = denoised_fractions(values, noise), len(values)
     unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
-    shares[unlisted & (values < CLEAR * math.sqrt(noise.variance))] = 0
+    drowned = unlisted & (values < CLEAR * math.sqrt(noise.variance))
+    if not drowned.all():  # of a domain that lists nothing, one of them is all there is
+        shares[drowned] = 0
     shares /= shares.sum()
     empty = np.bincount(cell_of, prior.probabilities, cells)[cell_of] == 0
     within = np.where(empty, 1.0, prior.probabilities)

@@ -317,6 +317,29 @@ def test_numbers_whose_range_nobody_knows_are_cut_after_a_first_look():
     assert len(found.features["children"].edges) <= 10
 
 
+def test_numbers_far_from_zero_are_cut_as_finely_as_others():
+    """Years: three digits of each would leave a bin for every ten of them."""
+    table = Table({"year": Binned.uniform(1024, 2048, 100)})
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: {"year": np.repeat(np.arange(1990, 2025), 30)}, table)
+    first = Statistics(table, Trusted(1.0)).ask(InProcessGrid(app, 10))
+    edges = first.rebinned(table).features["year"].edges
+    assert len(edges) == 19
+    assert edges == tuple(round(edge, 1) for edge in edges)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_column_that_noise_drowns_is_no_reason_to_lose_what_was_paid_for(adjacency):
+    """All that a column without labels can hold is 'other', which does not stand out of it."""
+    table = Table({"note": Labels([]), "age": Binned([30, 60])})
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: {"note": ["x"] * 9, "age": [40] * 9}, table)
+    dim = Statistics(table, Trusted(0.01, adjacency=adjacency)).ask(InProcessGrid(app, 2))
+    probabilities = dim.as_reference(table).columns["note"].probabilities
+    assert probabilities.sum() == pytest.approx(1)
+    assert "values" in str(dim)
+
+
 def test_a_first_look_that_sees_nothing_is_no_range():
     table = Table({"income": Binned.powers(), "children": Binned.powers(0)})
     app = ClientApp()
