@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
@@ -18,6 +19,7 @@ from flwr_kld.domain.table import Table
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.integral.references import ColumnCells, reference_of_cells
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.query.plan import each_symbol
@@ -254,7 +256,7 @@ class StatisticsReport(Envelope):
 
 
 def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:
-    """Return edges between which equally many of the records lie, to three digits."""
+    """Return edges between which equally many of the records lie, in short numbers."""
     held = np.array(counts.values[: len(domain.edges) + 1], dtype=np.float64)
     held[held < _STANDS_OUT * counts.noise] = 0
     if not held.any():
@@ -267,7 +269,19 @@ def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) ->
         quantile_levels(bins), np.cumsum(held) / held.sum(), np.append(edges, edges[-1])
     )
     within = np.where((within > 0) & (within < LEAST_POWER), LEAST_POWER, within)  # zeros
-    return sorted({float(f"{edge:.3g}") for edge in within.tolist()})
+    return _short(np.unique(within))
+
+
+def _short(edges: Floats) -> list[float]:
+    """Round edges to three digits, or where these are too few, to a tenth of the narrower bin."""
+    widths = np.append(np.diff(edges), np.inf)
+    narrower = np.minimum(widths, np.roll(widths, 1))
+    with np.errstate(divide="ignore"):
+        places = np.maximum(1 - np.floor(np.log10(narrower)), 2 - np.floor(np.log10(abs(edges))))
+    return [
+        round(edge, int(own)) if math.isfinite(own) else edge
+        for edge, own in zip(edges.tolist(), places.tolist(), strict=True)
+    ]
 
 
 def reference_of_counts(
