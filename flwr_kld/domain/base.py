@@ -231,6 +231,16 @@ def _as_json(value: Any) -> Any:
     return [_as_json(each) for each in value] if isinstance(value, tuple) else value
 
 
+def unlisted_beside(names: Sequence[str] | Sequence[int]) -> tuple[str, ...]:
+    """Return 'other' and 'missing', in brackets until no name is spelt so."""
+    ways = []
+    for way in ("other", "missing"):
+        while way in names:
+            way = f"({way})"
+        ways.append(way)
+    return tuple(ways)
+
+
 def as_array(records: Any) -> NDArray[Any]:
     """Convert records to an array without letting a value into an error."""
     try:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Symbols
+from flwr_kld.domain.base import Domain, Symbols, unlisted_beside
 from flwr_kld.domain.records import as_column, is_missing, masked_in, text_of, values_in
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import several, whole
@@ -82,7 +82,7 @@ class Codes(Domain):
     @property
     def unlisted(self) -> tuple[str, ...]:
         """'other' and 'missing'; in brackets where a name is spelt so."""
-        return tuple(f"({x})" if x in self.names else x for x in ("other", "missing"))
+        return unlisted_beside(self.names)
 
     def encode(self, records: Any) -> Symbols:
         """Map codes to their names' places or their buckets, and all else to 'other' or 'missing'.

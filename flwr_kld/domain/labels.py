@@ -8,7 +8,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Symbols
+from flwr_kld.domain.base import Domain, Symbols, unlisted_beside
 from flwr_kld.domain.records import as_column, is_missing, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
@@ -73,7 +73,7 @@ class Labels(Domain):
     @property
     def unlisted(self) -> tuple[str, ...]:
         """'other' and 'missing'; in brackets where a name is spelt so."""
-        return tuple(f"({x})" if x in self.names else x for x in ("other", "missing"))
+        return unlisted_beside(self.names)
 
     def encode(self, records: Any) -> Symbols:
         """Map labels to their places in ``names``, and all else to 'other' or 'missing'.

@@ -286,4 +286,5 @@ def test_unlisted_ways_name_the_first_feature_that_does_not_fit() -> None:
         assert (table.unlisted[ways[symbol]] if ways[symbol] >= 0 else None) == way
     assert Labels(["a", "other"]).unlisted == ("(other)", "missing")
     assert Labels(["a", "other"]).name_of(2) == "(other)"
+    assert Labels(["other", "(other)"]).unlisted == ("((other))", "missing")
     assert Labels(["a", "b"]).unlisted_way().tolist() == [-1, -1, 0, 1]
