@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.report import OneClient
+from flwr_kld.report.words import shown
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,6 @@ class FoundLabel:
     records: float  # Estimate; where labels were told by their texts, the noised count
     low: float  # 95 % interval, for the noise; of labels that are shown where texts were told
     high: float
-
-    @property
-    def shown(self) -> str:
-        """The name as a terminal may show it: what is not printable is escaped."""
-        return self.name if self.name.isprintable() else ascii(self.name)[1:-1]
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ class DiscoveryReport(Envelope):
     def __str__(self) -> str:
         promise, found = self.guarantee, self.reading
         names = ", ".join(
-            f"{label.shown} ({label.records:.0f}, {max(label.low, 1):.0f} to {label.high:.0f})"
-            for label in found.labels
+            f"{shown(one.name)} ({one.records:.0f}, {max(one.low, 1):.0f} to {one.high:.0f})"
+            for one in found.labels
         )
         needed = "; ".join(
             f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()

@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from flwr_kld.inference.figures.numbers import edges_read
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.report.panels import Theme, canvas, shortened, tidy
+from flwr_kld.report.words import shown
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
+_ROOM = 3
+"""Labels that a panel has room for, if there are fewer."""
+_WIDE = 40
+"""Characters of a line below a panel."""
+_NARROW = 0.05
+"""Part of the range that is drawn alone if it holds all that the noise does not explain."""
 _SEEN = 5e-4
 """Fraction of the records below which it is not said what the domain does not list."""
 _ABREAST = 3
@@ -44,7 +53,8 @@ def draw_statistics(
             lacking = ", ".join(
                 f"{one.name} {one.value:.1%}" for one in statistics.unlisted if one.value >= _SEEN
             )
-            axes.set_xlabel(lacking, fontsize="small", color=theme.faint, parse_math=False)
+            below_it = {"fontsize": "small", "color": theme.faint, "parse_math": False}
+            axes.set_xlabel(fill(lacking, _WIDE), **below_it)
             tidy(axes, theme, narrow)
         for axes in panels[len(columns) :]:
             axes.set_axis_off()
@@ -59,40 +69,62 @@ def _draw_numbers(
     bins = np.array([(one.value, one.low, one.high) for one in statistics.histogram])
     places = edges_read(len(edges))  # thousands of bins are narrower than a pixel
     edges, inner = edges[places], np.add.reduceat(bins[1:-1], places[:-1])
+    first, last = _held(edges, inner[:, 1])
+    edges, inner = edges[first : last + 1], inner[first:last]
     dense, low, high = (inner / np.diff(edges)[:, None]).T
     axes.stairs(dense, edges, fill=True, color=theme.estimate, alpha=0.35)
     axes.stairs(high, edges, baseline=low, fill=True, color=theme.estimate, alpha=0.6)
-    axes.axvline(numbers.mean.value, color=theme.truth, linewidth=1.2)
-    axes.annotate(
-        f"mean {numbers.mean.value:.4g}", (numbers.mean.value, 1), color=theme.truth,
-        xycoords=("data", "axes fraction"), xytext=(2, -2), textcoords="offset points",
-        va="top", fontsize="small",
-    )  # fmt: skip
-    for (share, *_), at, side in ((bins[0], 0.0, "left"), (bins[-1], 1.0, "right")):
+    mean = numbers.mean.value
+    if statistics.count.low > 0 and edges[0] <= mean <= edges[-1]:
+        left = mean > (edges[0] + edges[-1]) / 2
+        axes.axvline(mean, color=theme.truth, linewidth=1.2)
         axes.annotate(
-            f"{'←' if side == 'left' else ''} {share:.1%} {'→' if side == 'right' else ''}".strip(),
-            (at, 0), xycoords="axes fraction", xytext=(0, 2), textcoords="offset points",
-            ha=side, fontsize="small", color=theme.ink,
+            f"mean {mean:.4g}", (mean, 1), color=theme.truth, xycoords=("data", "axes fraction"),
+            xytext=(-2 if left else 2, -2), textcoords="offset points",
+            ha="right" if left else "left", va="top", fontsize="small",
+        )  # fmt: skip
+    beyond = {"left": f"← {bins[0, 0]:.1%}", "right": f"{bins[-1, 0]:.1%} →"}
+    for side, words in beyond.items() if len(dense) == len(places) - 1 else ():
+        axes.annotate(
+            words, (float(side == "right"), 0), xycoords="axes fraction", xytext=(0, 2),
+            textcoords="offset points", ha=side, fontsize="small", color=theme.ink,
         )  # fmt: skip
     axes.set_xlim(edges[0], edges[-1])
-    axes.set_ylim(0, 1.15 * max(float(high.max(initial=0)), 1e-12))
+    # Where most lie beyond the edges, or are missing, few are not to look like many; nor is noise
+    # in bins that are very narrow.
+    even = 1 / (edges[-1] - edges[0])
+    axes.set_ylim(0, 1.15 * float(high[low > 0].max(initial=even)))
     axes.set_yticks([])
     axes.locator_params(axis="x", nbins=4)
 
 
+def _held(edges: Floats, certain: Floats) -> tuple[int, int]:
+    """Return between which edges to draw: all, or those that hold records if they are narrow."""
+    held = np.flatnonzero(certain > 0)
+    if len(held) and edges[held[-1] + 1] - edges[held[0]] < _NARROW * (edges[-1] - edges[0]):
+        return int(held[0]), int(held[-1]) + 1
+    return 0, len(edges) - 1
+
+
 def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     """Draw the most frequent labels, and what is left of the listed ones."""
-    shown = statistics.most_frequent(_LABELS)
-    ends = np.array([(one.value, one.low, one.high) for one in shown]).reshape(-1, 3)
+    if not statistics.histogram:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    frequent = statistics.most_frequent(_LABELS)
+    ends = np.array([(one.value, one.low, one.high) for one in frequent])
     value, low, high = 100 * ends.T
-    at = -np.arange(len(shown))
+    at = -np.arange(len(frequent))
     axes.barh(at, value, color=theme.estimate, alpha=0.5, height=0.7)
     error = [value - low, high - value]
     axes.errorbar(value, at, xerr=error, fmt="none", ecolor=theme.ink, elinewidth=1)
-    axes.set_yticks(at, [shortened(one.name) for one in shown], fontsize="small", parse_math=False)
-    axes.set_xlim(0, max(float(high.max(initial=0)), 1e-9))
+    names = [shortened(shown(one.name)) for one in frequent]
+    axes.set_yticks(at, names, fontsize="small", parse_math=False)
+    axes.set_ylim(min(at[-1], 1 - _ROOM) - 0.5, 0.5)
+    axes.set_xlim(0, max(float(high.max()), 1e-9))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")
-    if (others := len(statistics.histogram) - len(shown)) > 0:
+    if (others := len(statistics.histogram) - len(frequent)) > 0:
         axes.annotate(
             f"and {others:,} more", (1, 0), xycoords="axes fraction", ha="right",
             xytext=(0, 2), textcoords="offset points", fontsize="small", color=theme.faint,

@@ -28,15 +28,20 @@ from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS, require_form
-from flwr_kld.report.words import as_text, table_of
+from flwr_kld.report.words import as_text, shown, table_of
 
 _STANDS_OUT = 4.0
 """Standard deviations of the noise that a bin's count exceeds by chance in none of hundreds."""
+_ROUNDED = 1e-12
+"""Fraction of the records below which rounding made it."""
 _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
 """Levels of the deciles that a line shows."""
-_CAPTION = "95 % intervals in brackets; of numbers, however values lie between a bin's edges"
+_CAPTION = (
+    "95 % intervals in brackets; of numbers, however they lie between edges. Those beyond the "
+    "outer edges count as the edge, or as the public mean there"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,12 @@ class DescribedColumn:
     groups: dict[str, ColumnStatistics] = field(default_factory=dict)
     unit: str = ""  # What the data dictionary says of it: the unit of its numbers
     description: str = ""  # and what it holds
+
+    @property
+    def by_group(self) -> dict[str, ColumnStatistics]:
+        """All records, under an empty name, and each group under a name that is not empty."""
+        groups = {shown(group): own for group, own in self.groups.items()}
+        return {"": self.statistics, **groups}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +231,7 @@ class StatisticsReport(Envelope):
         rows = csv.writer(text)
         rows.writerow(["column", "group", "number", "value", "at_least", "at_most"])
         for name, column in self.columns.items():
-            for group, own in {"": column.statistics, **column.groups}.items():
+            for group, own in column.by_group.items():
                 for what, one in _numbers_of(own):
                     rows.writerow([name, group, what, one.value, one.low, one.high])
         return text.getvalue()
@@ -241,10 +252,7 @@ class StatisticsReport(Envelope):
             # Imported here: it needs the extra that writes them.
             from flwr_kld.report.prometheus import save_description
 
-            columns = {
-                name: {"": column.statistics, **column.groups}
-                for name, column in self.columns.items()
-            }
+            columns = {name: column.by_group for name, column in self.columns.items()}
             save_description(self.cost.population or "default", self.records, columns, file)
         else:
             self.plot(file)
@@ -317,11 +325,17 @@ def statistics_table(columns: Mapping[str, DescribedColumn]) -> TextTable:
 
 def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
     for name, column in columns.items():
-        rows = {f"{name} ({column.unit})" if column.unit else name: column.statistics}
-        rows |= {f"  {group}": own for group, own in column.groups.items()}
-        for title, own in rows.items():
-            others = ", ".join(f"{one.name} {percent(one.value)}" for one in own.unlisted)
-            yield title, f"{own.count.value:,.0f}", others, "; ".join(what(own))
+        heading = f"{name} ({column.unit})" if column.unit else name
+        for group, own in column.by_group.items():
+            others = ", ".join(map(frequent, own.unlisted))
+            title = f"  {group}" if group else heading
+            yield title, _records(own.count), others, "; ".join(what(own))
+
+
+def _records(count: Figure) -> str:
+    """Write a number of records with its interval: ``985 (960–1,000)``."""
+    value, *ends = (f"{one:,.0f}" for one in (count.value, count.low, count.high))
+    return value if {value} == set(ends) else f"{value} ({'–'.join(ends)})"
 
 
 def _numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction | Quantile]]:
@@ -337,6 +351,9 @@ def _numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction 
 
 def what(column: ColumnStatistics) -> Iterator[str]:
     """Yield in words what the values of a column are."""
+    if column.histogram and not column.count.low > 0:
+        yield "no more values than the noise explains"
+        return
     if column.numbers is not None:
         yield from _numbers(column.numbers)
         return
@@ -360,9 +377,9 @@ def within(figure: Figure) -> str:
 
 def frequent(one: Fraction) -> str:
     """Write a symbol with its fraction of the records: ``JFK 33.0 % (32.9–33.1)``."""
-    return f"{one.name} {percent(one.value)} ({100 * one.low:.3g}–{100 * one.high:.3g})"
+    return f"{shown(one.name)} {percent(one.value)} ({100 * one.low:.3g}–{100 * one.high:.3g})"
 
 
 def percent(share: float) -> str:
     """Write a fraction in per cent."""
-    return f"{100 * share:.3g} %"
+    return f"{100 * share if share > _ROUNDED else 0:.3g} %"

@@ -12,6 +12,13 @@ from rich.table import Table
 from flwr_kld.inference.verdict import OperatingCharacteristic
 
 
+def shown(name: str) -> str:
+    """Write a label for a line of text: what is not printable is escaped, and blanks are quoted."""
+    if not name.strip():
+        return ascii(name)
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
 def left_out(reasons: Mapping[str, int]) -> str:
     """Write ``2 × no reply; 1 × refused: …``, the most frequent reason first; empty for none."""
     most_first = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))

@@ -13,6 +13,7 @@ from report.samples import STATISTICS
 
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.inference.figures.numbers import Figure
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Statistics, Trusted
@@ -44,6 +45,79 @@ def test_a_row_of_a_file_is_a_number_with_its_interval():
     mean = next(row for row in rows if row["number"] == "mean")
     told = [float(mean[name]) for name in ("value", "at_least", "at_most")]
     assert told == [28.75, 18.0, 31.0]
+
+
+def told(table: Table, rows: dict, epsilon: float, nodes: int = 5) -> StatisticsReport:
+    app = ClientApp()
+    answer_drift_queries(app, lambda context: rows, table)
+    return Statistics(table, Trusted(epsilon)).ask(InProcessGrid(app, nodes))
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_every_number_of_a_line_has_its_interval():
+    page = STATISTICS.to_html()
+    for part in ("2,880 (2,869–2,891)", "other 0 % (0–0.2), missing 0.7 % (0.5–0.9)"):
+        assert part in page
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_where_noise_explains_all_values_nothing_is_said_of_them():
+    drowned = {}
+    for name, column in STATISTICS.columns.items():
+        own = replace(column.statistics, count=Figure(20.0, 90.0, 0.0, 200.0))
+        drowned[name] = replace(column, statistics=own)
+    page = replace(STATISTICS, columns=drowned).to_html()
+    assert page.count("no more values than the noise") == 2
+    assert "s.d." not in page
+
+
+ODD = ["", " ", "line\nbreak", "\u202eevil", "[red]x[/red]", "other", "(other)"]
+
+
+def test_odd_labels_are_told_apart_and_spoil_no_line(tmp_path):
+    table = Table({"site": Labels(ODD), "age": Binned([30, 60])}, by="site")
+    rows = {"site": ODD * 20, "age": [40] * 20 * len(ODD)}
+    found = told(table, rows, 30.0)
+    said = str(found)
+    assert "\u202e" not in said
+    assert all(part in said for part in ("''", "' '", "line\\nbreak", "[red]x[/red]", "((other))"))
+    kept = list(csv.DictReader(io.StringIO(found.to_csv())))
+    values = [row["group"] for row in kept if row["column"] == "site × age"]
+    assert len(set(values)) == 1 + len(ODD) + 2
+    assert len(set(map(str, kept))) == len(kept)
+    found.save(tmp_path / "d.prom")
+    for sample in text_string_to_metric_families((tmp_path / "d.prom").read_text()):
+        names = [tuple(sorted(one.labels.items())) for one in sample.samples]
+        assert len(set(names)) == len(names)
+
+
+def test_a_picture_shows_what_noise_does_not_explain():
+    """All lie above the edges, or none anywhere, or in a range nobody knew; or none is listed."""
+    table = Table(
+        {
+            "above": Binned([1, 2, 3]),
+            "empty": Binned([1, 2, 3]),
+            "wide": Binned.powers(),
+            "none": Labels([]),
+            "one": Labels(["x"]),
+        }
+    )
+    rows = {
+        "above": [9] * 400,
+        "empty": [None] * 400,
+        "wide": np.linspace(-60, 60, 400),
+        "none": ["x"] * 400,
+        "one": ["x"] * 400,
+    }
+    above, empty, wide, none, one, _ = told(table, rows, 3.0).plot().axes
+    for panel in (above, empty):
+        assert panel.get_ylim()[1] >= 1.15 * 0.5
+        assert max(patch.get_data().values.max() for patch in panel.patches) < 0.2
+    assert not [text for text in empty.texts if "mean" in text.get_text()]
+    assert -70 < wide.get_xlim()[0] < -30
+    assert 30 < wide.get_xlim()[1] < 70
+    assert list(none.get_xticks()) == []
+    assert one.get_ylim()[0] <= -2.5
 
 
 def test_metrics_have_every_number_but_the_histogram(tmp_path):
