@@ -55,7 +55,7 @@ SUMS = replace(TWO, epsilon=30.0, clip=20)
 def jobs(context):
     """Twenty records of a node, of which half have a listed label."""
     work = ["nurse"] * 10 + ["baker"] * 6 + [f"{context.node_id}-{i}" for i in range(2)]
-    return {"work": [*work, "Küchenhilfe" if context.node_id % 2 else "", None], "age": [40] * 20}
+    return {"work": [*work, "" if context.node_id % 5 else "Küchenhilfe", None], "age": [40] * 20}
 
 
 def app_of(records=jobs, table=TABLE, **options) -> ClientApp:
@@ -193,7 +193,10 @@ def test_an_answer_of_the_aggregator_that_does_not_fit_is_refused(lie):
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_sums_name_what_many_records_share_and_not_what_few_share(adjacency):
-    """120 of 400 records are bakers', at 35 deviations and more; ten share the other one."""
+    """120 of 400 records are bakers', at 35 deviations and more; four share the other one.
+
+    To be shown, these would have to be estimated 6 deviations too high: once in 10^9 questions.
+    """
     grid = grid_of(secure_sum=FirstUse())
     asking = LabelDiscovery(
         TABLE, "job", replace(TWO, adjacency=adjacency), aggregation=SecureSum()
@@ -204,7 +207,7 @@ def test_sums_name_what_many_records_share_and_not_what_few_share(adjacency):
     assert baker.low - 20 < 120 < baker.high + 20
     assert report.reading.shown_from < 120
     assert report.reading.found_from["8"] < 120
-    assert abs(report.reading.records - 170) < 250  # seven standard deviations
+    assert abs(report.reading.records - 164) < 250  # seven standard deviations
     assert DiscoveryReport.from_json(report.to_json()) == report
 
 
