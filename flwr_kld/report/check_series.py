@@ -154,6 +154,8 @@ class CheckSeries(Series[Report]):
         for report in reversed(reports):
             if (report.compared, report.cost.nights) != alike:
                 break
+            if nights and report.cost.night >= nights[0].cost.night:  # of another session
+                break
             nights.insert(0, report)
             if report.cost.night == 1:
                 break

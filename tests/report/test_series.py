@@ -1,6 +1,7 @@
 """A series of reports: what it is made of, and where it is shown."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from report.samples import REPORT, decided, learnt, mornings, nights
@@ -8,6 +9,7 @@ from rich.console import Console
 
 from flwr_kld.report import CheckSeries, Outcome, RoundSeries
 from flwr_kld.report.envelope import Point
+from flwr_kld.report.report import CellCounts
 from flwr_kld.report.series import FORMATS
 
 CHECKS, ROUNDS = CheckSeries(nights(6, drift_from=5)), RoundSeries(mornings(6, change_at=5))
@@ -37,6 +39,24 @@ def test_a_series_of_checks_takes_no_rounds():
         CheckSeries.from_json(ROUNDS.to_json())
     with pytest.raises(ValueError, match="not the report of a round"):
         RoundSeries.from_json(CHECKS.to_json())
+
+
+def test_two_sessions_side_by_side_are_not_read_as_one():
+    def on(*numbers: int) -> list[str]:
+        """Since when two counts have changed, which jumped after night 2."""
+        reports = []
+        for night in numbers:
+            report, counts = decided(Outcome.DRIFT, 0.2), (100 + 90 * (night > 2), 100)
+            column = replace(
+                report.columns[report.column], counts=CellCounts(counts, 2.0, None, "record")
+            )
+            cost = replace(report.cost, night=night, nights=9)
+            reports.append(replace(report, cost=cost, columns={report.column: column}))
+        return CheckSeries(reports).since
+
+    assert "since night 3" in on(1, 2, 3, 4)[0]
+    assert "since night 3" in on(4, 5, 1, 2, 3, 4)[0]
+    assert on(1, 1, 2, 2, 3, 3, 4, 4) == []
 
 
 def test_names_are_neither_markup_nor_tags():
