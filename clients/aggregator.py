@@ -242,7 +242,7 @@ class _Aggregation:
         if isinstance(clear, ClearSum) and promised.total_is_public and clear.is_empty(promised):
             raise QueryRefused("the cohort holds no records: nothing to compare")
         # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
-        noise = SystemBits() if night is None else night.claim(SystemBits())
+        noise = SystemBits() if night is None else night.claim(SystemBits(), clear.refused)
         released = clear.release(terms.central(), noise)
         carried = 0 if night is None else night.carried
         return Published.of(terms.check, released, rejected, clear.limit, carried)

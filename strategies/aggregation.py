@@ -87,7 +87,8 @@ class PlainSum:
         )
         if night is None:
             return collected
-        return replace(collected, noise=night.claim(exchange.bits), carried=night.carried)
+        noise = night.claim(exchange.bits, clear.refused)
+        return replace(collected, noise=noise, carried=night.carried)
 
 
 def _night(exchange: Exchange) -> NightAnswers | None:

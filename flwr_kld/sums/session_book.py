@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b, sha256
@@ -183,7 +183,7 @@ class NightAnswers(Private):
         A client that has forgotten its name would count its records a second time: a sender that
         was known under another one has.
         """
-        about = blake2b(str(sender).encode(), digest_size=NAME).digest()
+        about = _digest_of(sender)
         if len(answer) != self._size:
             self.refused[sender] = "an answer has the wrong length"
         elif client in self._came:
@@ -217,8 +217,13 @@ class NightAnswers(Private):
         last = Held(list(self.silent().values()))
         yield [f"silent client {i}" for i in range(self.carried)], last
 
-    def claim(self, bits: BitSource) -> NightNoise:
-        """Write down that the night is used, and with what; return its noise."""
+    def claim(self, bits: BitSource, refused: Iterable[Any] = ()) -> NightNoise:
+        """Write down that the night is used, and with what; return its noise.
+
+        Answers of `refused` senders, which no sum takes, are not carried into the next.
+        """
+        out = frozenset(map(_digest_of, refused))
+        self._came = {c: answer for c, answer in self._came.items() if self._senders[c] not in out}
         return self._book.claim(self._terms, self._came, self._senders, bits)
 
 
@@ -233,6 +238,10 @@ def _law_of(terms: Terms) -> bytes:
     if allotment is None:
         raise QueryRefused("a session counts records")
     return _digest(continual_release(terms.guarantee, night.continual, allotment).table)
+
+
+def _digest_of(sender: Any) -> bytes:
+    return blake2b(str(sender).encode(), digest_size=NAME).digest()
 
 
 @lru_cache(maxsize=8)

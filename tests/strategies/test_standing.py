@@ -16,6 +16,7 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.envelopes import TERMS
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.report import CheckSeries
@@ -256,6 +257,28 @@ def test_a_client_whose_records_are_gone_may_be_silent(federation):
     federation.silent = {1000, 1001}
     report = monitor.check(federation.grid)
     assert (report.cohort.survivors, report.cohort.silent) == (NODES - 2, 2)
+    assert off(report, federation.truth()) < 7
+
+
+def test_a_client_that_answers_nonsense_stops_nobody(federation, monkeypatch):
+    """Once, and never again: it is not carried as what no sum takes."""
+    if federation.model == "split":
+        pytest.skip("nobody sees what it answers")
+    honest = ClientRows.to_wire
+
+    def lying(rows: ClientRows, client: int, token: bytes = b"") -> bytes:
+        counts = np.frombuffer(honest(rows, client), "<i4")
+        return token + (-counts if counts.sum() == EACH + 1 else counts).astype("<i4").tobytes()
+
+    monkeypatch.setattr(ClientRows, "to_wire", lying)
+    monitor = federation.monitor(min_clients=NODES - 1)
+    monitor.check(federation.grid)
+    federation.records[1000]["liar"] = "apple"
+    assert "counts must not be negative" in str(monitor.check(federation.grid).cohort)
+    federation.silent = {1000}
+    report = monitor.check(federation.grid)
+    assert (report.cohort.survivors, report.cohort.silent) == (NODES - 1, 0)
+    del federation.records[1000]
     assert off(report, federation.truth()) < 7
 
 
