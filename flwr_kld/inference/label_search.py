@@ -176,9 +176,11 @@ def _evidence(held: Floats, likely: Floats, length: int) -> Floats:
 
 
 # Chances of bytes, by the kind of the one before: what labels look like in any language. They sum
-# to 1, and cost a name that looks otherwise a few more holders.
-_KINDS = np.full(256, 8)  # no byte of a label, and nothing follows
+# to 1, and cost a name that looks otherwise a few more holders. Whatever a text may hold has some:
+# the records of a name that could not be found would pass for those of wrong ones.
+_KINDS = np.full(256, 9)  # no byte of UTF-8
 _KINDS[0] = 0  # the end
+_KINDS[1:32] = _KINDS[127] = 8  # control characters
 _KINDS[32:127] = 4  # spaces and marks
 _KINDS[ord("a") : ord("z") + 1] = 1
 _KINDS[ord("A") : ord("Z") + 1] = 2
@@ -186,20 +188,21 @@ _KINDS[ord("0") : ord("9") + 1] = 3
 _KINDS[0x80:0xC0] = 7  # second and later bytes of a letter
 _KINDS[0xC2:0xE0] = 5  # first of two
 _KINDS[0xE0:0xF5] = 6  # first of three or four
-_START = (0.001, 0.44, 0.34, 0.1, 0.024, 0.06, 0.035, 0, 0)
+_START = (0.001, 0.4395, 0.34, 0.1, 0.024, 0.06, 0.035, 0, 0.0005, 0)
 _NEXT = (
-    (1, 0, 0, 0, 0, 0, 0, 0, 0),
-    (0.1, 0.75, 0.02, 0.02, 0.08, 0.02, 0.01, 0, 0),
-    (0.1, 0.35, 0.4, 0.04, 0.08, 0.02, 0.01, 0, 0),
-    (0.15, 0.04, 0.04, 0.65, 0.1, 0.01, 0.01, 0, 0),
-    (0.03, 0.42, 0.25, 0.2, 0.07, 0.02, 0.01, 0, 0),
-    (0, 0, 0, 0, 0, 0, 0, 1, 0),
-    (0, 0, 0, 0, 0, 0, 0, 1, 0),
-    (0.06, 0.05, 0.01, 0.01, 0.04, 0.38, 0.15, 0.3, 0),
-    (0, 0, 0, 0, 0, 0, 0, 0, 0),
+    (0.9994, 0.0001, 0.0001, 0.0001, 0.0001, 0.0001, 0, 0, 0.0001, 0),
+    (0.1, 0.7495, 0.02, 0.02, 0.08, 0.02, 0.01, 0, 0.0005, 0),
+    (0.1, 0.3495, 0.4, 0.04, 0.08, 0.02, 0.01, 0, 0.0005, 0),
+    (0.15, 0.04, 0.04, 0.6495, 0.1, 0.01, 0.01, 0, 0.0005, 0),
+    (0.03, 0.4195, 0.25, 0.2, 0.07, 0.02, 0.01, 0, 0.0005, 0),
+    (0, 0, 0, 0, 0, 0, 0, 1, 0, 0),
+    (0, 0, 0, 0, 0, 0, 0, 1, 0, 0),
+    (0.06, 0.05, 0.01, 0.01, 0.04, 0.3795, 0.15, 0.3, 0.0005, 0),
+    (0.03, 0.4195, 0.25, 0.2, 0.07, 0.02, 0.01, 0, 0.0005, 0),
+    (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 )
 with np.errstate(divide="ignore"):
-    _BYTES = np.maximum(np.bincount(_KINDS, minlength=9), 1)
+    _BYTES = np.maximum(np.bincount(_KINDS, minlength=10), 1)
     _FIRST = (np.log(_START) - np.log(_BYTES))[_KINDS]
     _FOLLOWING = (np.log(_NEXT) - np.log(_BYTES))[:, _KINDS]
 

@@ -43,6 +43,15 @@ def test_all_names_are_found_whatever_the_others_weigh(monkeypatch):
         assert abs(name.records - told[name.text]) < 5 * name.deviation
 
 
+def test_names_with_control_characters_do_not_pass_for_others(monkeypatch):
+    """Names that cannot be found would leave their records to wrong ones."""
+    monkeypatch.setattr(label_search, "_KEPT", 128)
+    told = dict.fromkeys(["line\nbreak", "\t", "a\0b", "\x7f\x85", "baker"], 600)
+    for seed in range(3):
+        found = sums(np.random.default_rng(seed), told).run()
+        assert {name.text for name in found} == set(told)
+
+
 def test_an_estimate_does_not_count_names_that_begin_alike():
     """Each of a hundred is rare; together they fill the cells of their first letters."""
     rng = np.random.default_rng(3)
