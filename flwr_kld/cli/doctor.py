@@ -45,7 +45,7 @@ from flwr_kld.cli.flower_app import (
     shown,
 )
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
-from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted
+from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted, write_files
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
 from flwr_kld.codec.model import Model
@@ -72,6 +72,10 @@ def _ok(what: str, words: str) -> Finding:
     return Finding(what, "ok", words)
 
 
+def _warned(what: str, words: str, then: str) -> Finding:
+    return Finding(what, "warning", words, then)
+
+
 def _failed(what: str, words: object, then: str) -> Finding:
     return Finding(what, "failed", str(words), then)
 
@@ -96,17 +100,14 @@ def check_app(app: Path) -> Iterator[Finding]:
         return
     config = run_config(project)
     if CHECK_IN_RUN_CONFIG not in config:
-        yield _failed(
-            "app",
-            f"its run config does not declare {CHECK_IN_RUN_CONFIG}",
-            f"add {CHECK_IN_RUN_CONFIG} = '' under [tool.flwr.app.config] in "
-            f"{app / 'pyproject.toml'}",
-        )
+        words = f"its run config does not declare {CHECK_IN_RUN_CONFIG}"
+        add = f"add {CHECK_IN_RUN_CONFIG} = '' under [tool.flwr.app.config] in "
+        yield _failed("app", words, f"{add}{app / 'pyproject.toml'}")
         return
     yield _ok("app", str(app))
     if config.get(SAMPLE) and not Path(str(config[SAMPLE])).is_file():
-        yield Finding("sample", "warning", f"there is no file {config[SAMPLE]}",
-                      f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}")  # fmt: skip
+        put = f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}"
+        yield _warned("sample", f"there is no file {config[SAMPLE]}", put)
 
 
 def app_dependencies(project: Mapping[str, Any]) -> list[str]:
@@ -135,7 +136,7 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
                 "flwr-kld reference build), or allow a coarser Alarm(resolution=…)"
             )
             few = short_of(found[file], needed)
-            yield Finding("reference", "warning", words, more) if few else _ok("reference", words)
+            yield _warned("reference", words, more) if few else _ok("reference", words)
     draft = app / "deploy" / "guard.toml"
     file = guard or draft
     if guard is None and not draft.is_file():
@@ -221,12 +222,8 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         words = f"this machine's clock is behind the ledger's last entry, made at {behind}"
         yield _failed("clock", words, "set it: timedatectl set-ntp true")
     if facts.simulated and population != SIMULATED:
-        yield Finding(
-            "sample",
-            "warning",
-            f"with its present run config, {app} simulates nodes on a public sample",
-            f"for a deployment, give check --run-config '{SAMPLE}=\"\"'",
-        )
+        words = f"with its present run config, {app} simulates nodes on a public sample"
+        yield _warned("sample", words, f"for a deployment, give check --run-config '{SAMPLE}=\"\"'")
 
 
 def check_pace(
@@ -241,14 +238,9 @@ def check_pace(
         return  # said already
     pace = facts.pace(budget, slots, clients)
     if pace is None:
-        yield Finding(
-            "budget",
-            "warning",
-            "how often a rotation comes to the same client depends on how many there are",
-            "give --clients",
-        )
-        return
-    if pace.fits:
+        words = "how often a rotation comes to the same client depends on how many there are"
+        yield _warned("budget", words, "give --clients")
+    elif pace.fits:
         yield _ok("budget", str(pace))
     else:
         yield _failed("budget", str(pace), pace.advice)
@@ -330,17 +322,15 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
         try:
             run = run_app(Path(folder), connection, (), timeout=_TIMEOUT, heard=heard.hear)
         except RuntimeError as error:
-            yield Finding("nodes", "failed", str(error), "pip install flwr")
+            yield _failed("nodes", error, "pip install flwr")
             return
     if heard.server is None or heard.asked is None:
         words = run.exception or run.last_words or "its log says nothing"
-        yield Finding(
-            "nodes",
-            "failed",
-            f"the run that asks them for their versions failed: {words}",
+        look = (
             f"flwr log RUN {connection} --show, with a RUN that flwr list {connection} shows; "
-            f"a check of {app} would fail likewise",
+            f"a check of {app} would fail likewise"
         )
+        yield _failed("nodes", f"the run that asks them for their versions failed: {words}", look)
         return
     yield from _server(heard.server)
     yield from _compared(heard, heard.asked, heard.server, connection)
@@ -349,14 +339,10 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
 def _write(folder: Path, project: Mapping[str, Any]) -> None:
     """Write the app, with the dependencies of another and the places where uv finds them."""
     listed, uv = app_dependencies(project), project.get("tool", {}).get("uv", {})
-    (folder / "asked").mkdir()
-    (folder / "asked" / "__init__.py").touch()
-    (folder / "asked" / "versions.py").write_text(
-        fill("versions.py.txt", mark=_MARK, longest=_LONGEST, wait=_ANSWERED_BY), encoding="utf-8"
-    )
-    (folder / "pyproject.toml").write_text(
-        fill("versions.toml.txt", dependencies=_toml(listed), uv=_toml(uv)), encoding="utf-8"
-    )
+    question = fill("versions.py.txt", mark=_MARK, longest=_LONGEST, wait=_ANSWERED_BY)
+    made = fill("versions.toml.txt", dependencies=_toml(listed), uv=_toml(uv))
+    files = {"asked/__init__.py": "", "asked/versions.py": question, "pyproject.toml": made}
+    write_files(folder, files)
 
 
 def _toml(value: object) -> str:
@@ -374,12 +360,12 @@ def _server(server: Installed) -> Iterator[Finding]:
     own = version("flwr-kld")
     if not server.flwr_kld:
         install = f"pip install flwr-kld=={own}, where ServerApps run"
-        yield Finding("server", "failed", str(server), install)
+        yield _failed("server", server, install)
     elif server.flwr_kld != own:
         words = f"{server}; this command has flwr-kld {own}, and reads what the server writes"
-        yield Finding("server", "warning", words, "install the same flwr-kld beside this command")
+        yield _warned("server", words, "install the same flwr-kld beside this command")
     else:
-        yield Finding("server", "ok", str(server))
+        yield _ok("server", str(server))
 
 
 def _compared(
@@ -387,7 +373,7 @@ def _compared(
 ) -> Iterator[Finding]:
     if not asked:
         start = f"start one: flower-supernode …; flwr supernode list {connection}"
-        yield Finding("nodes", "failed", "none is connected", start)
+        yield _failed("nodes", "none is connected", start)
     alike: dict[Installed, list[int]] = {}
     for node, installed in heard.nodes.items():
         alike.setdefault(installed, []).append(node)
@@ -396,22 +382,22 @@ def _compared(
         if server.messages and installed.messages != server.messages:
             words += f"; the server's messages are {server.messages}: checks would leave them out"
             install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
-            yield Finding("nodes", "failed", words, install)
+            yield _failed("nodes", words, install)
         elif installed.flwr_kld != server.flwr_kld:
             words += (
                 f"; the server has {server.flwr_kld}: the same messages, but secure sums and seals "
                 "have versions of their own"
             )
-            yield Finding("nodes", "warning", words, "install the same flwr-kld on all")
+            yield _warned("nodes", words, "install the same flwr-kld on all")
         else:
-            yield Finding("nodes", "ok", words)
+            yield _ok("nodes", words)
     for node, said in heard.wrong.items():
         look = f"look at this SuperNode's log; flwr supernode list {connection} names it"
-        yield Finding("nodes", "failed", f"node {node} cannot answer: {said}", look)
+        yield _failed("nodes", f"node {node} cannot answer: {said}", look)
     if silent := [one for one in asked if one not in heard.nodes and one not in heard.wrong]:
         words = f"{_named(silent, asked)} did not answer within {_ANSWERED_BY} s"
         wait = "they may be busy with another run: look at their logs, and run doctor again"
-        yield Finding("nodes", "warning", words, wait)
+        yield _warned("nodes", words, wait)
 
 
 def _named(nodes: Sequence[int], asked: Sequence[int]) -> str:

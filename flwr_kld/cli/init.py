@@ -29,6 +29,7 @@ from flwr_kld.cli.new_app import (
     app_files,
     fill,
     quoted,
+    write_files,
 )
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.cli.sample import Sample, read_sample
@@ -83,9 +84,7 @@ def checks_into(
     if not yes and not _agreed():
         say("nothing was changed")
         return None
-    for file, text in changed.items():
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(text.encode())
+    write_files(app, {str(file): text for file, text in changed.items()})
     if trains:
         say("checks come with training, after its last round: no schedule is written for them")
     say("for a deployment: each node's operator writes a guard file: see docs/guard.md")
@@ -391,7 +390,7 @@ def init(
             folder.name, rows.reference, proposal, ledger=ledger, sample=public, book=book,
             identifier=identifier,
         )  # fmt: skip
-        _write(folder, {**files, CRON: schedule})
+        write_files(folder, {**files, CRON: schedule})
         package = folder / folder.name.replace("-", "_")
     rows.reference.save(package / "reference.json")
     rows.table.to_toml(package / "table.toml")
@@ -418,13 +417,6 @@ def _require_new(folder: Path) -> None:
         raise ValueError(
             f"{folder} exists: give another --out, or add checks to the app in it with --into"
         )
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
 
 
 def _open(url: str, budget: Budget) -> None:

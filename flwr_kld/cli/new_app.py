@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -235,6 +236,14 @@ def app_files(
         "deploy/guard.toml": proposal.guard(reference),
         ".gitignore": "drift.db*\nstanding.db*\n",
     }
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write text files by their paths in a folder, which is made where it is missing."""
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
 
 
 def _imported(module: str, names: str) -> str:
