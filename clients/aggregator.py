@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import Field
 
-from flwr_kld.clients.answers import refuse
+from flwr_kld.clients.answers import refuse, tell
 from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named
 from flwr_kld.clients.sum_members import ROSTER, read_roster
@@ -165,8 +165,7 @@ def aggregate_drift_checks(
             said = _key_of(context, key).public.hex()
         except QueryRefused:
             said = "without a key" if is_aggregator(context) else ""
-        content = RecordDict({ANSWER: ConfigRecord({ANSWER: said})})
-        return Message(content, reply_to=message)
+        return tell(message, {ANSWER: said})
 
     @app.query(AGGREGATE_ACTION)
     def drift_aggregate(message: Message, context: Context) -> Message:
@@ -181,8 +180,7 @@ def aggregate_drift_checks(
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
             return refuse(message, f"the sum could not be published ({type(error).__name__})")
-        content = RecordDict({PUBLISHED: ConfigRecord(told.to_config())})
-        return Message(content, reply_to=message)
+        return tell(message, told.to_config(), place=PUBLISHED)
 
 
 class _Aggregation:

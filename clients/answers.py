@@ -1,6 +1,7 @@
 """How a node answers: who of its clients did and with what, and why others did not."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -17,6 +18,11 @@ def reply(
         {NUMBERS: [own.into(bytes) for own in numbers.values()]} if numbers else {}
     )
     return Message(content, reply_to=message)
+
+
+def tell(message: Message, said: Mapping[str, Any], *, place: str = ANSWER) -> Message:
+    """Answer a message by one record."""
+    return Message(RecordDict({place: ConfigRecord({**said})}), reply_to=message)
 
 
 def refuse(message: Message, reason: str) -> Message:

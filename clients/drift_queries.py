@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import Answering, Gate, require_claim
-from flwr_kld.clients.answers import refuse, reply
+from flwr_kld.clients.answers import refuse, reply, tell
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
@@ -27,7 +27,6 @@ from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Held, SumVector
 from flwr_kld.messages.envelopes import (
-    ANSWER,
     DRIFT_ACTION,
     HOSTED_ACTION,
     Answer,
@@ -248,10 +247,7 @@ def host_drift_queries(
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:
         """Say which clients this node hosts."""
-        content = RecordDict(
-            {ANSWER: ConfigRecord(Hosted(tuple(sorted(present(context)))).to_config())}
-        )
-        return Message(content, reply_to=message)
+        return tell(message, Hosted(tuple(sorted(present(context)))).to_config())
 
     def agree(terms: Terms, context: Context) -> None:
         meant(terms, context)

@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import Gate, account, stricter, unexpected
+from flwr_kld.clients.answers import tell
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
@@ -70,8 +71,7 @@ def answer_secure_sums(
                 refused.append(f"the client cannot sign ({type(error).__name__})")
             else:
                 signers[str(m)] = (name, key.hex())
-        answer = ConfigRecord(Signers(signers, tuple(refused)).to_config())
-        return Message(RecordDict({ANSWER: answer}), reply_to=message)
+        return tell(message, Signers(signers, tuple(refused)).to_config())
 
     @app.query(SUM_ACTION)
     def drift_sum(message: Message, context: Context) -> Message:

@@ -81,10 +81,7 @@ class PlainSum:
                 cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
         if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:
             logger.warning("these clients have no records: %s", some_of(none))
-        down, up = cohort.traffic
-        collected = Collected(
-            clear, cohort.left_out, bytes_down=down, bytes_up=up, limit=clear.limit
-        )
+        collected = Collected(clear, cohort.left_out, cohort.traffic, limit=clear.limit)
         if night is None:
             return collected
         noise = night.claim(exchange.bits, clear.refused)

@@ -140,8 +140,7 @@ class Collected:
     # Sum over the survivors: private until the trust model publishes it, or noised already
     total: ClearSum | LabelSum | ShareSum | Released
     left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
-    bytes_down: float  # Payload for each participant asked, mean
-    bytes_up: float
+    traffic: tuple[float, float]  # Bytes down and up for each participant asked, mean
     # What one client counts, where whoever adds up sees it and it is public
     limit: ClientLimit | None = None
     noise: NightNoise | None = None  # Of a night of a session, where the server adds it

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -66,6 +66,16 @@ class _Kept(Model, what="the predictor's state in the ledger"):
     rounds: NotNegative
     taken: NotNegative
     learnt: dict[str, Any]
+
+
+class _Came(NamedTuple):
+    """What came of a round."""
+
+    taken: int  # Reports
+    answered: int  # Clients
+    left_out: Mapping[Participant, str]
+    epsilon: float  # As it was delivered
+    traffic: tuple[float, float]  # Bytes to and from a client
 
 
 class PrivatePredictor(Monitor[Part, PredictorReport]):
@@ -184,9 +194,23 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         self, grid: Grid, opening: Opening, asked: Part, spent: Spent | None
     ) -> Settled[PredictorReport]:
         self.rounds += 1
-        if self._publisher is not None:
-            return self._ask_for_counts(self._publisher, grid, opening, asked, spent)
-        predictor, chosen = cast(BayesMixture, self.predictor), asked.participants
+        counting, chosen = self._publisher, asked.participants
+        if counting is None:
+            came = self._ask_for_labels(grid, opening, chosen)
+        else:
+            came = self._ask_for_counts(counting, grid, opening, asked)
+        self.predictor.settle(self.rounds - _REMEMBERED)
+        self.taken += came.taken
+        report = self._report(
+            opening,
+            self._seen(len(chosen), came.answered, by_reason(came.left_out)),
+            self._cost(opening, spent, epsilon=came.epsilon, traffic=came.traffic),
+        )
+        costs = None if counting is None else delivered(counting.trust, [asked], [came.answered])
+        return Settled(report, report, [self._state()], costs)
+
+    def _ask_for_labels(self, grid: Grid, opening: Opening, chosen: list[Participant]) -> _Came:
+        predictor = cast(BayesMixture, self.predictor)
         exchange = LabelExchange(
             grid=grid,
             chosen=chosen,
@@ -199,27 +223,14 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         )
         cohort, intake = CohortReplies(exchange), Intake(predictor, self.rounds, self.context)
         _taken(cohort, intake)
-        left_out = by_reason(cohort.left_out)
-        require_clients(len(intake), self.min_clients, "reported", left_out)
+        left_out, taken = cohort.left_out, len(intake)
+        require_clients(taken, self.min_clients, "reported", by_reason(left_out))
         predictor.update(intake.reports())
-        predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += len(intake)
-        down, up = cohort.traffic
-        report = self._report(
-            opening,
-            self._seen(len(chosen), len(intake), left_out),
-            self._cost(opening, spent, epsilon=predictor.epsilon, bytes_down=down, bytes_up=up),
-        )
-        return Settled(report, report, [self._state()])
+        return _Came(taken, taken, left_out, predictor.epsilon, cohort.traffic)
 
     def _ask_for_counts(
-        self,
-        counting: Publisher,
-        grid: Grid,
-        opening: Opening,
-        asked: Part,
-        spent: Spent | None,
-    ) -> Settled[PredictorReport]:
+        self, counting: Publisher, grid: Grid, opening: Opening, asked: Part
+    ) -> _Came:
         predictor = cast(CountsMixture, self.predictor)
         published = counting.publish(
             grid,
@@ -232,20 +243,8 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         counts = cast(NoisyCounts, published.values)
         held = published.holds_to_limits
         predictor.update(self.rounds, counts, self.context, held=held)
-        predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += int(counts.records)
-        left_out = by_reason(published.left_out)
-        cohort = self._seen(published.asked, published.survivors, left_out)
-        cost = self._cost(
-            opening,
-            spent,
-            epsilon=epsilon_delivered(counts.event),
-            bytes_down=published.bytes_down,
-            bytes_up=published.bytes_up,
-        )
-        report = self._report(opening, cohort, cost)
-        costs = delivered(counting.trust, [asked], [published.survivors])
-        return Settled(report, report, [self._state()], costs)
+        taken, epsilon = int(counts.records), epsilon_delivered(counts.event)
+        return _Came(taken, published.survivors, published.left_out, epsilon, published.traffic)
 
     @property
     def _guarantee(self) -> Guarantee:

@@ -100,8 +100,7 @@ class Publisher:
             survivors=collected.total.clients,
             carried=collected.carried,
             left_out=collected.left_out,
-            bytes_down=collected.bytes_down,
-            bytes_up=collected.bytes_up,
+            traffic=collected.traffic,
             most_records=limit.most_records if limit is not None and limit.over else exchange.clip,
             limit=limit,
             holds_to_limits=self.aggregation.holds_to_limits,
@@ -291,11 +290,11 @@ class Counting(Round[Asked, R]):
         self, measured: Measured, asked: Asked, opening: Opening, spent: Spent | None
     ) -> dict[str, Any]:
         """Return what every report of counts says, whatever it concludes."""
-        shown, night, (down, up) = measured.first.values, _night_of(asked[-1]), measured.traffic
+        shown, night = measured.first.values, _night_of(asked[-1])
         if isinstance(shown, ClientSums):
             raise TypeError("the first exchange asks for counts, or labels")
         epsilon = max(map(epsilon_delivered, measured.events))
-        cost = self._cost(opening, spent, epsilon=epsilon, bytes_down=down, bytes_up=up)
+        cost = self._cost(opening, spent, epsilon=epsilon, traffic=measured.traffic)
         seen = self._seen(measured.asked, measured.survivors, by_reason(measured.left_out))
         return {
             "started": opening.started,

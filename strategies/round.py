@@ -198,13 +198,7 @@ class Round(ABC, Generic[Asked, R]):
         return CohortSeen(asked, survivors, {**left_out, **nodes_left_out(self.population)})
 
     def _cost(
-        self,
-        opening: Opening,
-        spent: Spent | None,
-        *,
-        epsilon: float,
-        bytes_down: float | None = None,
-        bytes_up: float | None = None,
+        self, opening: Opening, spent: Spent | None, *, epsilon: float, traffic: tuple[float, float]
     ) -> Outlay:
         """Return what a report says of its cost, now that it is made."""
         seconds, phases = opening.clock.seconds, opening.clock.phases
@@ -217,8 +211,8 @@ class Round(ABC, Generic[Asked, R]):
             left=None if spent is None else spent.left,
             budget=None if spent is None else spent.budget.epsilon,
             population=None if spent is None else self.budget,
-            bytes_down=bytes_down,
-            bytes_up=bytes_up,
+            bytes_down=traffic[0],
+            bytes_up=traffic[1],
         )
 
     # ------------------------------------------------------------------------ the ledger's part

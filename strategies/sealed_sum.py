@@ -47,8 +47,5 @@ class SealedSum(ByAggregators):
             released = told.released(release, terms)
         except ValueError as error:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
-        down, up = cohort.traffic
         out = left_out | rejected
-        return Collected(
-            released, out, bytes_down=down, bytes_up=up, limit=told.limit, carried=carried
-        )
+        return Collected(released, out, cohort.traffic, limit=told.limit, carried=carried)

@@ -159,8 +159,7 @@ class SecureSum:
         return Collected(
             total,
             missing(exchange.chosen, in_the_sum, run.heard),
-            bytes_down=run.bytes_down / cohort,
-            bytes_up=run.bytes_up / cohort,
+            (run.bytes_down / cohort, run.bytes_up / cohort),
         )
 
     @property

@@ -53,9 +53,8 @@ class SplitSum(ByAggregators):
         total = _added(terms, first, second)
         if {first.clients, second.clients} != {clients}:
             raise CheckFailed("the aggregators' numbers of clients do not add up")
-        down, up = cohort.traffic
         released = _released(exchange, total, clients)
-        return Collected(released, left_out, bytes_down=down, bytes_up=up, carried=carried)
+        return Collected(released, left_out, cohort.traffic, carried=carried)
 
 
 def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Released:

@@ -25,8 +25,7 @@ class Exchanged:
     asked: int  # Clients in the cohort and in the sum
     survivors: int
     left_out: dict[Participant, str]  # Why each client that is not in the sum is not
-    bytes_down: float  # Payload for each client asked, mean
-    bytes_up: float
+    traffic: tuple[float, float]  # Bytes down and up for each client asked, mean
     # That a client counted at most, where that was agreed or left records out; 0 for all
     most_records: int = 0
     # What one client counts, where whoever adds up sees it and it is public
@@ -227,8 +226,8 @@ class Measured:
     @property
     def traffic(self) -> tuple[float, float]:
         """Bytes down and up for each client asked, mean."""
-        down = sum(exchange.asked * exchange.bytes_down for exchange in self._done)
-        up = sum(exchange.asked * exchange.bytes_up for exchange in self._done)
+        down = sum(exchange.asked * exchange.traffic[0] for exchange in self._done)
+        up = sum(exchange.asked * exchange.traffic[1] for exchange in self._done)
         return down / self.asked, up / self.asked
 
     @property

@@ -246,7 +246,7 @@ class Year:
         plan = self.plan.allotted(Allotment.even(1))
         values = NoisyCounts(counts.astype(np.int64), float(records), event, plan, False)
         part = Part([Participant(1), Participant(2)], EVERYTHING, "record")
-        return Measured(Exchanged(values, 2, 2, {}, 0.0, 0.0), [part])
+        return Measured(Exchanged(values, 2, 2, {}, (0.0, 0.0)), [part])
 
     def suspect(self, night: int, counts: Floats, records: int) -> bool:
         """Whether a night is not far from any alarm: nothing else is worth reading."""
