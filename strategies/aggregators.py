@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
@@ -14,7 +14,6 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
-    MEMBERS,
     NUMBERS,
     ORDER,
     PUBLISHED,
@@ -25,7 +24,14 @@ from flwr_kld.messages.envelopes import (
     PartMessage,
     Published,
 )
-from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal, replies
+from flwr_kld.strategies.exchange import (
+    NO_REPLY,
+    Exchange,
+    failure,
+    first_replies,
+    refusal,
+    replies,
+)
 
 
 class Roles:
@@ -86,13 +92,11 @@ class ByAggregators:
 
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:
     """Ask nodes for their role: an aggregator's public key, empty for another, None for errors."""
-    content = RecordDict({MEMBERS: ConfigRecord()})
-    messages = [Message(content, node, f"query.{ROLE_ACTION}", ttl=timeout) for node in nodes]
     keys: dict[int, str | None] = {}
-    for reply in replies(grid, messages, timeout):
+    for node, reply in first_replies(grid, nodes, ROLE_ACTION, timeout):
         record = reply.content.get(ANSWER) if reply.has_content() else None
         key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
-        keys[reply.metadata.src_node_id] = key if isinstance(key, str) else None
+        keys[node] = key if isinstance(key, str) else None
     return keys
 
 

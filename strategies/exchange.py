@@ -50,6 +50,19 @@ def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator
             return
 
 
+def first_replies(
+    grid: Grid, nodes: Iterable[int], action: str, timeout: float
+) -> Iterator[tuple[int, Message]]:
+    """Ask nodes what they are; the first reply of a node stands."""
+    content = RecordDict({MEMBERS: ConfigRecord()})
+    messages = [Message(content, node, f"query.{action}", ttl=timeout) for node in nodes]
+    silent = {message.metadata.dst_node_id for message in messages}
+    for reply in replies(grid, messages, timeout):
+        if (node := reply.metadata.src_node_id) in silent:
+            silent.remove(node)
+            yield node, reply
+
+
 def _look(
     grid: Grid, waiting: set[str], began: float, timeout: float
 ) -> tuple[list[Message], bool]:

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, MEMBERS, Hosted
-from flwr_kld.strategies.exchange import NO_REPLY, failure, replies
+from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, Hosted
+from flwr_kld.strategies.exchange import NO_REPLY, failure, first_replies
 
 logger = logging.getLogger("flwr_kld")
 
@@ -78,16 +77,9 @@ class HostedClients:
         return [Participant(node, m) for node in nodes for m in hosted.get(node, ())]
 
     def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> dict[int, tuple[int, ...]]:
-        """Learn from each node; the first reply of a node stands."""
+        """Learn from each node."""
         hosted: dict[int, tuple[int, ...]] = {}
-        content = RecordDict({MEMBERS: ConfigRecord()})
-        asked = [Message(content, node, f"query.{HOSTED_ACTION}", ttl=timeout) for node in nodes]
-        silent = set(nodes)
-        for reply in replies(grid, asked, timeout):
-            node = reply.metadata.src_node_id
-            if node not in silent:
-                continue
-            silent.remove(node)
+        for node, reply in first_replies(grid, nodes, HOSTED_ACTION, timeout):
             if reply.has_error():
                 self.left_out[node] = failure(reply.error)
                 continue
@@ -95,5 +87,6 @@ class HostedClients:
                 hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
             except InvalidReply as error:
                 self.left_out[node] = f"invalid reply: {error}"
-        self.left_out |= dict.fromkeys(sorted(silent), NO_REPLY)
+        heard = hosted.keys() | self.left_out.keys()
+        self.left_out |= {node: NO_REPLY for node in nodes if node not in heard}
         return hosted

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.calibration.shares import check_ring, ring_bits_needed
@@ -18,7 +18,6 @@ from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.envelopes import (
     ANSWER,
     IDENTITY_ACTION,
-    MEMBERS,
     PHASE,
     ROSTER,
     SUM_ACTION,
@@ -30,6 +29,7 @@ from flwr_kld.strategies.exchange import (
     Exchange,
     by_reason,
     failure,
+    first_replies,
     missing,
     refusal,
     refusals,
@@ -194,13 +194,8 @@ def _signers(
     asked: dict[int, list[Participant]] = defaultdict(list)
     for participant in unknown:
         asked[participant.node].append(participant)
-    content = RecordDict({MEMBERS: ConfigRecord()})
-    messages = [
-        Message(content, node, f"query.{IDENTITY_ACTION}", ttl=timeout) for node in sorted(asked)
-    ]
     found, refused = [], dict[Participant, str]()
-    for reply in replies(grid, messages, timeout):
-        node = reply.metadata.src_node_id
+    for node, reply in first_replies(grid, sorted(asked), IDENTITY_ACTION, timeout):
         try:
             told = Signers.from_config(reply.content.get(ANSWER) if reply.has_content() else None)
         except InvalidReply:
