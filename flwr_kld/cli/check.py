@@ -103,10 +103,7 @@ def check(
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     answer = checker.once(name)
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
+    _show(answer, as_json=as_json, indent=2)
     listeners.tell(state_after(answer, latest_state(ledger, population)))
     raise typer.Exit(answer.code)
 
@@ -168,8 +165,8 @@ def watch(
     say("stopped")
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(answer: Answer, *, as_json: bool, indent: int | None = None) -> None:
     if as_json:
-        print_json(answer.to_dict(), indent=None)
+        print_json(answer.to_dict(), indent=indent)
     else:
         results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
