@@ -67,7 +67,6 @@ class Model:
     # a Flower record any other field that is not plain is a JSON text, declared as pydantic's
     # ``Json``.
 
-    __slots__ = ()
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
     _what: ClassVar[str]
     _version: ClassVar[int | None]
@@ -77,13 +76,12 @@ class Model:
     def __init_subclass__(
         cls,
         *,
-        what: str | None = None,  # none when a dataclass with slots is made a second time
+        what: str,
         version: int | None = None,
         refused: type[ValueError] = Unreadable,
         kept: bool = False,  # whether the last ones are, as many clients are told the same
     ) -> None:
-        if what is not None:
-            cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept
+        cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept
         _KNOWN.update(cls.__annotations__)
 
     def to_config(self) -> dict[str, Any]:

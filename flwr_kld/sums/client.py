@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,25 +53,79 @@ def _item(size: int) -> AfterValidator:
     return must(f"be {size} bytes, or none", lambda raw: len(raw) in (0, size))
 
 
-@dataclass(repr=False, eq=False, slots=True, kw_only=True)
-class ClientState(Private, Model, what="the client's memory"):
+@dataclass(frozen=True, repr=False)
+class _Memory(Model, what="the client's memory"):
+    """The fields of a `ClientState`, as a Flower context keeps them."""
+
+    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
+    index: Annotated[int, Field(ge=-1)]
+    session: bytes
+    public: Annotated[bytes, _items(PUBLIC)]
+    mask_secret: Annotated[bytes, _item(KEY)]
+    seal_secret: Annotated[bytes, _item(KEY)]
+    seed: Annotated[bytes, _item(KEY)]
+    peers: bytes
+    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
+    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
+    own: Annotated[bytes, _item(SHARE)]
+    view: bytes
+    shares: Annotated[bytes, _items(SHARES.itemsize)]
+    alive: bytes
+
+
+class ClientState(Private):
     """A client's secrets in one session, of numbers and bytes only. Private: shows nothing."""
 
-    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)] = int(Phase.ADVERTISE)
-    index: Annotated[int, Field(ge=-1)] = -1
-    session: bytes = b""
-    public: Annotated[bytes, _items(PUBLIC)] = b""
-    mask_secret: Annotated[bytes, _item(KEY)] = b""
-    seal_secret: Annotated[bytes, _item(KEY)] = b""
-    seed: Annotated[bytes, _item(KEY)] = b""
-    peers: bytes = b""
-    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)] = b""
-    channels: Annotated[bytes, _items(CHANNEL.itemsize)] = b""
-    own: Annotated[bytes, _item(SHARE)] = b""
-    view: bytes = b""
-    shares: Annotated[bytes, _items(SHARES.itemsize)] = b""
-    alive: bytes = b""
+    __slots__ = (
+        "alive",
+        "channels",
+        "index",
+        "mask_keys",
+        "mask_secret",
+        "own",
+        "peers",
+        "phase",
+        "public",
+        "seal_secret",
+        "seed",
+        "session",
+        "shares",
+        "view",
+    )
     _hidden = frozenset({"channels", "mask_secret", "own", "seal_secret", "seed", "shares"})
+
+    def __init__(
+        self,
+        *,
+        phase: int = Phase.ADVERTISE,
+        index: int = -1,
+        session: bytes = b"",
+        public: bytes = b"",
+        mask_secret: bytes = b"",
+        seal_secret: bytes = b"",
+        seed: bytes = b"",
+        peers: bytes = b"",
+        mask_keys: bytes = b"",
+        channels: bytes = b"",
+        own: bytes = b"",
+        view: bytes = b"",
+        shares: bytes = b"",
+        alive: bytes = b"",
+    ) -> None:
+        self.phase: Final = int(phase)
+        self.index: Final = index
+        self.session: Final = session
+        self.public: Final = public
+        self.mask_secret: Final = mask_secret
+        self.seal_secret: Final = seal_secret
+        self.seed: Final = seed
+        self.peers: Final = peers
+        self.mask_keys: Final = mask_keys
+        self.channels: Final = channels
+        self.own: Final = own
+        self.view: Final = view
+        self.shares: Final = shares
+        self.alive: Final = alive
 
     def require_distinct(self, theirs: list[Advert]) -> None:
         """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
@@ -116,7 +170,7 @@ class ClientState(Private, Model, what="the client's memory"):
 
     def ended(self, phase: Phase) -> ClientState:
         """Return what is left at the end: no secret, only the session and how it ended."""
-        return ClientState(phase=int(phase), session=self.session, alive=self.alive)
+        return ClientState(phase=phase, session=self.session, alive=self.alive)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it. Contains secrets: keep it on the client."""
@@ -126,7 +180,7 @@ class ClientState(Private, Model, what="the client's memory"):
     def from_dict(cls, state: Mapping[str, object]) -> ClientState:
         """Read `to_dict`."""
         try:
-            return cls.from_config(state)
+            return cls(**vars(_Memory.from_config(state)))
         except Unreadable as error:
             fault = str(error)
         raise Malformed(fault)  # out here, it keeps nothing of the secrets
