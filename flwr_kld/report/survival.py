@@ -116,8 +116,11 @@ class Survival:
             design_effect=(counts.design_effect or 1.0) if counts.draws == "client" else 0.0,
         )
         unit = report.columns[self.time].unit if self.time in report.columns else ""
+        whom = report.whom
+        if counts.draws == "client":  # a band of a curve knows no more of them
+            whom += ", if a client's records are no more alike in this than in a cell, on average"
         return SurvivalCurves(
-            self, report.whom, tuple(map(float, time.edges)), tuple(found), log_rank, unit
+            self, whom, tuple(map(float, time.edges)), tuple(found), log_rank, unit
         )
 
 
@@ -146,7 +149,7 @@ class SurvivalCurves:
     """What was read. Everything in it is public."""
 
     asked: Survival
-    whom: str  # Whom the curves are about
+    whom: str  # Whom the curves are about, and if what
     times: tuple[float, ...]  # Ends of the bins but the last, which has none
     curves: tuple[SurvivalCurve, ...]  # Of each group; the last bin lies beyond all times
     # Probability of curves that differ as much, if all groups had one and records are independent,

@@ -12,7 +12,7 @@ from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.report import Survival
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Statistics, Trusted
+from flwr_kld.strategies import Statistics, Trusted, UniformCohort
 
 CLINICS, PATIENTS = 5, 800
 DIED = Survival("months", "died", by="arm")
@@ -99,6 +99,16 @@ def test_what_the_same_records_lack_is_left_out_once():
     (curve,) = asked.of(report, table).curves
     assert curve.at_risk[0] == pytest.approx(0.95 / 2 * CLINICS * PATIENTS, rel=0.05)
     assert 0.1 < curve.survival[15] < 0.6
+
+
+def test_a_band_about_a_population_says_how_alike_records_may_be():
+    asked = Survival("months", "died")
+    table = Table(TABLE.features, interactions=[asked.columns])
+    app = ClientApp()
+    answer_drift_queries(app, lambda own: patients(int(own.node_config["partition-id"])), table)
+    drawn = Statistics(table, Trusted(3.0, 1e-6), cohort=UniformCohort(45))
+    found = asked.of(drawn.ask(InProcessGrid(app, 50)), table)
+    assert "drawn from, if a client's records are no more alike" in str(found)
 
 
 WRONG = {
