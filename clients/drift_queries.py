@@ -74,8 +74,8 @@ def answer_drift_queries(
         The only reference (or its fingerprint) that this client agrees to be compared with.
         By default any reference over `domain`.
     record_ids : Callable[[Context], Any], optional
-        One integer or string for each record that `records` loads, the same in every check for as
-        long as the record exists. By default its position: enough where records are only ever
+        One integer, string, UUID or date for each record that `records` loads, the same in every
+        check for as long as the record exists; anything else is one id, that of no record. By default its position: enough where records are only ever
         appended, but not for standing sessions, which need ids: rows of one id are one record
         there, which counts as the first of them. Checks over buckets of records (few clients) go
         by these ids, salted with a secret of the node: that of its guard's key, or of the file

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import date
 from numbers import Integral
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -156,9 +158,10 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
 
 
 def _id_of(value: Any) -> int:
-    """Return 64 bits of any value at all."""
+    """Return 64 bits of any value at all: of a whole number, a text, a UUID or a date its own."""
     try:
         value = value.decode("latin-1") if isinstance(value, bytes) else value
+        value = str(value) if isinstance(value, UUID | date) else value
         if isinstance(value, str):
             whole_number = _WHOLE.fullmatch(value)
             if whole_number is None:

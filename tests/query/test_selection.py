@@ -1,4 +1,6 @@
+import datetime as dt
 import json
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -54,6 +56,20 @@ def test_ids_of_all_sorts():
     assert ids_of([7, 1, 2], 3).tolist() == [7, 1, 2]
     texts = ids_of(["a", "b", "a"], 3)
     assert texts[0] == texts[2] != texts[1]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [UUID(int=1), UUID(int=2)],
+        [dt.date(2026, 5, 1), dt.date(2026, 5, 2)],
+        [dt.datetime(2026, 5, 1, 9), dt.datetime(2026, 5, 1, 10)],
+    ],
+)
+def test_ids_that_databases_give_are_those_of_their_texts(ids):
+    """Taken for none, they were one record."""
+    assert ids_of(ids, 2).tolist() == ids_of([str(one) for one in ids], 2).tolist()
+    assert len(set(ids_of(ids, 2).tolist())) == 2
 
 
 class _Odd:
