@@ -75,12 +75,13 @@ def answer_drift_queries(
         By default any reference over `domain`.
     record_ids : Callable[[Context], Any], optional
         One integer, string, UUID or date for each record that `records` loads, the same in every
-        check for as long as the record exists; anything else is one id, that of no record. By default its position: enough where records are only ever
-        appended, but not for standing sessions, which need ids: rows of one id are one record
-        there, which counts as the first of them. Checks over buckets of records (few clients) go
-        by these ids, salted with a secret of the node: that of its guard's key, or of the file
-        ``drift-salt`` in its node config, which is made on first use. Without either, a node draws
-        one for each run, and refuses checks of a rotation over buckets, which have to last longer.
+        check for as long as the record exists; anything else is one id, that of no record. By
+        default its position: enough where records are only ever appended, but not for standing
+        sessions, which need ids: rows of one id are one record there, which counts as the first of
+        them. Checks over buckets of records (few clients) go by these ids, salted with a secret of
+        the node: that of its guard's key, or of the file ``drift-salt`` in its node config, which
+        is made on first use. Without either, a node draws one for each run, and refuses checks of a
+        rotation over buckets, which have to last longer.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
         deployment. By default the node takes part in none.
