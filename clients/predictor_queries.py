@@ -7,6 +7,7 @@ label passes through it with the node's own randomness, and the node's guard add
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,7 @@ def host_predictor_queries(
                 number, query = queries[member]
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
-                reports[member] = Held(REPORT.pack(number, symbol))
+                reports[member] = Held(struct.pack(REPORT, number, symbol))
         answer = Answer(terms.check, terms.plan, list(reports), list(refused.values()))
         return reply(message, answer, reports)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -397,7 +398,7 @@ def _taken(cohort: CohortReplies, intake: Intake) -> None:
     for participants, reports in cohort.read():
         for participant, report in zip(participants, reports.into(list), strict=True):
             rejected: Rejection | None = Rejection.IMPOSSIBLE
-            if len(report) == REPORT.size:
-                rejected = intake.take(str(participant), *REPORT.unpack(report))
+            if len(report) == struct.calcsize(REPORT):
+                rejected = intake.take(str(participant), *struct.unpack(REPORT, report))
             if rejected is not None:
                 cohort.refuse(participant, str(rejected))

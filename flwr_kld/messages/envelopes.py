@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,7 +46,7 @@ ANSWER = "answer"
 NUMBERS = "numbers"
 """What clients answer with, a list of rows or boxes; or boxes by sender, as an aggregator gets
 them."""
-REPORT = struct.Struct("<II")
+REPORT = "<II"
 """What a client answers a predictor with: the number of its query, and a privatised symbol."""
 PHASE = "phase"
 PUBLISHED = "published"

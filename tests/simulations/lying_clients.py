@@ -3,6 +3,7 @@
 The test puts it in the place of the drift app's own `client_app.py`.
 """
 
+import struct
 from collections.abc import Callable
 
 from flwr.app import ConfigRecord, Context, Message
@@ -27,8 +28,8 @@ class Liars(ClientApp):
 
 
 def changed(reply: Message, lie: Callable[[int, int], tuple[int, int]]) -> None:
-    said = map(REPORT.unpack, reply.content[NUMBERS][NUMBERS])
-    told = [REPORT.pack(*lie(query, symbol)) for query, symbol in said]
+    said = (struct.unpack(REPORT, own) for own in reply.content[NUMBERS][NUMBERS])
+    told = [struct.pack(REPORT, *lie(query, symbol)) for query, symbol in said]
     reply.content[NUMBERS] = ConfigRecord({NUMBERS: told})
 
 

@@ -1,5 +1,6 @@
 """Rounds of a predictor through Flower's own messages: it learns, it caps, it rejects lies."""
 
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_report_is_a_symbol_and_nothing_else():
     for reply in grid.replies:
         assert set(reply.content) == {"answer", "numbers"}
         ((sent,),) = reply.content["numbers"].values()
-        query, symbol = REPORT.unpack(sent)
+        query, symbol = struct.unpack(REPORT, sent)
         assert query < 2**8 > symbol
 
 
@@ -154,11 +155,11 @@ def test_clients_without_good_records_report_like_others(records, domain, caplog
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        (lambda query: REPORT.pack(query, 99), "impossible report"),
-        (lambda query: REPORT.pack(query, 2**32 - 1), "impossible report"),
-        (lambda query: REPORT.pack(10**6, 0), "wrong query"),
-        (lambda query: REPORT.pack(query, 0)[:-1], "impossible report"),
-        (lambda query: REPORT.pack(query, 0) + b"x", "impossible report"),
+        (lambda query: struct.pack(REPORT, query, 99), "impossible report"),
+        (lambda query: struct.pack(REPORT, query, 2**32 - 1), "impossible report"),
+        (lambda query: struct.pack(REPORT, 10**6, 0), "wrong query"),
+        (lambda query: struct.pack(REPORT, query, 0)[:-1], "impossible report"),
+        (lambda query: struct.pack(REPORT, query, 0) + b"x", "impossible report"),
         (lambda query: b"", "impossible report"),
     ],
 )
@@ -167,7 +168,7 @@ def test_a_lying_client_is_rejected_and_counted(lie, reason):
         def pull_messages(self, message_ids):
             for reply in super().pull_messages(message_ids):
                 if reply.metadata.src_node_id == 1000:
-                    query, _ = REPORT.unpack(reply.content["numbers"]["numbers"][0])
+                    query, _ = struct.unpack(REPORT, reply.content["numbers"]["numbers"][0])
                     reply.content["numbers"] = ConfigRecord({"numbers": [lie(query)]})
                 yield reply
 
