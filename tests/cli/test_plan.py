@@ -72,26 +72,6 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     assert len({row["noise"] for row in rows}) == 1
 
 
-def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own(cli, tmp_path):
-    kinds = {f"c{i}": [str(k) for k in range(2)] for i in range(6)}
-    kinds["wide"] = [str(k) for k in range(90)]
-    table = Table(kinds)
-    counts = {name: [9000 // len(own)] * len(own) for name, own in kinds.items()}
-    Reference.from_counts(table, counts).save(tmp_path / "table.json")
-    arguments = ("plan", tmp_path / "table.json", "--clients", 60, "--records", 40, "--json")
-    arguments += ("--cells", 100)
-
-    def noise(*options):
-        done = cli(*arguments, "--threshold", 0.05, *options)
-        assert done.exit_code == 0, done.output
-        return {row["column"]: row["noise"] for row in json.loads(done.stdout)}
-
-    pure, loose = noise(), noise("--delta", 1e-6)
-    assert len(set(pure.values())) == 1
-    assert max(loose.values()) < 0.9 * pure["wide"]
-    assert loose["wide"] < 0.9 * max(loose.values())
-
-
 def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
     names = {"way": ["bus", "car"], "hand": ["left", "right"]}
     table = Table(names, thresholds={"way": 0.2})
