@@ -109,11 +109,13 @@ def test_a_picture_shows_what_noise_does_not_explain():
         "none": ["x"] * 400,
         "one": ["x"] * 400,
     }
-    above, empty, wide, none, one, _ = told(table, rows, 3.0).plot().axes
+    report = told(table, rows, 3.0)
+    above, empty, wide, none, one, _ = report.plot().axes
     for panel in (above, empty):
         assert panel.get_ylim()[1] >= 1.15 * 0.5
         assert max(patch.get_data().values.max() for patch in panel.patches) < 0.2
-    assert not [text for text in empty.texts if "mean" in text.get_text()]
+    said = any("mean" in text.get_text() for text in empty.texts)
+    assert said == (report.columns["empty"].statistics.count.low > 0)  # by chance, in one of 40
     assert -70 < wide.get_xlim()[0] < -30
     assert 30 < wide.get_xlim()[1] < 70
     assert list(none.get_xticks()) == []
