@@ -28,10 +28,9 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
     for told in reading.estimates:
         yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
-    if reading.estimates:
-        share = 100 * reading.estimates[0].replaced
-        yield f"  as if at least {share:.2g} % of the records were others"
-    else:
+        if told == reading.told:
+            yield f"  as if at least {100 * told.replaced:.2g} % of the records were others"
+    if not reading.estimates:
         yield f"  no estimate: {reading.note}"
     if verdict is not None:
         yield from map("  {}".format, _limits(report, verdict))
