@@ -8,8 +8,8 @@ import random
 import pytest
 from adversary.lying_server import SCENARIOS, LyingServer, watching
 
-LIES = 240
-"""For each scenario, and a third of it for those with a table; 4,880 in all."""
+LIES = 780
+"""For each scenario, and a third of it for those with a table; in all more than ten thousand."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
