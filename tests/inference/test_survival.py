@@ -140,6 +140,19 @@ def test_one_hazard_is_one_however_many_of_each_group_are_lost():
         assert found <= 10  # of 60 at 5 %: more in one of 1,000 tries
 
 
+def test_few_at_risk_in_late_bins_hide_no_difference():
+    """Draws of noise that divide by nearly nobody would: then none of 60 is found."""
+    rng, found = np.random.default_rng(4), 0
+    for _ in range(60):
+        groups = []
+        for slower in (1.0, 1.6):
+            time, seen = rng.weibull(1.3, 1000) * 8.0 * slower, rng.exponential(6, 1000)
+            groups.append(counted(np.minimum(time, seen), time <= seen))
+        noised = np.stack(groups) + rng.normal(0, 30, (2, 2, BINS))
+        found += read(noised, 30, 1.0, 2000)[1] < 0.05
+    assert found >= 5
+
+
 def test_groups_that_noise_drowns_are_not_told_apart():
     noised = np.random.default_rng(5).normal(0, 1000, (3, 2, BINS))
     found, p_value = read(noised, 1000, 0.0, 300)

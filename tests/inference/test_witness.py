@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.witness import Witness
-from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 
 CELLS = 16
 laws = st.lists(st.integers(0, 50), min_size=CELLS, max_size=CELLS).filter(any)
@@ -80,8 +81,13 @@ def test_large_sums_are_not_capped_where_noise_leaves_their_squares_to_be_seen(
     law = 0.9 * pi + 0.1 * (np.arange(50) == 49)
     counts = np.rint(5e3 * np.bincount(plan.cell_of, law, plan.cells))
     noisy = publish(plan, counts)
-    for noise, whole in ((1.0, True), (1e5, False)):
-        scores = Witness.from_counts(noisy, deciding(5e3, noise=noise)).scores
+    client = Guarantee(1.0, unit=Unit.CLIENT, adjacency=Adjacency.ADD_REMOVE)  # all noise grows
+    for noise, of, whole in (
+        (1.0, Guarantee(1.0), True),
+        (1e5, Guarantee(1.0), False),
+        (1e-6, client, False),
+    ):
+        scores = Witness.from_counts(noisy, deciding(5e3, noise=noise, guarantee=of)).scores
         largest = scores.most_records * max(scores.divergence)
         assert (scores.ceiling == largest) is whole, noise
 

@@ -206,6 +206,19 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
         learning.check(grid_of(app(), 3))
 
 
+@pytest.mark.parametrize("number", [-1, 2**32])
+def test_a_query_whose_number_no_report_holds_is_refused(number):
+    def renumber(message):
+        which = message.content["query"]
+        (old,) = set(which.values())
+        message.content["query"] = ConfigRecord(dict.fromkeys(which, number))
+        message.content[f"query.{number}"] = message.content[f"query.{old}"]
+        return False
+
+    with pytest.raises(CheckFailed, match="the predictor's query is not readable"):
+        predictor().check(InProcessGrid(app(), 3, lose=renumber))
+
+
 # ------------------------------------------------------------------------------- with a ledger
 
 
