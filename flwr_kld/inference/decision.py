@@ -164,24 +164,24 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     names = ranked(verdicts)
     leading = verdicts[names[0]]
     alike = [name for name in names if verdicts[name].outcome is leading.outcome]
-    several, all_of_them = _listed(alike), len(verdicts)
-    why = f"{names[0]}: {leading.reason}"
+    all_of_them, named = len(verdicts), f"{names[0]}: {leading.reason}"
+    named = f", {named}" if len(alike) == 1 else f": {_listed(alike)}; {named}"
     if leading.outcome is Outcome.NO_DRIFT:
         last = max(verdicts.values(), key=lambda v: v.interval[1] if v.interval else math.inf)
         reason = (
             f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
         )
     elif leading.outcome is Outcome.QUIET:
+        quiet = "is quiet" if len(alike) == 1 else "are quiet"
         reason = (
             f"none of {all_of_them} columns is known to have drifted, and "
-            f"{len(alike)} are quiet: {several}; {why}"
+            f"{len(alike)} {quiet}{named}"
         )
     elif leading.outcome is Outcome.DRIFT:
-        reason = f"{len(alike)} of {all_of_them} columns drifted: {several}; {why}"
+        reason = f"{len(alike)} of {all_of_them} columns drifted{named}"
     else:
         reason = (
-            f"no column is known to have drifted, and {len(alike)} of {all_of_them} may have: "
-            f"{several}; {why}"
+            f"no column is known to have drifted, and {len(alike)} of {all_of_them} may have{named}"
         )
     return replace(leading, reason=reason)
 

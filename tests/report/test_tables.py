@@ -24,7 +24,7 @@ STILL = table_report(dict.fromkeys(NAMES, 0.0))
 
 def test_the_first_line_is_the_verdict_and_the_columns_follow_in_rank():
     head, *lines = str(TABLE).splitlines()
-    assert head.startswith("drift: 1 of 4 columns drifted: age <years>; ")
+    assert head.startswith("drift: 1 of 4 columns drifted, age <years>: ")
     rows = [line for line in lines if line.startswith(NAMES)]
     assert rows[0].startswith("age <years>")
     assert "▲ drift" in rows[0]
