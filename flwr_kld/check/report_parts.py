@@ -52,8 +52,11 @@ def read(
 def _read_counts(
     published: NoisyCounts, estimator: str | Estimator, theta: float, effects: DesignEffects
 ) -> Reading:
+    population, hidden = None, 0.0
     try:
         found = estimate(published, estimator=estimator, theta=theta)
+        if found.target == "cohort":
+            population = posterior_ratios(published, theta=theta, effects=effects)
     except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
         return Reading(
             estimate=None,
@@ -66,9 +69,7 @@ def _read_counts(
             records=published.records,
             note=str(error),
         )
-    population, hidden = None, 0.0
-    if found.target == "cohort":
-        population = posterior_ratios(published, theta=theta, effects=effects)
+    if population is not None:
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value

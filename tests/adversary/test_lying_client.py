@@ -110,6 +110,19 @@ def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
     assert report.reading.note.startswith("the published numbers contradict each other: ")
 
 
+@pytest.mark.parametrize("threshold", [None, 0.05])
+@pytest.mark.parametrize("records", [10**12, 2**62])
+def test_a_number_of_records_beyond_any_estimate_is_said_to_be_impossible(lie, records, threshold):
+    """It fits a ring of 64 bits."""
+    lie(vector=lambda v: np.append(v[:-1], records))
+    trust, secure = Distributed(1.0, min_clients=5), SecureSum(bits=64)
+    monitor = KLDrift(REFERENCE, trust, aggregation=secure, threshold=threshold)
+    report = monitor.check(grid_of(app_of(secure_sum=FirstUse())))
+    assert report.outcome is (threshold and Outcome.INCONCLUSIVE)
+    assert "contradict" in report.reading.note
+    assert report.reading.note in str(report)
+
+
 @pytest.mark.parametrize(
     ("name", "shows"),
     [("everything -2^31", True), ("minus the others", True), ("one count below", True),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.score import Floats
 
 _BENDS = (0.9, 0.7, 0.4, 0.2, 0.1)
@@ -58,7 +59,14 @@ class Trend:
 
 
 def fit_trend(counted: Counted, noise: float, singles: int) -> Trend:
-    """Fit the trend by Fisher scoring."""
+    """Fit the trend by Fisher scoring; `EstimateUndefined` of counts that nobody can have."""
+    try:
+        return _fitted(counted, noise, singles)
+    except np.linalg.LinAlgError:
+        raise EstimateUndefined("the counts are too far from their number to be true") from None
+
+
+def _fitted(counted: Counted, noise: float, singles: int) -> Trend:
     y, expected, crowding = counted.value, counted.expected, counted.crowding
     share = expected / expected.sum()
     x = counted.log_symbol - share @ counted.log_symbol
