@@ -175,9 +175,9 @@ class Ledger:
         population : str
             Population whose budget is charged.
         session : str
-            Key of the standing session that the check is a night of: then `charges` are those of
-            all its nights together, which count once, as of its latest night, for everybody whom
-            any of them asked.
+            Key of the standing session that the check is a night of, and of nothing else: then
+            `charges` are those of all its nights together, which count once, as of its latest
+            night, for everybody whom any of them asked.
         now : float, optional
             Seconds since 1970. A clock that runs backwards counts as standing still.
 
@@ -194,8 +194,8 @@ class Ledger:
             If a charge hides less than the budget promises, there is none, or `now` is not a time.
         """
         charges, kind = tuple(charges), choice("kind", kind, Kind)
-        if not key or not charges:
-            raise ValueError("a check needs a key and at least one charge")
+        if not key or key == session or not charges:
+            raise ValueError("a check needs a key, other than its session's, and a charge or more")
         with self._database.writing("reserved in") as connection:
             seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:

@@ -12,7 +12,7 @@ from flwr_kld.accounting.books import entry_of, keep_cost
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.entry import Entry, Kind
+from flwr_kld.accounting.entry import AlreadyChecked, Entry, Kind
 from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.accounting.window import Window, in_terms, require_budget
@@ -89,7 +89,9 @@ def renew(
     population = budget.population
     before = entry_of(connection, population, key)
     asked_before = np.zeros(0, dtype=np.int64)
-    if before is not None:
+    if before is not None and not before.refused:
+        if before.kind is not Kind.SESSION:  # what it spent would be forgotten
+            raise AlreadyChecked(before)
         query = select(spends.c.members).where(spends.c.check == before.number)
         (packed,) = connection.execute(query).scalars()
         asked_before = unpack(packed)

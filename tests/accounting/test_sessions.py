@@ -4,7 +4,7 @@ import pytest
 from accounting.books import DAY, REPORT, ask, run, spent
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import BudgetExhausted, Kind
+from flwr_kld.accounting import BudgetExhausted, Kind, LedgerError
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
 
@@ -80,6 +80,26 @@ def test_a_dearer_night_is_another_charge_in_place_of_the_first(ledger):
     night(ledger, 0)
     night(ledger, 1, epsilon=0.75)
     assert spent(ledger, NOW + DAY) == 0.75
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_session_never_takes_the_place_of_what_asked(ledger, settled):
+    held = ledger.reserve(SESSION, ask(0.75), now=NOW)
+    if settled:
+        ledger.settle(held, REPORT, now=NOW)
+    with pytest.raises(LedgerError, match=SESSION):
+        night(ledger, 0, epsilon=0.1)
+    (entry,) = ledger.history()
+    assert (entry.kind, entry.report) == (Kind.CHECK, REPORT if settled else None)
+    assert spent(ledger, NOW) == 0.75
+
+
+def test_a_session_takes_a_key_that_was_refused_and_not_that_of_its_night(ledger):
+    ledger.refuse(SESSION, Failure(FailureKind.COHORT, "nobody is connected"), now=NOW)
+    night(ledger, 0)
+    assert spent(ledger, NOW) == 0.5
+    with pytest.raises(ValueError, match="key"):
+        ledger.reserve("one", ask(0.1), session="one", now=NOW)
 
 
 def test_history_has_the_nights_and_one_line_for_what_they_cost(ledger):
