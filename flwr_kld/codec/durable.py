@@ -64,8 +64,8 @@ class Schema:
 @contextmanager
 def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
     """Hold a file's write lock; commit to the disk, or leave no trace."""
-    make_database(path, schema)
-    uri = f"{path.resolve().as_uri()}?mode=rw"
+    path = make_database(path, schema)
+    uri = f"{path.as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as db:
         schema.require(db, path)
         write_ahead(db.execute)
@@ -76,8 +76,9 @@ def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
             yield db
 
 
-def make_database(path: Path, schema: Schema) -> None:
-    """Make a file on first use."""
+def make_database(path: Path, schema: Schema) -> Path:
+    """Make a file on first use; return where it really is."""
+    path = Path(os.path.realpath(path))  # SQLite keeps its own files beside that
     if not path.exists():
         # Others may be making it now; but what lies beside it is never there before it is.
         if any(Path(f"{path}{tail}").exists() for tail in _BESIDE) and not path.exists():
@@ -88,6 +89,7 @@ def make_database(path: Path, schema: Schema) -> None:
     # While pages are written, and after a power cut, all of them are in the log.
     if size < schema.page or (size % schema.page and not Path(f"{path}-wal").exists()):
         raise Damaged(path)
+    return path
 
 
 def make(path: Path, content: bytes) -> None:

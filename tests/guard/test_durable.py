@@ -95,6 +95,22 @@ def test_a_file_that_is_gone_from_beside_its_log_is_not_new(folder, beside):
     assert not (folder / "receipts.db").exists()
 
 
+def test_a_file_that_is_named_by_a_link_is_not_begun_anew_beside_its_log(folder):
+    """SQLite keeps its log beside the file itself."""
+    real = folder / "volume" / "receipts.db"
+    real.parent.mkdir()
+    (folder / "receipts.db").rename(real)
+    (folder / "receipts.db").symlink_to(real)
+    spend(folder, "through the link")
+    with closing(sqlite3.connect(real)) as other:
+        other.execute("SELECT * FROM receipts").fetchall()
+        spend(folder, "kept in the log, while another has the file open")
+        real.unlink()
+        with pytest.raises(QueryRefused, match="cannot write a receipt"):
+            spend(folder, "next")
+    assert not real.exists()
+
+
 def alter(path, *statements):
     with closing(sqlite3.connect(path)) as db, db:
         for statement in statements:
