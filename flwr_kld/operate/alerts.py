@@ -24,7 +24,7 @@ from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
 from flwr_kld.operate.receivers import About, AppriseService, Command, Delivery, Notice, Receiver
 from flwr_kld.operate.schedule import Schedule
-from flwr_kld.report import Outcome
+from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.report import Report, drifted
 
@@ -51,23 +51,38 @@ def conditions(
 ) -> Iterator[Notice]:
     """Yield what holds and what does not; nothing about what is not known."""
     checks = list(islice(view.newest_first(population, [Kind.CHECK]), _FURTHEST))
-    settled = next((entry for entry in checks if entry.state == "settled"), None)
-    if settled is not None and (report := report_of(view.with_report(settled))) is not None:
-        link = _link(rules, f"check?number={settled.number}")
-        yield from _drift(population, settled, report, link)
-        yield _dropouts(population, report, rules, link)
+    settled = [entry for entry in checks if entry.state == "settled"]
+    if (decided := _last_decision(view, settled)) is not None:
+        link = _link(rules, f"check?number={decided[0].number}")
+        yield _drift(population, *decided, link)
+    if settled and (report := report_of(view.with_report(settled[0]))) is not None:
+        yield _dropouts(
+            population, report, rules, _link(rules, f"check?number={settled[0].number}")
+        )
     link = _link(rules, f"checks?population={quote(population, safe='')}")
     if checks:
         yield from _budget(view, population, checks, schedule, link, now)
         if schedule is not None:
-            since = settled.started if settled else checks[-1].started - timedelta(seconds=1)
+            since = settled[0].started if settled else checks[-1].started - timedelta(seconds=1)
             yield _silence(population, checks[0], since, rules, schedule, link, now)
 
 
-def _drift(population: str, entry: Entry, report: Report, link: str | None) -> Iterator[Notice]:
-    verdict = report.verdict
-    if verdict is None or verdict.outcome is Outcome.INCONCLUSIVE:
-        return
+def _last_decision(
+    view: LedgerView, settled: Iterable[Entry]
+) -> tuple[Entry, Report, Verdict] | None:
+    """Return the last check that decided; None if there is none, or one after it is unreadable."""
+    for entry in settled:
+        report = report_of(view.with_report(entry))
+        if report is None:
+            return None
+        if report.verdict is not None and report.verdict.outcome is not Outcome.INCONCLUSIVE:
+            return entry, report, report.verdict
+    return None
+
+
+def _drift(
+    population: str, entry: Entry, report: Report, verdict: Verdict, link: str | None
+) -> Notice:
     over = verdict.outcome is not Outcome.DRIFT
     lines = [f"check {entry.key}: {verdict.reason}"]
     for name in [] if over else drifted(report.columns)[:_NAMED]:
@@ -75,7 +90,7 @@ def _drift(population: str, entry: Entry, report: Report, link: str | None) -> I
     if report.cost.left is not None:
         lines.append(f"budget left: {report.cost.rest} nats")
     title = f"No more drift in {population}" if over else f"Drift in {population}"
-    yield Notice(About.DRIFT, population, over, title, tuple(lines), link)
+    return Notice(About.DRIFT, population, over, title, tuple(lines), link)
 
 
 def _dropouts(population: str, report: Report, rules: Rules, link: str | None) -> Notice:

@@ -65,7 +65,7 @@ def test_a_drift_is_told_with_what_moved_and_where_to_look(url):
     assert any(line.startswith("age <years>: lower, 10 % → ") for line in notice.lines)
     assert notice.link == f"{LINK}check?number=1"
     night(url, 1, UNSURE)
-    assert About.DRIFT not in found(url, 1.1)  # nothing is known of its end
+    assert found(url, 1.1)[About.DRIFT] == notice  # for those who could not be told last night
     night(url, 2, CALM)
     assert found(url, 2.1)[About.DRIFT].over
 
