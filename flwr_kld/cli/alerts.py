@@ -57,14 +57,17 @@ def alerts(
     slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
     if try_out:
         trial = f"test {token_hex(4)}"  # receivers leave out a key that they know
+        all_told = True
         for over in (False, True):
             test = Notice(About.DRIFT, trial, over, "This is a test of flwr-kld's alerts")
             for one in settings.recipients:
                 done = one.receiver.take(test)
                 became = "delivered" if done.delivered else "NOT delivered"
                 say(f"{one.name}: {became}: {done.detail}")
-        return
-    if not tell_people(settings, ledger, population, slots):
+                all_told = all_told and done.delivered
+    else:
+        all_told = tell_people(settings, ledger, population, slots)
+    if not all_told:
         raise typer.Exit(ExitCode.ERROR)
 
 

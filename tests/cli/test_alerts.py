@@ -27,3 +27,9 @@ def test_who_could_not_be_told_makes_it_an_error(cli, url, settled, alerts_file)
 def test_alerts_can_be_tried_without_a_drift(cli, url, alerts_file, tmp_path):
     assert cli("alerts", alerts_file(), "--ledger", url, "--try").exit_code == 0
     assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+def test_a_trial_that_nobody_got_is_an_error(cli, url, alerts_file):
+    done = cli("alerts", alerts_file(code=1), "--ledger", url, "--try")
+    assert done.exit_code == 4
+    assert "exit status 1" in done.stderr
