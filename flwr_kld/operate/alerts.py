@@ -238,19 +238,21 @@ def tell(
     kept = ledger.state(_state(population)) or Remembered(_state(population), {})
     knows: dict[str, list[str]] = dict(kept.value)
     deliveries = []
-    for notice in notices:
-        told = set(knows.get(notice.about, ()))
-        for one in recipients:
-            if notice.about not in one.about or (one.name in told) != notice.over:
-                continue
-            delivery = _deliver(one, notice)
-            deliveries.append(delivery)
-            if delivery.delivered:
-                told ^= {one.name}
-        knows[str(notice.about)] = sorted(told)
-    knows = {about: names for about, names in knows.items() if names}
-    if knows != kept.value:
-        ledger.keep_state(replace(kept, value=knows))
+    try:
+        for notice in notices:
+            told = set(knows.get(notice.about, ()))
+            for one in recipients:
+                if notice.about not in one.about or (one.name in told) != notice.over:
+                    continue
+                delivery = _deliver(one, notice)
+                deliveries.append(delivery)
+                if delivery.delivered:
+                    told ^= {one.name}
+                    knows[str(notice.about)] = sorted(told)
+    finally:  # a signal, too, leaves nobody to be told again
+        knows = {about: names for about, names in knows.items() if names}
+        if knows != kept.value:
+            ledger.keep_state(replace(kept, value=knows))
     return deliveries
 
 

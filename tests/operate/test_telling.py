@@ -185,6 +185,18 @@ def test_a_receiver_that_breaks_keeps_nothing_from_the_others(url, caplog):
     assert len(box.got) == 1
 
 
+def test_a_signal_while_one_is_told_leaves_nobody_to_be_told_again(url):
+    class Interrupted:
+        def take(self, notice):
+            raise SystemExit(143)
+
+    box = Box()
+    with pytest.raises(SystemExit):
+        telling(url, [BEGINS], box, Interrupted())
+    telling(url, [BEGINS], box)
+    assert len(box.got) == 1
+
+
 def test_everybody_hears_only_what_they_asked_for(url):
     box = Box()
     telling(url, [BEGINS, SILENT], box, about=frozenset({About.SILENCE}))
