@@ -48,6 +48,8 @@ from flwr_kld.trust.worst_move import require_move
 logger = logging.getLogger("flwr_kld")
 
 _USED = "flwr_kld.aggregated"
+_MOST_DELTA = 1e-3
+"""Beside a limit of epsilon: of a check with delta near 1, next to no noise keeps any epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,8 @@ class AggregatorLimits:
     min_clients : int
         Fewest clients in a sum; ``drift-min-clients``.
     most_epsilon : float, optional
-        Largest epsilon of a check, in nats; ``drift-most-epsilon``.
+        Largest epsilon of a check, in nats, whose delta is then at most 1e-3;
+        ``drift-most-epsilon``.
     reference : str, optional
         Fingerprint of the only reference that it serves; ``drift-reference``.
     memory : Path, optional
@@ -108,8 +111,13 @@ class AggregatorLimits:
 
     def hold(self, guarantee: Guarantee, reference: str) -> None:
         """Refuse a question beyond these limits, from its guarantee and fingerprint."""
-        if self.most_epsilon is not None and not guarantee.epsilon <= self.most_epsilon:
-            raise QueryRefused("EpsilonTooLarge: the check asks for more than the aggregator gives")
+        if self.most_epsilon is not None and (
+            guarantee.epsilon > self.most_epsilon or guarantee.delta > _MOST_DELTA
+        ):
+            raise QueryRefused(
+                "EpsilonTooLarge: the check asks for more than the aggregator gives: epsilon "
+                f"{self.most_epsilon:g}, at a delta of at most {_MOST_DELTA:g}"
+            )
         if self.reference is not None and reference != self.reference:
             raise QueryRefused("the server's reference is not the one that the aggregator serves")
 

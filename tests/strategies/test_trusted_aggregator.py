@@ -101,6 +101,14 @@ def test_the_operators_limits_come_from_the_node_config(key_file, config, messag
         monitor().check(grid)
 
 
+def test_a_limit_of_epsilon_is_not_evaded_by_delta(key_file):
+    """At δ = 0.99 the noise of ε = 0.1 leaves 99 of 100 counts as they are."""
+    grid = deployed(shared_app(), {"drift-key": key_file, "drift-most-epsilon": 1})
+    with pytest.raises(CheckFailed, match="EpsilonTooLarge"):
+        monitor(0.1, {"delta": 0.99}).check(grid)
+    assert monitor(0.1, {"delta": 1e-3}).check(grid).cohort.survivors == NODES
+
+
 def test_a_node_config_cannot_loosen_what_the_app_says():
     strict = AggregatorLimits(min_clients=9, most_epsilon=0.5, reference="a")
     loose = strict.stricter({"drift-min-clients": 2, "drift-most-epsilon": 5.0})
