@@ -42,6 +42,8 @@ class SealedSum(ByAggregators):
         carried = told.carried if terms.night else 0
         if (told.clients, len(told.rejected)) != (left + carried, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
+        if told.limit is not None and told.limit.over.keys() - set(map(str, boxes)):
+            raise CheckFailed("the aggregator limits clients that sent it no numbers")
         try:
             release = exchange.trust.event_of(exchange.plan, told.clients)
             released = told.released(release, terms)

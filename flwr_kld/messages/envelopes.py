@@ -16,7 +16,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.channels import word
 from flwr_kld.kernel.count import ClientLimit, InvalidReply
 from flwr_kld.kernel.release import Release
-from flwr_kld.kernel.vector import Released
+from flwr_kld.kernel.vector import LARGEST_CLIENT, Released
 from flwr_kld.messages.terms import VERSION, Terms
 
 DRIFT_ACTION = "drift"
@@ -176,7 +176,9 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         counts = not (terms.adds_scores or terms.by_text)
         numbers = len(set(self.labels)) if terms.by_text else terms.numbers
         fits = terms.by_text or not self.labels
-        if not fits or len(self.values) != 8 * numbers or (counts and self.records < 1):
+        if counts:
+            fits = fits and 1 <= self.records <= self.clients * LARGEST_CLIENT
+        if not fits or len(self.values) != 8 * numbers:
             raise InvalidReply("the aggregator published other numbers than the terms ask for")
         values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
         records = self.records if counts else None

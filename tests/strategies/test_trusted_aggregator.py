@@ -1,5 +1,6 @@
 """Checks through an aggregator, in process: near the truth, and from enough clients."""
 
+import json
 from operator import attrgetter
 
 import pytest
@@ -147,6 +148,12 @@ def published(**changes):
     return change
 
 
+def names_a_stranger(content: RecordDict) -> None:
+    limit = json.loads(content["published"]["limit"])
+    limit["over"] = {"\x1b[2Jnobody": 10**6}
+    content["published"]["limit"] = json.dumps(limit, sort_keys=True, separators=(",", ":"))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -155,6 +162,9 @@ def published(**changes):
         (published(clients=7), "do not add up"),
         (published(values=bytes(8)), "other numbers than the terms ask for"),
         (published(records=0.0), "other numbers than the terms ask for"),
+        (published(records=20 * 2.0**31), "other numbers than the terms ask for"),
+        (published(records=1e300), "other numbers than the terms ask for"),
+        (names_a_stranger, "clients that sent it no numbers"),
         (published(records=float("nan")), "the published numbers"),
         (published(rejected="[]"), "the published numbers"),
         (published(rejected='{"why": -3}'), "the published numbers"),
