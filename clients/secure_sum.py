@@ -155,8 +155,9 @@ class _Turn:
         if isinstance(terms.noise, NoiseShares) and session.min_clients < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, listed)
-        self._policy.check(session)  # before anything is spent
+        # Before anything is spent, and the list first: tails over a longer one take hours
         check_question(session, roster, terms=terms.fingerprint, length=terms.length)
+        self._policy.check(session)
         Gate(self._context, terms).admit(member)
         self._claim(member, session.check, session)
         self._begin(terms, listed)
