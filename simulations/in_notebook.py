@@ -1,10 +1,10 @@
-"""A check of virtual clients in this process: for notebooks, without Ray and Flower's command."""
+"""Questions to virtual clients in this process: for notebooks, without Ray and Flower's command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -13,26 +13,30 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
 from flwr_kld.kernel.arguments import instance, whole
-from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies.kl_drift import KLDrift
+from flwr_kld.strategies.label_discovery import LabelDiscovery
 from flwr_kld.strategies.private_predictor import PrivatePredictor
+from flwr_kld.strategies.publisher import Question
+from flwr_kld.strategies.round import Monitor
+from flwr_kld.strategies.statistics import Statistics
 from flwr_kld.sums import Identity
+
+R = TypeVar("R")
 
 
 def simulate(
-    monitor: KLDrift | PrivatePredictor,
+    monitor: Monitor[Any, R] | Question[R],
     records: Any,
     *,
     clients: int,
     seed: int | None = None,
-) -> Report | PredictorReport:
-    """Run one check (or a predictor's round) of virtual clients in this process.
+) -> R:
+    """Run one check, round or question of virtual clients in this process.
 
     Parameters
     ----------
-    monitor : KLDrift or PrivatePredictor
+    monitor : KLDrift, PrivatePredictor, Statistics or LabelDiscovery
         It keeps its state: each call is its next check.
     records : sequence, data frame, or Callable[[int], Any]
         Rows that are dealt to clients at random, or a function from a client's number to its rows.
@@ -44,8 +48,8 @@ def simulate(
 
     Returns
     -------
-    Report or PredictorReport
-        What ``monitor.check`` returns, and with its errors.
+    Report, PredictorReport, StatisticsReport or DiscoveryReport
+        What ``monitor.check`` or ``.ask`` returns, and with its errors.
 
     Raises
     ------
@@ -68,20 +72,23 @@ def simulate(
     if isinstance(monitor, PrivatePredictor):
         answer_predictor_queries(app, load, monitor.predictor.hypotheses.domain)
     else:
-        instance("monitor", monitor, KLDrift, "a KLDrift or a PrivatePredictor")
-        if monitor.trust.aggregator_keys:
+        what = "a KLDrift, PrivatePredictor, Statistics or LabelDiscovery"
+        asked: Any = instance("monitor", monitor, KLDrift | Statistics | LabelDiscovery, what)
+        if asked.trust.aggregator_keys:
             raise ValueError(
-                f"simulate runs clients only, and {type(monitor.trust).__name__} needs an "
+                f"simulate runs clients only, and {type(asked.trust).__name__} needs an "
                 "aggregator: run it on an InProcessGrid with aggregate_drift_checks(app, key=…)"
             )
         answer_drift_queries(
             app,
             load,
-            monitor.reference.domain,
+            asked.domain if isinstance(asked, Statistics) else asked.reference.domain,
             record_ids=(lambda context: places[number(context)]) if places else None,
             secure_sum=_Signers(),
+            discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
         )
-    return monitor.check(InProcessGrid(app, clients))
+    grid = InProcessGrid(app, clients)
+    return monitor.ask(grid) if isinstance(monitor, Question) else monitor.check(grid)
 
 
 class _Signers(FirstUse):

@@ -6,11 +6,19 @@ import polars as pl
 import pytest
 from federation import FRUIT, REFERENCE
 
-from flwr_kld import KLDrift, Labels, Reference
+from flwr_kld import KLDrift, Labels, Reference, Table
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.report import Outcome
 from flwr_kld.simulations import simulate
-from flwr_kld.strategies import Distributed, PrivatePredictor, SecureSum, Trusted, TrustedAggregator
+from flwr_kld.strategies import (
+    Distributed,
+    LabelDiscovery,
+    PrivatePredictor,
+    SecureSum,
+    Statistics,
+    Trusted,
+    TrustedAggregator,
+)
 
 RNG = np.random.default_rng(0)
 AGES = pd.DataFrame({"age": RNG.normal(50, 12, 6000), "ward": RNG.choice(["a", "b"], 6000)})
@@ -61,6 +69,21 @@ def test_a_predictor_learns_from_rounds():
     assert report.reading.leader == "x"
 
 
+def test_statistics_tell_of_virtual_clients():
+    report = simulate(Statistics(REFERENCE.domain, Trusted(3.0)), ["apple"] * 900, clients=100)
+    assert report.records == 900
+    (column,) = report.columns.values()
+    assert column.statistics.most_frequent(1)[0].name == "apple"
+
+
+def test_labels_that_no_list_has_are_found():
+    jobs = Table({"job": Labels(["nurse"])})
+    found = simulate(
+        LabelDiscovery(jobs, "job", Trusted(3.0, 1e-6)), {"job": ["baker"] * 900}, clients=100
+    )
+    assert [label.name for label in found.reading.labels] == ["baker"]
+
+
 def test_the_dealing_repeats_with_a_seed():
     def kept(seed):
         report = simulate(
@@ -78,5 +101,5 @@ def test_what_cannot_be_simulated_is_said():
         simulate(KLDrift(REFERENCE, TrustedAggregator(1.0, aggregator=key)), ["apple"], clients=2)
     with pytest.raises(ValueError, match="clients"):
         simulate(KLDrift(REFERENCE, Trusted(1.0)), ["apple"], clients=1)
-    with pytest.raises(ValueError, match="a KLDrift or a PrivatePredictor"):
+    with pytest.raises(ValueError, match="a KLDrift, PrivatePredictor, Statistics or"):
         simulate(REFERENCE, ["apple"], clients=5)
