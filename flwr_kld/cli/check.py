@@ -103,8 +103,10 @@ def check(
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     answer = checker.once(name)
-    _show(answer, as_json=as_json, indent=2)
-    listeners.tell(state_after(answer, latest_state(ledger, population)))
+    try:
+        _show(answer, as_json=as_json, indent=2)
+    finally:  # whether or not anybody reads standard output
+        listeners.tell(state_after(answer, latest_state(ledger, population)))
     raise typer.Exit(answer.code)
 
 
@@ -147,8 +149,10 @@ def watch(
         nonlocal state
         answer = checker.once(slot.key)
         state = state_after(answer, state)
-        _show(answer, as_json=as_json)
-        listeners.tell(state)
+        try:
+            _show(answer, as_json=as_json)
+        finally:
+            listeners.tell(state)
 
     def states() -> list[MonitorState]:
         return [state]

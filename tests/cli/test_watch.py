@@ -102,6 +102,22 @@ def test_people_are_told_of_a_drift_once_and_of_its_end(
     assert (first["about"], first["over"], second["over"]) == ("drift", False, True)
 
 
+@pytest.mark.parametrize("gone", [SystemExit(1), OSError("no space is left")])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_people_are_told_whether_or_not_the_check_can_be_printed(
+    cli, flwr, flower_app, alerts_file, tmp_path, monkeypatch, more, gone
+):
+    def unread(*values, **options):
+        raise gone
+
+    monkeypatch.setattr(watching, "print_json", unread)
+    monkeypatch.setattr(watching.results, "print", unread)
+    flwr.will("settle", DRIFT)
+    done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file(), *more)
+    assert done.exit_code == 4
+    assert "Drift in default" in (tmp_path / "log").read_text()
+
+
 def test_alerts_or_metrics_that_fail_do_not_change_the_exit_code(
     cli, flwr, flower_app, alerts_file, tmp_path
 ):
