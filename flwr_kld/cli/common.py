@@ -108,7 +108,10 @@ messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Write JSON to standard output, as it is: no colours, no wrapping."""
-    print(json_text(value, indent=indent, ensure_ascii=False))
+    try:  # whoever reads a pipe has each object at once
+        print(json_text(value, indent=indent, ensure_ascii=False), flush=True)
+    except BrokenPipeError:
+        results.on_broken_pipe()
 
 
 def say(words: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from io import BytesIO, TextIOWrapper
 
 import pytest
 from patience import HANGS
@@ -15,6 +16,7 @@ from report.samples import decided
 
 from flwr_kld.cli import alerts
 from flwr_kld.cli import check as watching
+from flwr_kld.cli.common import print_json
 from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.operate.schedule import Slot
 from flwr_kld.report import Outcome
@@ -116,6 +118,13 @@ def test_people_are_told_whether_or_not_the_check_can_be_printed(
     done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file(), *more)
     assert done.exit_code == 4
     assert "Drift in default" in (tmp_path / "log").read_text()
+
+
+def test_a_line_of_json_is_there_at_once(monkeypatch):
+    there = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(there))
+    print_json({"key": "a"}, indent=None)
+    assert json.loads(there.getvalue()) == {"key": "a"}
 
 
 def test_alerts_or_metrics_that_fail_do_not_change_the_exit_code(
