@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from types import FrameType
 from typing import Any
 
@@ -148,4 +149,6 @@ app.add_typer(keys, name="keys")
 
 def main() -> None:
     """Entry point of ``flwr-kld``."""
+    if isinstance(sys.stdout, TextIOWrapper):  # where a locale lacks ± or ε, a mark is enough
+        sys.stdout.reconfigure(errors="replace")
     app()

@@ -109,7 +109,7 @@ messages = _Messages(stderr=True, highlight=False, soft_wrap=True)
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Write JSON to standard output, as it is: no colours, no wrapping."""
     try:  # whoever reads a pipe has each object at once
-        print(json_text(value, indent=indent, ensure_ascii=False), flush=True)
+        print(json_text(value, indent=indent, ensure_ascii=results.encoding != "utf-8"), flush=True)
     except BrokenPipeError:
         results.on_broken_pipe()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -60,6 +61,20 @@ def test_a_reader_who_leaves_early_is_no_drift(tmp_path, more):
     os.close(writing)
     assert done.returncode not in (0, 1, 2, 3)
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_locale_without_the_signs_gets_marks_and_sound_json(tmp_path, more):
+    file = tmp_path / "reference.json"
+    Reference.from_counts(Labels(["Straßenbahn", "car"]), [1, 1]).save(file)
+    code = "from flwr_kld.cli.app import main; main()"
+    command = [sys.executable, "-c", code, "reference", "show", str(file), *more]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
+    )
+    assert b"Stra?enbahn" in done.stdout or "Straßenbahn" in json.dumps(
+        json.loads(done.stdout), ensure_ascii=False
+    )
 
 
 def test_the_help_says_what_an_argument_is():
