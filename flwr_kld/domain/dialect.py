@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flwr_kld.domain.records import Column, number_of
+from flwr_kld.domain.records import Column, as_number, as_text, number_of, numbers_in
+from flwr_kld.domain.times import local_time, times_in
 from flwr_kld.errors import DomainError
 
 NO_VALUE = (
@@ -59,7 +61,6 @@ LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
-_NUMERIC = (int, float, np.float64, np.int64)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Dialect:
         Texts that stand for no value. By default the empty one, NA, NULL, None, nan and so on, as
         pandas has it. A text that a column lists as a label is that label.
     sentinels : Mapping of str to Sequence of str
-        Further ones of a column, such as ``{"income": ["-999"]}``.
+        Further ones of a column, such as ``{"income": ["-999"]}``; numbers and times by their
+        value, in whatever type or spelling they come.
 
     Raises
     ------
@@ -127,30 +129,43 @@ class Dialect:
         usual["missing"] = list(NO_VALUE)
         return {name: value for name, value in own.items() if value != usual[name]}
 
-    def plain(self, column: Column, name: str, reads: str, kept: Sequence[Any] = ()) -> Column:
+    def plain(self, column: Column, name: str, reads: str, kept: Sequence[str] = ()) -> Column:
         """Write a column's texts as they are spelt elsewhere: each by itself, none by another.
 
-        What is no text stays, but for numbers that are sentinels; `kept` are values in any case.
+        What is no text stays, but for sentinels; `kept` are values in any case.
         """
-        nothing = {number_of(text) for text in self.sentinels.get(name, ())}
+        values = self.sentinel_values(name, reads, kept)
         if isinstance(column, np.ndarray):
-            if not nothing or column.dtype.kind not in "iuf":
+            if not len(values) or column.dtype.kind not in "biufM":
                 return column
-            gone_here = np.isin(np.ma.getdata(column), list(nothing))
+            held = times_in(column) if reads == "time" else numbers_in(column)
+            gone_here = np.isin(held, values)
             return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
         gone = {*self.missing, *self.sentinels.get(name, ())}.difference(kept)
         spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
-        known: dict[str, Any] = {}
+        value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
+        nothing, known = frozenset(values.tolist()), dict[str, Any]()
 
         def plain(value: Any) -> Any:
-            if type(value) is not str:
-                return None if type(value) in _NUMERIC and value in nothing else value
-            if value not in known:
-                spelt = None if value in gone else spell(value)
-                known[value] = None if spelt in nothing else spelt
-            return known[value]
+            text = value if type(value) is str else as_text(value)
+            if text is None:
+                return None if nothing and value_of(value) in nothing else value
+            if text not in known:
+                spelt = None if text in gone else spell(text)
+                by_value = nothing and reads != "text" and value_of(spelt) in nothing
+                known[text] = None if by_value else spelt
+            return known[text]
 
         return [plain(value) for value in column]
+
+    def sentinel_values(self, name: str, reads: str, kept: Sequence[str] = ()) -> NDArray[Any]:
+        """Return a column's sentinels as the numbers or times that they are."""
+        texts = [text for text in self.sentinels.get(name, ()) if text not in kept]
+        if reads == "time":
+            times = times_in([self.time(text) for text in texts])
+            return times[~np.isnat(times)]
+        numbers = np.array([self.number(text) for text in texts], dtype=np.float64)
+        return numbers[~np.isnan(numbers)]
 
     def shown(self, column: Column, name: str) -> Column:
         """Return public texts as what all of them are: numbers or times in this spelling, or text.

@@ -175,8 +175,8 @@ def texts_in(values: Any) -> Column:
     if type(values) is np.ndarray and values.dtype.kind in "biufmM":
         return values
     column = as_column(values)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "OU":
-        return column if np.ma.isMaskedArray(column) else list(column.tolist())
+    if isinstance(column, np.ndarray) and column.dtype.kind in "OSU":
+        return list(column.tolist())
     return column
 
 

@@ -126,16 +126,25 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in _PANDAS_MISSING
 
 
+def as_text(value: Any) -> str | None:
+    """Return a text, or the text that bytes are, as Python's own; None if it is neither."""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)  # a subclass may override what it likes
+        return bytes.decode(value, errors="replace") if isinstance(value, bytes) else None
+    except Exception:
+        return None
+
+
 def text_of(value: Any) -> str | None:
     """Return a text, or the text that a number is written as; None if it is neither.
 
     A whole number is written alike whatever its type: one missing record makes floats of integers.
     """
+    text = as_text(value)
+    if text is not None:
+        return text
     try:
-        if isinstance(value, str):
-            return str.__str__(value)  # a subclass may override what it likes
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
         if isinstance(value, int | np.integer | np.bool_):
             return str(int(value))
         if isinstance(value, complex | np.complexfloating):

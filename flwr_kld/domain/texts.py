@@ -18,7 +18,6 @@ from pyarrow import compute
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.dialect import LONGEST, Dialect
-from flwr_kld.domain.records import number_of
 from flwr_kld.domain.times import Times
 
 _MOST_KNOWN = 100_000
@@ -50,9 +49,8 @@ class Texts:
         self._comma = dialect.decimal == "," and usual == _NUMBERS
         self._unusual = np.ones(256, dtype=bool)
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
-        sentinels = dialect.sentinels.get(name, ())
-        self._nothing = [number_of(text) for text in sentinels if usual == _NUMBERS]
-        gone = {*dialect.missing, *sentinels}
+        self._nothing = dialect.sentinel_values(name, domain.reads)
+        gone = {*dialect.missing, *dialect.sentinels.get(name, ())}
         self._gone = pa.array([text for text in gone if self._takes(text)], pa.string())
 
     def _takes(self, text: str) -> bool:
@@ -75,16 +73,16 @@ class Texts:
         for look in (True,) if self._comma else (False, True):
             if look:
                 left |= self._has_others(texts)
-            some = left.any()
             try:
-                cast = self._cast(compute.if_else(left, None, texts) if some else texts)
+                cast = self._cast(compute.if_else(left, None, texts) if left.any() else texts)
             except pa.ArrowInvalid:  # its text quotes one
                 continue
             column = cast.to_numpy(zero_copy_only=False)
-            if self._nothing:  # spelt otherwise, such as -999.0
-                column = np.where(np.isin(column, self._nothing), np.nan, column)
             values = self._read(column)
-            if some:
+            if len(self._nothing):  # spelt otherwise, such as -999.0
+                left |= np.isin(column, self._nothing)
+            if left.any():
+                values = np.array(values)  # they may be Arrow's own
                 values[left] = self._looked_up(texts.filter(pa.array(left)))
             return values
         return self._looked_up(texts)

@@ -166,12 +166,12 @@ def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
     """Read each different text once, and whatever else there is."""
     place = {text: i for i, text in enumerate({v for v in values if type(v) is str})}
     others = [value for value in values if type(value) is not str]
-    read = np.array([_local(value) for value in (*place, *others)], dtype="M8[us]")
+    read = np.array([local_time(value) for value in (*place, *others)], dtype="M8[us]")
     after = count(len(place))
     return read[[place[value] if type(value) is str else next(after) for value in values]]
 
 
-def _local(value: Any) -> datetime | None:
+def local_time(value: Any) -> datetime | None:
     """Read one value on its own clock; None if it is no time."""
     time = _time(value)
     return time if time is None or time.tzinfo is None else time.replace(tzinfo=None)

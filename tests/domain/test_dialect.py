@@ -4,8 +4,12 @@ import csv
 import gzip
 import io
 import json
+from datetime import date, datetime
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from flwr.app import Context, RecordDict
@@ -264,3 +268,68 @@ def test_no_line_changes_another_in_any_dialect(tmp_path_factory, place, data):
     assert len(usual) == len(found) == len(lines)
     others = np.arange(len(lines)) != at
     assert (usual[others] == found[others]).all()
+
+
+SENTINELS = {"number": "-999", "time": "9999-12-31", "label": "-9"}
+HELD = {
+    "number": ["5", "-999.0", Decimal("-999"), Decimal("-999.00"), np.int32(-999), -999],
+    "time": ["2024-05-01", "9999-12-31 00:00:00", datetime(9999, 12, 31), date(9999, 12, 31),
+             np.datetime64("9999-12-31"), "31.12.9999"],
+    "label": ["a", "-9", Decimal("-9"), -9.0, np.float32(-9), np.int64(-9)],
+}  # fmt: skip
+
+
+def test_a_sentinel_is_one_in_every_type_and_spelling(tmp_path):
+    """SQL and Parquet give decimals and dates, where a text file gives texts."""
+    table = Table(
+        {"number": Binned([0]), "time": Times(["2024-01-01"]), "label": ["a"]},
+        dialect=Dialect(dates="day-first", sentinels={n: [text] for n, text in SENTINELS.items()}),
+    )
+    missing = [part.stop - 1 for part in table.parts]
+    found = table.encode(HELD)
+    assert (found[0] != missing).all()
+    np.testing.assert_array_equal(found[1:], [missing] * 5)
+    typed = {
+        "number": pa.array([Decimal("-999.00")]),
+        "time": pa.array([date(9999, 12, 31)]),
+        "label": np.array([-9.0]),
+    }
+    np.testing.assert_array_equal(table.encode(typed), [missing])
+    file = tmp_path / "rows.csv"
+    file.write_text("number,time,label\n-999.0,9999-12-31T00:00,-9\n")
+    np.testing.assert_array_equal(table.encode(TextFile(file)), [missing])
+
+
+def test_a_sentinel_has_the_decimal_mark_of_its_dialect():
+    table = Table(
+        {"cost": Binned([100])}, dialect=Dialect(decimal=",", sentinels={"cost": ["9.999"]})
+    )
+    found = table.encode({"cost": ["9.999", 9999, "9999,0", "9,999", 9.999]})
+    assert found[:, 0].tolist() == [2, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        np.array, lambda texts: np.array(texts, "S"), lambda texts: list(np.array(texts)),
+        lambda texts: [text.encode() for text in texts], np.ma.array,
+        lambda texts: np.ma.array(texts, dtype=object),
+        lambda texts: pa.array([text.encode() for text in texts]),
+        lambda texts: pa.array(texts).dictionary_encode(),
+        lambda texts: pa.array(texts, pa.string_view()),
+        lambda texts: pl.Series([text.encode() for text in texts]),
+        lambda texts: pd.Series(texts, dtype="category"),
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_texts_are_read_by_the_dialect_whatever_holds_them(held):
+    """Parquet files of older programs have bytes for texts."""
+    table = Table(
+        {"cost": Binned([10, 100]), "job": ["clerk"], "day": Times("month")},
+        dialect=Dialect(decimal=",", dates="day-first"),
+    )
+    rows = {
+        "cost": ["NA", "1.234,5", "5"], "job": ["NA", "clerk", "x"], "day": ["", "01.07.2015", "?"]
+    }  # fmt: skip
+    found = table.encode({name: held(texts) for name, texts in rows.items()})
+    np.testing.assert_array_equal(found, table.encode(rows))
