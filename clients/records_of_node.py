@@ -155,7 +155,7 @@ def _own_dialect(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node config says of how its file is written."""
     told = {field: config[key] for key, field in _DIALECT.items() if key in config}
     if (missing := config.get(MISSING)) is not None:
-        told["missing"] = ("", *str(missing).split("|"))
+        told["missing"] = str(missing).split("|")
     Dialect(**told)  # refused here if it is none
     return told
 

@@ -79,8 +79,8 @@ class Dialect:
     dates : "iso", "day-first" or "month-first"
         How to read 01/02/2015. Dates in ISO 8601, and with a month's name, are read always.
     missing : Sequence of str
-        Texts that stand for no value. By default the empty one, NA, NULL, None, nan and so on, as
-        pandas has it. A text that a column lists as a label is that label.
+        Texts that stand for no value, beside the empty one. By default NA, NULL, None, nan and so
+        on, as pandas has it. A text that a column lists as a label is that label.
     sentinels : Mapping of str to Sequence of str
         Further ones of a column, such as ``{"income": ["-999"]}``; numbers and times by their
         value, in whatever type or spelling they come.
@@ -141,7 +141,7 @@ class Dialect:
             held = times_in(column) if reads == "time" else numbers_in(column)
             gone_here = np.isin(held, values)
             return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
-        gone = {*self.missing, *self.sentinels.get(name, ())}.difference(kept)
+        gone = {"", *self.missing, *self.sentinels.get(name, ())}.difference(kept)
         spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
         value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
         nothing, known = frozenset(values.tolist()), dict[str, Any]()

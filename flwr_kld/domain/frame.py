@@ -58,7 +58,7 @@ class TextFile(Mapping[str, list[str | None]]):
         return type(self)(self.file, self.own, dialect, public=self.public, rows=self.rows)
 
     def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, pyarrow.Array]]:
-        """Yield columns of texts, None where there is none, some lines at a time."""
+        """Yield columns of texts, some lines at a time."""
         from flwr_kld.domain.lines import Lines  # a node that reads no text needs no pyarrow
 
         try:
@@ -79,7 +79,7 @@ class TextFile(Mapping[str, list[str | None]]):
         columns: dict[str, list[str | None]] = {}
         for block in self.blocks():
             for name, texts in block.items():
-                columns.setdefault(name, []).extend(as_list(texts))
+                columns.setdefault(name, []).extend(text or None for text in as_list(texts))
         return columns
 
     def __getitem__(self, name: str) -> list[str | None]:

@@ -66,9 +66,9 @@ class Labels(Domain):
         return len(self.names) + 2
 
     @property
-    def listed(self) -> Sequence[str] | Sequence[int]:
+    def listed(self) -> Sequence[str]:
         """The names."""
-        return self.names
+        return [str(name) for name in self.names]
 
     @property
     def unlisted(self) -> tuple[str, ...]:

@@ -60,8 +60,6 @@ class Lines:
             check_utf8=False,
             column_types=dict.fromkeys(places.values(), pa.string()),
             include_columns=list(places.values()) or ["0"],
-            null_values=[""],
-            strings_can_be_null=True,
         )
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():

@@ -51,7 +51,8 @@ class Texts:
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
         self._nothing = dialect.sentinel_values(name, domain.reads)
         gone = {*dialect.missing, *dialect.sentinels.get(name, ())}
-        self._gone = pa.array([text for text in gone if self._takes(text)], pa.string())
+        gone = {"", *(text for text in gone if self._takes(text))}
+        self._gone = pa.array(sorted(gone), pa.string())
 
     def _takes(self, text: str) -> bool:
         """Whether pyarrow reads a value in a text."""

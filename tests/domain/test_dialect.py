@@ -20,6 +20,7 @@ from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
 from flwr_kld.clients import node_records
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.sniff import sniff
+from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.errors import DomainError, QueryRefused
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
@@ -333,3 +334,23 @@ def test_texts_are_read_by_the_dialect_whatever_holds_them(held):
     }  # fmt: skip
     found = table.encode({name: held(texts) for name, texts in rows.items()})
     np.testing.assert_array_equal(found, table.encode(rows))
+
+
+@pytest.mark.parametrize("missing", [["", "NA"], ["NA"], []])
+def test_an_empty_field_is_one_thing_in_a_file_and_in_a_frame(tmp_path, missing):
+    """It is missing whatever else is, unless a column lists it as a label."""
+    table = Table(
+        {"job": ["clerk"], "unit": ["", "x"], "note": TextShape(), "level": Labels([-1, 1])},
+        dialect=Dialect(missing=[*missing, "-1"]),
+    )
+    rows = {"job": ["", "clerk"], "unit": ["", "x"], "note": ["", "y"], "level": ["", "-1"]}
+    file = tmp_path / "rows.csv"
+    file.write_text(
+        ",".join(rows) + "\n" + "\n".join(map(",".join, zip(*rows.values(), strict=True))) + "\n"
+    )
+    read = [table.encode(held) for held in (TextFile(file), rows, pa.table(rows))]
+    names = [table.name_of(symbol) for symbol in read[0][0]]
+    assert names == ["job=missing", "unit=", "note=missing", "level=missing"]
+    assert table.name_of(read[0][1, 3]) == "level=-1"
+    for found in read[1:]:
+        np.testing.assert_array_equal(found, read[0])
