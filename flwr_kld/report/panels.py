@@ -52,6 +52,7 @@ def canvas(
     style = {
         "font.size": 8 if narrow else 9, "svg.hashsalt": "flwr-kld", "text.color": theme.ink,
         "axes.labelcolor": theme.ink, "xtick.color": theme.ink, "ytick.color": theme.ink,
+        "text.parse_math": False,  # names may have dollars
     }  # fmt: skip
     with matplotlib.rc_context(style):
         figure = figures.Figure(figsize=size, layout="constrained", facecolor=theme.ground)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.collections import PolyCollection
 from report.samples import REPORT, altered, decided, nights
+from report.tables import table_report
 
 from flwr_kld.report import CheckSeries, Outcome, panels
 from flwr_kld.report.envelope import Point
@@ -41,6 +42,14 @@ def test_every_kind_of_mark_is_where_its_check_is(drawn):
     spent = line(below, "spent in the window, at most")
     assert list(spent.get_ydata())[1:-1] == [n % 4 / 4 for n in (1, 2, 4, 5, 6, 7, 8, 9)]
     assert any(t.get_text() == "0.75 left of 1" for t in below.texts)
+
+
+@pytest.mark.parametrize("name", ["$$", "a_$x_$", "$\\frac{$"])
+def test_dollars_in_a_name_are_dollars(name, tmp_path):
+    report = table_report({name: 0.3, "age": 0.0})
+    file = tmp_path / "plot.svg"
+    CheckSeries([Point(1, report), Point(2, report)]).plot(file, title=name)
+    assert file.stat().st_size
 
 
 def test_bounds_below_0_are_drawn_at_0(drawn):
