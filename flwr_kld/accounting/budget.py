@@ -134,8 +134,8 @@ class Budget:
 
     @property
     def seconds(self) -> int:
-        """Seconds that a spend counts for."""
-        return math.ceil(round(self.window_days * DAY, 3))
+        """Seconds that a spend counts for, rounded up."""
+        return max(math.ceil(round(self.window_days * DAY, 3)), 1)
 
     def __str__(self) -> str:
         delta = f", delta {shown(self.atto_delta, ATTO)}" if self.delta else ""

@@ -41,6 +41,13 @@ def test_a_budget_in_texts_is_the_budget_in_members(ledger):
     assert spent(ledger) == 0
 
 
+@pytest.mark.parametrize("days", [5e-324, 1e-9, 1e-5])
+def test_the_shortest_window_is_a_second(ledger, days):
+    """One of none could be written and not be read again."""
+    ledger.set_budget(Budget(1.0, window_days=days))
+    assert ledger.budget().seconds == 1
+
+
 def test_a_refusal_says_what_is_short_and_when_it_frees(ledger):
     run(ledger, "1", ask(0.5, "a", "b"))
     run(ledger, "2", ask(0.3, "b", "c"), NOW + 10 * DAY)
