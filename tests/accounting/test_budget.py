@@ -194,5 +194,5 @@ def test_what_was_delivered_hides_what_the_budget_promises(ledger):
 
 def test_a_check_needs_a_key_and_a_charge(ledger):
     for key, charges in (("", ask(0.1)), ("1", [])):
-        with pytest.raises(ValueError, match="a key and at least one charge"):
+        with pytest.raises(ValueError, match="needs a key.* a charge"):
             ledger.reserve(key, charges, now=NOW)
