@@ -259,18 +259,20 @@ def _plain(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> tuple[Any, Any]:
-    """Return a value that can be hashed, and its type: True is not 1."""
+    """Return a value that can be hashed, and its form: True is not 1, and -0.0 is not 0.0."""
     if type(value) is list:
         if len(value) > _LONGEST_KEPT:
             raise TypeError
         return tuple(value), tuple(map(type, value))
-    return value, type(value)
+    return value, repr(value) if type(value) is float else type(value)
 
 
 def _same(written: Any, given: Any) -> bool:
-    """Whether both are the same value of the same type: True is not 1."""
+    """Whether both are the same value in the same form: True is not 1, and -0.0 is not 0.0."""
     if type(written) is not type(given) or written != given:
         return False
+    if isinstance(written, float):
+        return repr(written) == repr(given)
     return not isinstance(written, list) or list(map(type, written)) == list(map(type, given))
 
 

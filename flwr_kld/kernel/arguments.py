@@ -72,7 +72,7 @@ def real(
     if not math.isfinite(number) or not _within(number, least, most, above, below):
         what = f"a number{f' of {unit}' if unit else ''}"
         raise Unfit(name, f"{what}{_range(least, most, above, below)}", value)
-    return number
+    return number + 0.0  # -0.0 is 0.0: one number is written in one form
 
 
 def moment(name: str, value: object) -> float:

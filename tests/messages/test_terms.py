@@ -98,6 +98,7 @@ def test_shares_of_more_clients_than_their_sum_is_computed_for_at_once_are_refus
         {"cells": [3.0, 4]},
         {"clip": False},
         {"asked": 20.0},
+        {"delta": -0.0},
         {"wire": []},
     ],
 )
