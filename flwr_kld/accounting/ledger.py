@@ -194,7 +194,9 @@ class Ledger:
             If a charge hides less than the budget promises, there is none, or `now` is not a time.
         """
         charges, kind = tuple(charges), choice("kind", kind, Kind)
-        if not key or key == session or not charges:
+        for charge in charges:
+            instance("a charge", charge, Charge, "a Charge(cost, Clients([…]))")
+        if not isinstance(key, str) or key in ("", session) or not charges:
             raise ValueError("a check needs a key, other than its session's, and a charge or more")
         with self._database.writing("reserved in") as connection:
             seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.errors import damaged
-from flwr_kld.kernel.arguments import keep, several, text, whole
+from flwr_kld.kernel.arguments import instance, keep, one_line, several, text, whole
 
 _MOST_BUCKETS = 1 << 20
 
@@ -74,7 +74,7 @@ class RecordBuckets:
         most = modulus - 1
         keep(
             self,
-            key=key,
+            key=one_line("key", key),
             modulus=modulus,
             residues=tuple(
                 whole("a residue", r, least=0, most=most) for r in several("residues", residues)
@@ -109,6 +109,10 @@ class Charge:
 
     cost: Cost
     parts: Parts
+
+    def __post_init__(self) -> None:
+        instance("cost", self.cost, Cost, "a Cost, such as Cost.claimed(…)")
+        instance("parts", self.parts, Parts, "whom it touches: Clients([…]) or Everyone()")
 
 
 def pack(members: NDArray[np.int64]) -> bytes:

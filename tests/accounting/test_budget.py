@@ -193,6 +193,23 @@ def test_what_was_delivered_hides_what_the_budget_promises(ledger):
 
 
 def test_a_check_needs_a_key_and_a_charge(ledger):
-    for key, charges in (("", ask(0.1)), ("1", [])):
-        with pytest.raises(ValueError, match="needs a key.* a charge"):
+    for key, charges in (("", ask(0.1)), ("1", []), (1, ask(0.1)), (b"1", ask(0.1))):
+        with pytest.raises(ValueError, match=r"needs a key.* a charge"):
             ledger.reserve(key, charges, now=NOW)
+    with pytest.raises(ValueError, match="a charge must be a Charge"):
+        ledger.reserve("1", [pure(0.1)], now=NOW)
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    "charge",
+    [
+        lambda: Charge(0.1, Everyone()),
+        lambda: Charge(pure(0.1), Everyone),
+        lambda: Charge(pure(0.1), ["a"]),
+        lambda: Charge(pure(0.1), RecordBuckets(None, 2, [0])),
+    ],
+)
+def test_a_charge_is_a_cost_to_somebody(charge):
+    with pytest.raises(ValueError, match="must be"):
+        charge()
