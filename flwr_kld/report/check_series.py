@@ -312,7 +312,7 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         report.outcome or "–",
         str(reading.of_population or "none"),
         _nats(check.population_truth),
-        "–".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
+        " – ".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
         _cohorts(reading),
         f"{report.cost.charged:.3g}",
         report.cost.rest,

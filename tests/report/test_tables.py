@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,12 @@ def test_a_series_says_which_columns_drifted():
     assert shown["drifted"] == ["age <years>", "", "0 of 4"]
     assert "age &lt;years&gt;" in table._repr_html_()
     assert "drifted" not in as_text(CheckSeries([REPORT]).table())
+
+
+def test_bounds_are_whole_numbers_in_a_usual_terminal():
+    reports = [replace(one, key="2026-11-21T03:00:00Z") for one in (TABLE, drifted(3))]
+    lines = as_text(CheckSeries(reports).table(), width=80).split()
+    assert "0.380" in lines
 
 
 def test_a_file_has_a_row_for_each_check_and_column():
