@@ -160,7 +160,8 @@ def no_budget(words: str) -> str:
 
 _MENDS = {
     "is damaged": "restore it from a backup, or give another --ledger",
-    "not a database": "restore it from a backup, or give another --ledger",
+    "not a database URL": "give --ledger such a URL",
+    "file is not a database": "restore it from a backup, or give another --ledger",
     "malformed": "restore it from a backup, or give another --ledger",
     "unable to open": "make its folder, writable by you, or give another --ledger",
     "No such file": "make its folder, or give another --ledger",

@@ -94,7 +94,9 @@ def check_app(app: Path) -> Iterator[Finding]:
     try:
         project = read_project(app)
         for kind in ("serverapp", "clientapp"):
-            component(app, project, kind).source  # noqa: B018
+            named = component(app, project, kind)
+            if not {named.name, "*"} & named.source.names:
+                raise ValueError(f"pyproject.toml names {named.name} in {named.file}: it has none")
     except ValueError as error:
         yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or correct {app}")
         return

@@ -70,6 +70,14 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: p.doctor("--key", p.folder / "node.key", "--roster", p.write("r.json", "[]")),
         r"FAIL roster.*\n *next: flwr-kld keys roster",
     ),
+    "a ledger that is no URL": (
+        lambda p: p.doctor("--ledger", "drift.db"),
+        r"not a database URL: try sqlite:///drift\.db\n *next: give --ledger",
+    ),
+    "a module without its app": (
+        lambda p: changed(p, "server_app:app", "server_app:monitoring", run=Place.doctor),
+        r"FAIL app.*monitoring.*\n *next: .*correct",
+    ),
     "another ledger": (
         lambda p: p.doctor("--ledger", elsewhere(p)),
         r"the app writes .*\n *next: give --ledger sqlite",
