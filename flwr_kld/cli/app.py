@@ -76,6 +76,8 @@ def _said(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         if isinstance(error, FileNotFoundError):
             return f"there is no file {error.filename}: correct the path"
+        if isinstance(error, IsADirectoryError):
+            return f"{error.filename} is a folder: name a file"
         own = "run this as the user who owns it, or give another path"
         return f"{error.filename}: {error.strerror}: {own}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -177,7 +177,11 @@ def last_check(place: str, population: str) -> LastCheck:
     from flwr_kld.planner.last_check import LastCheck
 
     if "://" not in place:
-        return LastCheck.of(Report.from_json(Path(place).read_text(encoding="utf-8")))
+        file = Path(place)
+        try:
+            return LastCheck.of(Report.from_json(file.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{place} is not a check's report: {error}") from None
     for entry in existing_ledger(place).newest_first(population):
         if (report := report_of(entry)) is not None:
             return LastCheck.of(report)

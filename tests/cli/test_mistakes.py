@@ -111,6 +111,16 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["plan", p.folder / "sample.csv", "--clients", 4, "--records", 9],
         r"not a flwr-kld reference file",
     ),
+    "reference: a folder": (
+        lambda p: ["reference", "show", p.folder],
+        r" is a folder: name a file",
+    ),
+    "plan: like something else": (
+        lambda p: [
+            "plan", p.app / "app" / "reference.json", "--like", p.folder / "sample.csv",
+        ],
+        r"sample\.csv is not a check's report",
+    ),
     "init: no file": (
         lambda p: ["init", p.folder / "no.csv", "--out", p.folder / "new"],
         r"there is no file .*: give public rows, \.csv or \.parquet",
