@@ -31,7 +31,8 @@ class Binned(Domain):
     every number has a bin and nothing is dropped or clipped. Infinities are numbers here and fall
     in the outer bins, a text that spells a number is that number, and True and 'true' are 1.
     Whatever is no number (NaN, None, NaT, masked values, other text, other types) is 'missing', the
-    last symbol. Records are compared as float64.
+    last symbol. Records are compared as float64; a float of less precision is the decimal of few
+    digits that it stands for, so that .7 is not below .7.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class Labels(Domain):
         try:
             if isinstance(value, bytes):
                 value = value.decode()
-            if isinstance(value, Decimal):  # 0.1 is no float's own value
+            if isinstance(value, Decimal | np.float16 | np.float32):  # 0.1 is no float's own value
                 value = str(value)
             symbol = self._places.get(value)
             if symbol is None and isinstance(value, str):

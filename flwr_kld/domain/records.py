@@ -27,6 +27,10 @@ _UNREADABLE = object()
 _PANDAS_MISSING = ("NAType", "NaTType")
 _NUMERIC = frozenset((int, float))
 _TRUTH = {"false": 0.0, "true": 1.0}
+_SHORT = (np.float16, np.float32)
+_LEAST = -45
+_POWERS = np.array([float(f"1e{power}") for power in range(_LEAST, 39)])
+"""Powers of ten among the numbers of `_SHORT`, the first of which is that of `_LEAST`."""
 _TIME_ZONE_DAYS = 10_000_000
 """From 1970, some 27,000 years: time zones are known for these times."""
 
@@ -39,10 +43,12 @@ def as_column(records: Any) -> Column:
             return list(records)
         if isinstance(records, str | bytes | bytearray | Mapping):
             raise DomainError(_NOT_A_COLUMN)
-        if (series := _series(records)) is not None:
-            return _from_series(series)
+        series = _series(records)
         try:
-            column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
+            if series is not None:
+                column = _from_series(series)
+            else:
+                column = np.asanyarray(records) if hasattr(records, "__array__") else list(records)
         except Exception:  # its text may quote the data
             raise DomainError(_NOT_A_COLUMN) from None
     if isinstance(column, np.ndarray) and column.ndim != 1:
@@ -50,7 +56,30 @@ def as_column(records: Any) -> Column:
             f"records of one feature must have one dimension, not {column.ndim}: "
             "select a single column, such as frame['age'] in place of frame[['age']]"
         )
-    return column
+    return as_decimals(column) if is_short(column) else column
+
+
+def is_short(value: Any) -> bool:
+    """Whether it is a float, or an array of floats, of less precision than Python's."""
+    return isinstance(value, np.ndarray | np.float16 | np.float32) and value.dtype in _SHORT
+
+
+def as_decimals(floats: Any) -> Any:
+    """Take floats of less precision for the short decimals that they stand for: .7, not .69999999.
+
+    So they are on the side of an edge that the same numbers are on as texts. By exact steps alone,
+    which all processors take alike.
+    """
+    held = np.ma.getdata(floats)
+    exact = held.astype(np.float64)
+    digits = np.finfo(held.dtype).precision  # that any decimal keeps
+    places = digits - _LEAST - np.searchsorted(_POWERS, np.abs(exact), side="right")
+    up, down = (_POWERS[np.clip(ways, 0, 22) - _LEAST] for ways in (places, -places))
+    with np.errstate(over="ignore"):
+        decimals = np.rint(exact * up / down) / up * down
+        same = decimals.astype(held.dtype) == held
+    found = np.where(same, decimals, exact)
+    return np.ma.masked_array(found, floats.mask) if np.ma.isMaskedArray(floats) else found
 
 
 def _series(records: Any) -> nw.Series[Any] | None:
@@ -145,6 +174,8 @@ def text_of(value: Any) -> str | None:
     if text is not None:
         return text
     try:
+        if is_short(value):
+            value = float(as_decimals(value))
         if isinstance(value, int | np.integer | np.bool_):
             return str(int(value))
         if isinstance(value, complex | np.complexfloating):
@@ -208,6 +239,8 @@ def as_number(value: Any) -> float:
     if isinstance(value, np.ndarray) and value.ndim:
         return math.nan
     try:
+        if is_short(value):
+            return float(as_decimals(value))
         if isinstance(value, str | bytes):
             return number_of(value if isinstance(value, str) else value.decode())
         if isinstance(value, complex | np.complexfloating):

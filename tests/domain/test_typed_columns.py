@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.records import as_column
+from flwr_kld.domain.table import Table
 from flwr_kld.domain.times import Times
 
 WHOLE = ["0", "1", "2", "01", "007", "1.0", "2.00", "+1", "1e0", "-3", "-0"]
@@ -91,3 +94,30 @@ def test_a_typed_column_is_read_as_its_texts(loader, domain, usual, data):
         except (pl.exceptions.ComputeError, pa.ArrowException, OverflowError):
             return  # a loader that raises is not one to use: see the threat model
     assert domain.encode(column).tolist() == domain.encode(texts).tolist()
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float32, 6), (np.float16, 3)])
+@given(data=st.data())
+def test_a_float_of_less_precision_is_the_decimal_that_it_stands_for(dtype, digits, data):
+    """As are those of Parquet files: .7 of 32 bits is below .7."""
+    places = st.integers(-20, 20) if dtype is np.float32 else st.integers(-4, 1)
+    decimal = st.builds("{}e{}".format, st.integers(-(10**digits) + 1, 10**digits - 1), places)
+    texts = data.draw(st.lists(decimal, min_size=1, max_size=5))
+    numbers = [float(text) for text in texts]
+    domain = Binned(sorted({number + 0.0 for number in numbers}))
+    labels = Labels(list(dict.fromkeys(texts)))
+    short = np.array(numbers, dtype)
+    columns = [short, list(short), pd.Series(short), pa.array(short), np.ma.array(short)]
+    for column in columns:
+        np.testing.assert_array_equal(domain.encode(column), domain.encode(texts))
+        np.testing.assert_array_equal(labels.encode(column), labels.encode(numbers))
+    table = Table({"x": Binned([0])}, dialect=Dialect(sentinels={"x": texts[:1]}))
+    assert table.encode({"x": short})[0].tolist() == [2]
+
+
+def test_a_float_of_less_precision_keeps_what_is_no_short_decimal():
+    odd = [np.inf, -np.inf, np.nan, 16777216, 3.4e38, 1e-45, -0.0, 1 / 3]
+    found = as_column(np.array(odd, np.float32))
+    np.testing.assert_array_equal(found.astype(np.float32), np.array(odd, np.float32))
+    assert found.dtype == np.float64
+    assert found[-1] == np.float32(1 / 3)
