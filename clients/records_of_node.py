@@ -14,7 +14,7 @@ from flwr.app import Context
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import Dialect, is_text_file
-from flwr_kld.domain.frame import TextFile, columns_of, read_parquet
+from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.query.selection import asked_period
 
@@ -51,9 +51,9 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
     the header does. An empty field is missing, and so are those that a line lacks; what it has too
     many is left out.
 
-    A table knows how its text files are written. Where the node's own is written otherwise, its
-    config says so: ``drift-delimiter``, ``drift-encoding``, ``drift-decimal``, ``drift-dates``, as
-    in `Dialect`, and ``drift-missing``, with ``|`` between the texts.
+    A table knows how texts are written, in files and databases. Where the node's own are written
+    otherwise, its config says so: ``drift-delimiter``, ``drift-encoding``, ``drift-decimal``,
+    ``drift-dates``, as in `Dialect`, and ``drift-missing``, with ``|`` between the texts.
 
     The nodes of a simulation have no such config. They share out the rows of the public file that
     the run config names under ``drift-sample``: node i of n takes the rows i, n + i, 2n + i, …
@@ -139,20 +139,23 @@ def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
                 f"the node config names none: give {RECORDS}, the absolute path of a .csv or "
                 f".parquet file, or a database's URL and a query under {QUERY}"
             )
+        own = _own_dialect(config)
         if "://" in place:
-            return _of_database(place, query)
+            found: Any = _of_database(place, query)
+            return OwnColumns(found, own) if own else found
         if not is_text_file(place) and Path(place).suffix != ".parquet":
             raise RecordsError("the file's name must end in .csv, .tsv or .parquet")
         _require_file(place)
         if not is_text_file(place):
-            return read_parquet(place)
-        return _NodeFile(place, _own_dialect(config), rows=rows)
+            found = read_parquet(place)
+            return OwnColumns(found, own) if own else found
+        return _NodeFile(place, own, rows=rows)
     except Exception as error:
         raise _refused(place, error) from None
 
 
 def _own_dialect(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the node config says of how its file is written."""
+    """Return what the node config says of how its texts are written."""
     told = {field: config[key] for key, field in _DIALECT.items() if key in config}
     if (missing := config.get(MISSING)) is not None:
         told["missing"] = str(missing).split("|")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -92,6 +92,14 @@ class TextFile(Mapping[str, list[str | None]]):
         return len(self._columns)
 
 
+class OwnColumns(dict[str, Any]):
+    """A frame's columns, in a table's dialect but for what their owner says."""
+
+    def __init__(self, frame: Any, own: Mapping[str, Any]) -> None:
+        super().__init__(columns_of(frame))
+        self.own = own
+
+
 class Features:
     """Features of a frame, the domain of each, how texts are written, and the columns they read."""
 
@@ -115,21 +123,22 @@ class Features:
     def blocks(self, records: Any) -> Iterator[Symbols]:
         """Map the rows of a frame to one symbol in each feature, [features, rows] at a time."""
         sources = set(self._sources.values())
+        own = records.own if isinstance(records, TextFile | OwnColumns) else {}
+        dialect = replace(self._dialect, **own)
         if not isinstance(records, TextFile):
-            yield self._symbols(columns_of(records, sources), self._read_plain)
+            yield self._symbols(columns_of(records, sources), partial(self._read_plain, dialect))
             return
-        file = records.read_by(self._dialect)
-        texts = {name: self._texts(name, file.dialect) for name in self._domains}
-        for block in file.blocks(sources):
+        texts = {name: self._texts(name, dialect) for name in self._domains}
+        for block in records.read_by(self._dialect).blocks(sources):
             yield self._symbols(block, lambda name, column: texts[name].values(column))
 
-    def _read_plain(self, name: str, values: Any) -> NDArray[Any]:
+    def _read_plain(self, dialect: Dialect, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
         if _are_arrow_texts(values) and values.num_chunks:
-            texts = self._texts(name, self._dialect)
+            texts = self._texts(name, dialect)
             return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
         source, domain = self._sources[name], self._domains[name]
-        plain = self._dialect.plain(texts_in(values), source, domain.reads, domain.listed)
+        plain = dialect.plain(texts_in(values), source, domain.reads, domain.listed)
         return self._read[name](plain)
 
     def _texts(self, name: str, dialect: Dialect) -> Texts:

@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import sqlite3
+from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -354,3 +356,24 @@ def test_an_empty_field_is_one_thing_in_a_file_and_in_a_frame(tmp_path, missing)
     assert table.name_of(read[0][1, 3]) == "level=-1"
     for found in read[1:]:
         np.testing.assert_array_equal(found, read[0])
+
+
+def test_a_nodes_own_dialect_holds_in_every_file_and_database(tmp_path):
+    table = Table({"cost": Binned([10, 100]), "day": Times("month"), "job": ["clerk"]})
+    rows = pd.DataFrame(
+        {"cost": ["1.234,5", "--"], "day": ["01.07.2015", "--"], "job": ["clerk", "--"]}
+    )
+    rows.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        rows.to_sql("rows", database)
+    own = {"delimiter": ";", "decimal": ",", "dates": "day-first", "missing": "--"}
+    read = [
+        of_node(tmp_path / "rows.csv", **own),
+        of_node(tmp_path / "rows.parquet", **own),
+        of_node(f"sqlite:///{tmp_path}/rows.db", query="SELECT * FROM rows", **own),
+    ]
+    for found in read:
+        names = [[table.name_of(symbol) for symbol in row] for row in table.encode(found)]
+        assert names[0] == ["cost=>= 100", "day=July", "job=clerk"]
+        assert names[1] == ["cost=missing", "day=missing", "job=missing"]
