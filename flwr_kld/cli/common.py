@@ -143,7 +143,7 @@ def existing_ledger(url: str) -> Ledger:
 
 def require_ledger(url: str) -> None:
     """Refuse a file that is not there; whether it is a ledger, its reader says."""
-    file = _sqlite_file(url)
+    file = sqlite_file(url)
     if file is not None and not file.is_file():
         raise ValueError(
             f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER; flwr-kld budget "
@@ -181,7 +181,8 @@ def unavailable(words: str) -> str:
     return f"{words}; next: {mends[0]}" if mends else words
 
 
-def _sqlite_file(url: str) -> Path | None:
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite URL; None for any other."""
     try:
         parsed = sa.make_url(url)
     except ArgumentError:  # `Ledger` explains it

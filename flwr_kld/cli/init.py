@@ -6,10 +6,10 @@ import ast
 import difflib
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import join, quote
 from textwrap import indent
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ import typer
 from rich.syntax import Syntax
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cli.common import NIGHTLY, results, say
+from flwr_kld.cli.common import NIGHTLY, results, say, sqlite_file
 from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
@@ -373,7 +373,7 @@ def init(
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
         _require_new(folder)
-    ledger = ledger or f"sqlite:///{folder / 'drift.db'}"
+    ledger = _ledger_in(folder) if ledger is None else _named(ledger)
     public, book = rows.file or folder / "public.csv", folder / "standing.db"
     waits_for = None if out is None else proposal.nodes
     schedule = _cron_line(folder, connection, at, ledger, waits_for)
@@ -407,7 +407,7 @@ def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | No
         "flwr-kld", "check", str(app), connection, "--schedule", at,
         "--run-config", f'drift-sample=""{waits}',
     ]  # fmt: skip
-    line = shlex.join(check).replace("%", r"\%")  # a bare % ends a line of cron
+    line = join(check).replace("%", r"\%")  # a bare % ends a line of cron
     return fill("cron", at=at, check=line, ledger=ledger)
 
 
@@ -419,11 +419,30 @@ def _require_new(folder: Path) -> None:
         )
 
 
+def _ledger_in(folder: Path) -> str:
+    """Return the URL of an app's own ledger."""
+    url = f"sqlite:///{folder / 'drift.db'}"
+    if sqlite_file(url) != folder / "drift.db":
+        raise ValueError(
+            f"{folder} cannot stand in a ledger's URL: give another --out, or --ledger"
+        )
+    return url
+
+
+def _named(url: str) -> str:
+    """Return the URL of a ledger that can be opened, or whose server nobody has asked yet."""
+    if not url.startswith("postgresql"):
+        Ledger(url)
+    return url
+
+
 def _open(url: str, budget: Budget) -> None:
     """Put the budgets in force; one that is in force stays."""
     if not url.startswith("sqlite"):
         hides = f" --adjacency {budget.adjacency}" * (budget.adjacency != Budget(1.0).adjacency)
-        say(f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}{hides}")
+        say(
+            f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}{hides}"
+        )
         return
     ledger = Ledger(url)
     for own in (budget, _PLAY):
@@ -451,7 +470,7 @@ def _write_table(rows: Sample, file: Path) -> None:
     rows.table.to_toml(file)
     _tell_columns(rows)
     results.print("next:", markup=False)
-    command = f"flwr-kld init {shlex.quote(str(rows.place))} --table {file} --out APP"
+    command = f"flwr-kld init {quote(str(rows.place))} --table {file} --out APP"
     why = f"once {file} says of each column what you want"
     results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)
 
@@ -516,7 +535,10 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
             "on a node, for its operator's eyes alone: what of its records would be 'other' or "
             "'missing'",
         ),
-        (f"flwr-kld doctor {folder} CONNECTION", "before the first check of a deployment"),
+        (
+            f"flwr-kld doctor {folder} CONNECTION",
+            "before the first check of a deployment",
+        ),
         *_made_of_clients(rows, folder, ledger),
     ):
         results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)

@@ -169,6 +169,22 @@ def test_names_that_flower_or_python_do_not_take_are_refused(cli, sample, tmp_pa
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("ledger", ["drift.db", "sqlite:////nowhere/drift.db", "sqlite://"])
+def test_a_ledger_that_cannot_be_opened_is_refused_before_anything_is_written(
+    cli, sample, tmp_path, ledger
+):
+    assert cli("init", sample, "--out", tmp_path / "app", "--ledger", ledger).exit_code == 4
+    assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a?b"])
+def test_a_folder_whose_url_names_another_is_refused(cli, sample, tmp_path, name):
+    done = cli("init", sample, "--out", tmp_path / name / "app")
+    assert done.exit_code == 4
+    assert "--ledger" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["sample.csv"]
+
+
 def test_cron_runs_the_one_command(cli, sample, tmp_path):
     app = tmp_path / "my-app"
     done = cli("init", sample, "--out", app, "--at", "30 2 * * 1")
