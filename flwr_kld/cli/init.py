@@ -441,7 +441,7 @@ def _open(url: str, budget: Budget) -> None:
     if not url.startswith("sqlite"):
         hides = f" --adjacency {budget.adjacency}" * (budget.adjacency != Budget(1.0).adjacency)
         say(
-            f"set the budget: flwr-kld budget --ledger {url} --set {budget.epsilon:g}{hides}"
+            f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}{hides}"
         )
         return
     ledger = Ledger(url)
@@ -457,8 +457,8 @@ def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[
     if rows.made_up:
         file = folder / folder.name.replace("-", "_") / "reference.json"
         yield (
-            f"flwr-kld describe {folder} CONNECTION --reference {file} "
-            f"--run-config 'drift-sample=\"\"' --ledger {ledger} --key first",
+            f"flwr-kld describe {quote(str(folder))} CONNECTION --reference {quote(str(file))} "
+            f"--run-config 'drift-sample=\"\"' --ledger {quote(ledger)} --key first",
             "once, on the deployment, for half of the budget; later checks compare with it",
         )
 
@@ -521,22 +521,22 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
     results.print("next:", markup=False)
     for command, why in (
         (
-            f"cd {folder} && flwr run . --stream",
+            f"cd {quote(str(folder))} && flwr run . --stream",
             "a check of two simulated nodes, which share out the sample: node i of n has the rows "
             "i, n + i, 2n + i, …",
         ),
         (
-            f"flwr-kld history --ledger {ledger} --population {SIMULATED}",
+            f"flwr-kld history --ledger {quote(ledger)} --population {SIMULATED}",
             "simulated checks so far; flwr-kld report FILE.html, with the same options, is a page "
             "of them",
         ),
         (
-            f"flwr-kld table check /srv/records.csv --table {table}",
+            f"flwr-kld table check /srv/records.csv --table {quote(str(table))}",
             "on a node, for its operator's eyes alone: what of its records would be 'other' or "
             "'missing'",
         ),
         (
-            f"flwr-kld doctor {folder} CONNECTION",
+            f"flwr-kld doctor {quote(str(folder))} CONNECTION",
             "before the first check of a deployment",
         ),
         *_made_of_clients(rows, folder, ledger),

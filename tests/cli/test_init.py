@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -183,6 +184,16 @@ def test_a_folder_whose_url_names_another_is_refused(cli, sample, tmp_path, name
     assert done.exit_code == 4
     assert "--ledger" in done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["sample.csv"]
+
+
+def test_the_commands_that_come_next_can_be_pasted(cli, sample, tmp_path):
+    app = tmp_path / "my apps" / "app"
+    done = cli("init", sample, "--out", app)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    cd, history = (next(line for line in lines if word in line) for word in ("cd ", "history"))
+    assert shlex.split(cd)[1] == str(app)
+    assert f"sqlite:///{app / 'drift.db'}" in shlex.split(history)
 
 
 def test_cron_runs_the_one_command(cli, sample, tmp_path):
