@@ -178,7 +178,8 @@ class GaussianCells:
         """Draw a point of Q0 inside each cell; cells [m], points [m, d]. Post-processing."""
         along = np.stack(np.unravel_index(cells, self._shape), axis=1)
         words = (bits or SystemBits()).words(along.size).reshape(along.shape)
-        inside = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # never 0 or 1
+        # Few enough bits that no sum is rounded, nor a point onto the edge of the next cell.
+        inside = ((words >> np.uint64(38)).astype(np.float64) + 0.5) * 2.0**-26
         points: Floats = ndtri((along + inside) / self.per_axis)
         return points
 

@@ -71,6 +71,28 @@ def test_cells_have_equal_mass_and_points_lie_in_their_cell():
     assert (grid.encode(grid.base.features) == np.arange(25)).all()
 
 
+class AllOfThem:
+    """Bits that are all 0, or all 1."""
+
+    private = False
+
+    def __init__(self, word):
+        self.word = word
+
+    def words(self, count):
+        return np.full(count, self.word, np.uint64)
+
+
+@pytest.mark.parametrize("word", [0, 2**64 - 1])
+@pytest.mark.parametrize("per_axis", [2, 3, 4, 7, 1000, 4096, 2**20 + 7])
+def test_the_outermost_points_of_a_cell_lie_in_it_too(per_axis, word):
+    """They were infinite in the last cell, and on the edge of the next one in others."""
+    grid = GaussianCells(1, per_axis)
+    cells = np.arange(per_axis)
+    points = grid.points(cells, AllOfThem(word))
+    np.testing.assert_array_equal(grid.encode(points), cells)
+
+
 @pytest.mark.parametrize("sizes", [(0, 2), (1, 1), (3, 1000)])
 def test_grids_that_are_too_small_or_large_are_refused(sizes):
     with pytest.raises(ValueError, match=r"must be a whole number|a grid has at most"):
