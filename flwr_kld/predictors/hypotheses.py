@@ -17,7 +17,7 @@ import numpy as np
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import instance, real
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
@@ -47,6 +47,7 @@ class Hypotheses:
     """
 
     def __init__(self, candidates: Mapping[str, Hypothesis], *, floor: float = 1e-3) -> None:
+        instance("candidates", candidates, Mapping, "a mapping, {name: Reference}")
         if len(candidates) < 2:
             raise ValueError("a predictor needs at least two candidate hypotheses")
         self._candidates = dict(candidates)

@@ -28,7 +28,7 @@ class LocalReports:
     context: str = ""  # Context that all reports share
 
     def __post_init__(self) -> None:
-        keep(self, round=whole("round", self.round))
+        keep(self, round=whole("round", self.round, least=0))
         if self.queries.ndim != 1 or self.symbols.shape != self.queries.shape:
             raise ValueError("a batch of reports needs queries [n] and symbols [n]")
 

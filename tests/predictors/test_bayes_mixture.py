@@ -289,3 +289,8 @@ def test_a_change_is_followed_with_share_and_hardly_without():
 
     assert rounds_until_noticed(0.01) <= 3
     assert rounds_until_noticed(0.0) > 30
+
+
+def test_a_round_that_no_state_could_name_is_refused():
+    with pytest.raises(ValueError, match="round"):
+        batch(None, [(0, 0)], round=-1)

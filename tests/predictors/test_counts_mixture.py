@@ -196,3 +196,8 @@ def test_nothing_learnt_is_the_prior():
     np.testing.assert_allclose(mixture.mixture, 0.25)
     assert mixture.select().distance == 0
     assert not mixture.refuted
+
+
+def test_before_any_count_nothing_leads_and_nothing_is_outlasted():
+    leader = CountsMixture(HYPOTHESES).leader
+    assert (leader.log_odds, leader.outlasts) == (0, 0)

@@ -40,6 +40,9 @@ def test_constant_hypotheses_are_one_table_in_all_contexts():
     ("candidates", "floor", "message"),
     [
         ({"even": EVEN}, 0.0, "at least two"),
+        (None, 0.0, "mapping"),
+        ([EVEN, ODD], 0.0, "mapping"),
+        ("even", 0.0, "mapping"),
         ({"even": EVEN, "odd": ODD}, 1.0, "floor"),
         ({"even": EVEN, "odd": ODD}, -0.1, "floor"),
         ({"even": EVEN, "other": OTHER}, 0.0, "same domain"),
