@@ -29,8 +29,10 @@ from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held, Layout
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
+    CHALLENGE,
     NUMBERS,
     ORDER,
+    PROOF,
     PUBLISHED,
     ROLE_ACTION,
     TERMS,
@@ -38,7 +40,13 @@ from flwr_kld.messages.envelopes import (
     PartMessage,
     Published,
 )
-from flwr_kld.messages.sealing import AggregatorKey, NotOpened, SealContext, open_sealed
+from flwr_kld.messages.sealing import (
+    AggregatorKey,
+    NotOpened,
+    SealContext,
+    check_public,
+    open_sealed,
+)
 from flwr_kld.messages.terms import Terms
 from flwr_kld.sums import Roster
 from flwr_kld.sums.session_book import NightAnswers, SessionBook
@@ -168,12 +176,17 @@ def aggregate_drift_checks(
 
     @app.query(ROLE_ACTION)
     def drift_role(message: Message, context: Context) -> Message:
-        """Say whether this node is an aggregator: its public key, or nothing."""
+        """Say whether this node is an aggregator: its public key, with proof, or nothing."""
+        asked = message.content.get(CHALLENGE)
+        challenge = asked.get(CHALLENGE) if isinstance(asked, ConfigRecord) else None
         try:
-            said = _key_of(context, key).public.hex()
+            used = _key_of(context, key)
+            said = {ANSWER: used.public.hex(), PROOF: used.proof(check_public(challenge))}
         except QueryRefused:
-            said = "without a key" if is_aggregator(context) else ""
-        return tell(message, {ANSWER: said})
+            said = {ANSWER: "without a key" if is_aggregator(context) else ""}
+        except ValueError:
+            return refuse(message, "the challenge is not a public key")
+        return tell(message, said)
 
     @app.query(AGGREGATE_ACTION)
     def drift_aggregate(message: Message, context: Context) -> Message:

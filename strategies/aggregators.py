@@ -14,8 +14,10 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
+    CHALLENGE,
     NUMBERS,
     ORDER,
+    PROOF,
     PUBLISHED,
     ROLE_ACTION,
     TERMS,
@@ -24,6 +26,7 @@ from flwr_kld.messages.envelopes import (
     PartMessage,
     Published,
 )
+from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.strategies.exchange import (
     NO_REPLY,
     Exchange,
@@ -35,7 +38,7 @@ from flwr_kld.strategies.exchange import (
 
 
 class Roles:
-    """What nodes said of themselves. A wrong answer costs a check, no more."""
+    """What nodes said of themselves. Which keys they hold, they prove."""
 
     def __init__(self) -> None:
         self._keys: dict[int, str | None] = {}
@@ -93,11 +96,25 @@ class ByAggregators:
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:
     """Ask nodes for their role: an aggregator's public key, empty for another, None for errors."""
     keys: dict[int, str | None] = {}
-    for node, reply in first_replies(grid, nodes, ROLE_ACTION, timeout):
+    ours = AggregatorKey.generate()
+    asked = {CHALLENGE: ConfigRecord({CHALLENGE: ours.public})}
+    for node, reply in first_replies(grid, nodes, ROLE_ACTION, timeout, asked):
         record = reply.content.get(ANSWER) if reply.has_content() else None
-        key = record.get(ANSWER) if isinstance(record, ConfigRecord) else None
-        keys[node] = key if isinstance(key, str) else None
+        keys[node] = _proven(record, ours) if isinstance(record, ConfigRecord) else None
     return keys
+
+
+def _proven(said: ConfigRecord, ours: AggregatorKey) -> str | None:
+    """Return the public key that a node says and proves to hold, or that it has none."""
+    key = said.get(ANSWER)
+    if not isinstance(key, str) or not key:
+        return "" if key == "" else None
+    try:
+        held = ours.proof(bytes.fromhex(key)) == said.get(PROOF)
+    except ValueError:
+        held = False
+    # A client that names the aggregator's key would publish what it likes in its place.
+    return key if held else "without a key"
 
 
 _T = TypeVar("_T", Published, PartMessage)

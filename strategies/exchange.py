@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
@@ -51,10 +52,14 @@ def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator
 
 
 def first_replies(
-    grid: Grid, nodes: Iterable[int], action: str, timeout: float
+    grid: Grid,
+    nodes: Iterable[int],
+    action: str,
+    timeout: float,
+    asked: Mapping[str, ConfigRecord] = MappingProxyType({MEMBERS: ConfigRecord()}),
 ) -> Iterator[tuple[int, Message]]:
     """Ask nodes what they are; the first reply of a node stands."""
-    content = RecordDict({MEMBERS: ConfigRecord()})
+    content = RecordDict({**asked})
     messages = [Message(content, node, f"query.{action}", ttl=timeout) for node in nodes]
     silent = {message.metadata.dst_node_id for message in messages}
     for reply in replies(grid, messages, timeout):

@@ -86,11 +86,15 @@ class AggregatorKey(Private):
         secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
         return HKDF(hashes.SHA256(), PUBLIC, salt=None, info=_SHARED + about).derive(secret)
 
+    def proof(self, other: bytes) -> bytes:
+        """Return what shows the holder of another key that this one is held here, too."""
+        return self.shared(other, b"role")
+
     def _opened(self, box: bytes, info: bytes) -> bytes:
         return HPKE.decrypt(box, self._private, info)
 
 
-def check_public(public: bytes) -> bytes:
+def check_public(public: object) -> bytes:
     """Return a public key that counts can be sealed to."""
     if not isinstance(public, bytes) or len(public) != PUBLIC:
         raise ValueError("an aggregator's public key is 32 bytes: AggregatorKey.public")

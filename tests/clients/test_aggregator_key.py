@@ -9,8 +9,10 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients import AggregatorKey, aggregate_drift_checks
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
+ASKS = AggregatorKey.generate()
 
-def role(app: ClientApp, **config: str) -> str:
+
+def role(app: ClientApp, challenge: object = ASKS.public, **config: str) -> dict[str, object]:
     """What a node says when it is asked for its role."""
 
     def run(message: Message, context: Context) -> Message:
@@ -18,9 +20,9 @@ def role(app: ClientApp, **config: str) -> str:
         return app(message, context)
 
     grid = InProcessGrid(run, 1)
-    message = Message(RecordDict({"question": ConfigRecord()}), 1000, "query.drift_role")
-    (reply,) = grid.send_and_receive([message])
-    return str(reply.content["answer"]["answer"])
+    asked = RecordDict({"challenge": ConfigRecord({"challenge": challenge})})
+    (reply,) = grid.send_and_receive([Message(asked, 1000, "query.drift_role")])
+    return dict(reply.content["answer"])
 
 
 def test_a_key_that_others_may_read_is_none(tmp_path, caplog):
@@ -28,11 +30,14 @@ def test_a_key_that_others_may_read_is_none(tmp_path, caplog):
     key.save(file)
     aggregate_drift_checks(app)
     config = {"drift-role": "aggregator", "drift-key": str(file)}
-    assert role(app, **config) == key.public.hex()
+    shown = {"answer": key.public.hex(), "proof": ASKS.proof(key.public)}
+    assert role(app, **config) == shown
+    for challenge in (b"", bytes(32), bytes(33), "", 7):
+        assert "not a public key" in role(app, challenge, **config)["answer"]
     for mode in (0o640, 0o604):
         file.chmod(mode)
         with caplog.at_level(logging.ERROR):
-            assert role(app, **config) == "without a key"
+            assert role(app, **config) == {"answer": "without a key"}
         assert f"{file}: others may read it: set its mode to 0600" in caplog.text
         caplog.clear()
-    assert role(app) == ""
+    assert role(app) == {"answer": ""}

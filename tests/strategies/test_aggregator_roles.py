@@ -5,10 +5,11 @@ import json
 import pytest
 from aggregators import deployed, shared_app
 from federation import REFERENCE, app_of
-from flwr.app import RecordDict
-from sealed_federation import AGGREGATOR, KEY, federation, monitor, on_request
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from sealed_federation import AGGREGATOR, KEY, WatchedGrid, federation, monitor, on_request
 
-from flwr_kld.clients import AggregatorKey
+from flwr_kld.clients import AggregatorKey, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.terms import AggregatorNoise
 from flwr_kld.strategies import (
@@ -59,6 +60,28 @@ def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
     monkeypatch.setattr(Roles, "holder", lambda *_: 1003)
     with pytest.raises(CheckFailed, match="the aggregator refused: this node is not an aggregator"):
         monitor().check(grid)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [None, b"", bytes(32), KEY.public, "proof", KEY.proof(AggregatorKey.generate().public)],
+)
+def test_a_client_that_names_the_aggregators_key_is_not_the_aggregator(proof):
+    """Everybody knows the public key; whoever is heard last would publish what it likes."""
+    people, aggregator, asked = app_of(aggregator=KEY.public), ClientApp(), set()
+    aggregate_drift_checks(aggregator, key=KEY)
+    liar = AGGREGATOR + 1
+
+    def run(message: Message, context: Context) -> Message:
+        asked.add((context.node_id, message.metadata.message_type))
+        if context.node_id == liar:
+            said = {"answer": KEY.public.hex()} | ({} if proof is None else {"proof": proof})
+            return Message(RecordDict({"answer": ConfigRecord(said)}), reply_to=message)
+        return (aggregator if context.node_id == AGGREGATOR else people)(message, context)
+
+    report = monitor().check(WatchedGrid(run, 22))
+    assert (report.cohort.asked, report.cohort.survivors) == (20, 20)
+    assert {kind for node, kind in asked if node == liar} == {"query.drift_role"}
 
 
 ONE = TrustedAggregator(1.0, aggregator=KEY.public)
