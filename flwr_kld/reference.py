@@ -66,7 +66,7 @@ class Reference:
     def __post_init__(self) -> None:
         _require_domain(self.domain)
         try:
-            p = _of_all(self.domain, np.array(self.probabilities, dtype=np.float64))
+            p = _of_all(self.domain, np.array(self.probabilities, dtype=np.float64) + 0.0)
         except (TypeError, ValueError):
             raise ValueError(
                 "reference probabilities must be numbers: Reference.from_frame(domain, rows) and "

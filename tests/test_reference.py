@@ -306,3 +306,9 @@ def test_counts_of_labels_may_be_given_by_name():
     assert made.fingerprint == Reference.from_counts(COLOURS, COUNTS).fingerprint
     with pytest.raises(ValueError, match="'pink'"):
         Reference.from_counts(COLOURS, {"pink": 1})
+
+
+def test_zero_has_one_sign_in_the_fingerprint():
+    domain = Labels(["a", "b"])
+    first, second = (Reference.from_probabilities(domain, [1, zero]) for zero in (0.0, -0.0))
+    assert first.fingerprint == second.fingerprint
