@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.errors import DomainError
+from flwr_kld.kernel.arguments import several
 
 Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
@@ -239,6 +240,13 @@ def unlisted_beside(names: Sequence[str] | Sequence[int]) -> tuple[str, ...]:
             way = f"({way})"
         ways.append(way)
     return tuple(ways)
+
+
+def in_order(what: str, values: Any) -> tuple[Any, ...]:
+    """Return the parts of a list; refuse a set: each process has another order of its texts."""
+    if isinstance(values, set | frozenset):
+        raise DomainError(f"{what} must be a list, as the order of a set differs between processes")
+    return several(what, values)
 
 
 def as_array(records: Any) -> NDArray[Any]:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Symbols, unlisted_beside
+from flwr_kld.domain.base import Domain, Symbols, in_order, unlisted_beside
 from flwr_kld.domain.records import as_column, is_missing, masked_in, text_of, values_in
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import several, whole
+from flwr_kld.kernel.arguments import whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Codes(Domain):
     kind: ClassVar[str] = "codes"
 
     def __post_init__(self) -> None:
-        names = several("names", self.names)
+        names = in_order("names", self.names)
         buckets = whole("buckets", self.buckets, least=0)
         prefix = None if self.prefix is None else whole("prefix", self.prefix, least=1)
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):

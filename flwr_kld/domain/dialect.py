@@ -328,7 +328,7 @@ def _encoding(name: Any) -> str:
 
 
 def _texts(name: str, held: Any) -> tuple[str, ...]:
-    if isinstance(held, str) or not hasattr(held, "__iter__"):
+    if isinstance(held, str | set | frozenset) or not hasattr(held, "__iter__"):
         raise DomainError(f"{name}= is a list of texts")
     texts = tuple(held)
     if not all(isinstance(text, str) for text in texts):

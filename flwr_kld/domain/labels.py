@@ -8,7 +8,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain, Symbols, unlisted_beside
+from flwr_kld.domain.base import Domain, Symbols, in_order, unlisted_beside
 from flwr_kld.domain.records import as_column, is_missing, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
 
@@ -180,7 +180,7 @@ def _number(text: str) -> float:
 def _as_names(values: Any) -> tuple[str, ...] | tuple[int, ...]:
     """Return names that are all text or all integers; refuse anything else."""
     if not isinstance(values, str | bytes | Mapping) and hasattr(values, "__iter__"):
-        names = list(values)
+        names = in_order("the names of Labels", values)
         if all(isinstance(name, str) for name in names):
             return tuple(str(name) for name in names)
         if all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):

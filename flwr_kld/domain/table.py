@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols, domain_from_spec, domains_from_pairs
+from flwr_kld.domain.base import (
+    Domain,
+    Spec,
+    Symbols,
+    domain_from_spec,
+    domains_from_pairs,
+    in_order,
+)
 from flwr_kld.domain.categories import Categories, features_of
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import one_line, real, whole
+from flwr_kld.kernel.arguments import instance, one_line, real, whole
 
 if TYPE_CHECKING:
     from flwr_kld.domain.score import Score
@@ -91,7 +98,8 @@ class Table(Domain):
     def __post_init__(self) -> None:
         features = features_of("a Table", self.features)
         object.__setattr__(self, "sources", _sources(self.sources, features))
-        pairs = tuple(_interaction(names, features) for names in self.interactions)
+        interactions = in_order("interactions", self.interactions)
+        pairs = tuple(_interaction(names, features) for names in interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):
             raise DomainError("an interaction is named once, in one order")
         pairs += _segmented(self.by, features, pairs)
@@ -103,12 +111,15 @@ class Table(Domain):
                 f"two columns have one name: keep {BY!r} out of names, and give each score a name "
                 "of its own"
             )
+        instance("dialect", self.dialect, Dialect, "a Dialect, such as Dialect(';')")
         read = set(self.sources.values())
         sentinels = {n: texts for n, texts in self.dialect.sentinels.items() if n in read}
         object.__setattr__(self, "dialect", replace(self.dialect, sentinels=sentinels))
         self._check_notes()
 
     def _check_notes(self) -> None:
+        for name in _NOTES:
+            instance(name, getattr(self, name), Mapping, "a mapping of columns, {name: …}")
         for what, notes in (
             ("unit", self.units),
             ("description", self.descriptions),

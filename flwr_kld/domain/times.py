@@ -14,9 +14,10 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Symbols
+from flwr_kld.domain.base import Domain, Symbols, in_order
 from flwr_kld.domain.records import Column, as_column, as_number, masked_in, number_of, values_in
 from flwr_kld.errors import DomainError
+from flwr_kld.kernel.arguments import Unfit
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "hour": tuple(f"{hour:02}:00" for hour in range(24)),
@@ -77,8 +78,8 @@ class Times(Domain):
                 raise DomainError(f"Times goes by edges, or by one of {', '.join(_NAMES)}")
             return
         try:
-            read = [_time(edge) for edge in self.by]
-        except TypeError:
+            read = [_time(edge) for edge in in_order("edges", self.by)]
+        except Unfit:
             raise DomainError("the edges of Times are a list of datetimes") from None
         edges = [edge for edge in read if edge is not None and edge.tzinfo is None]
         if not edges or len(edges) < len(read):

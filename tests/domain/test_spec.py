@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -13,10 +14,12 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.codes import Codes
+from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.nearest import Nearest
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.text_shape import TextShape
+from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
 DOMAINS: list[Domain] = [
@@ -185,3 +188,22 @@ def test_a_feature_named_twice_is_refused() -> None:
     spec["features"] *= 2
     with pytest.raises(DomainError, match="not in the form"):
         domain_from_spec(spec)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Labels({"bus", "car"}),
+        lambda: Labels(frozenset({"bus"})),
+        lambda: Codes({"bus", "car"}),
+        lambda: Times({"2024-01-01", "2025-01-01"}),
+        lambda: Table({"a": ["x"], "b": ["y"]}, {("a", "b")}),
+        lambda: Dialect(missing={"NA", "?"}),
+        lambda: Dialect(sentinels={"a": {"-9", "-99"}}),
+    ],
+    ids=range(7),
+)
+def test_no_domain_is_made_of_a_set(made: Callable[[], object]) -> None:
+    """Its order, and so the fingerprint, is another one in each process."""
+    with pytest.raises(DomainError, match="list"):
+        made()

@@ -261,3 +261,15 @@ def test_all_orders_of_six_columns_ask_the_same_of_each():
         for name, column in plan.columns.items():
             assert column.fingerprint == alone[name].fingerprint
             assert column.weight.tolist() == alone[name].weight.tolist()
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [
+        ("interactions", 5), ("dialect", ";"), ("units", 5), ("thresholds", 0.1),
+        ("descriptions", ["age"]), ("left_out", "id"), ("sources", 5), ("scores", 5),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_refused_by_name(argument, wrong):
+    with pytest.raises(ValueError, match=argument):
+        Table({"age": Binned([18]), "job": ["nurse"]}, **{argument: wrong})
