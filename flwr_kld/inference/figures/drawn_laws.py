@@ -45,8 +45,9 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     noise = fraction_noise(noisy)
     off = seen - pi
     parts, weight = _normal_parts(noisy.noise)
-    still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, 1 / total)
-    moved = design_effect * moved * np.maximum(1 - moved, 1 / total) / total
+    one = min(design_effect / total, 0.5)  # Of a cell that is empty by the chance of one lot
+    still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, one)
+    moved = design_effect * moved * np.maximum(1 - moved, one) / total
     # Shape [components, parts of the noise, cells], then these two as one.
     prior = (_DEVIATIONS[:, None] * np.sqrt(np.maximum(pi, NEGLIGIBLE)))[:, None] ** 2
     error = np.where(prior > 0, moved, still) + noise * parts[:, None] + _LEAST_VARIANCE

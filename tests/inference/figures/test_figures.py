@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from scipy.stats import binom, binomtest
 
 from examples import examples
 from flwr_kld import Binned, Categories, Labels, Reference
+from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import Adjacency
@@ -146,6 +148,21 @@ def test_records_in_clusters_tell_less():
         assert wide.deviation == pytest.approx(2 * narrow.deviation)
     with pytest.raises(ValueError, match="at least 1"):
         figures(counts, DesignEffects(0.5))
+
+
+def test_intervals_hold_of_few_clients_each_alike_in_all_its_records():
+    """At 95 %: fewer than the bound would be seen with probability under 1e-6; no end is 0."""
+    generator, runs, rank = np.random.default_rng(3), 400, np.arange(20)
+    laws = (1 / (rank + 1), np.exp(0.08 * rank) / (rank + 1))
+    before, after = (np.append(law / law.sum(), [0, 0]) for law in laws)
+    plan = plan_of(Labels([str(i) for i in rank]), before)
+    held, true = np.zeros(len(DISTANCES)), exact(after, plan.mass)
+    for run in range(runs):
+        counts = 50 * generator.multinomial(25, after)
+        found = figures(release(plan, counts, discrete_gaussian(1.0), run), DesignEffects(50))
+        low, high = np.array([astuple(getattr(found, name))[2:] for name in DISTANCES]).T
+        held += (low - 1e-3 <= true) & (true <= high)
+    assert (held >= binom.ppf(1e-6, runs, 0.95)).all()
 
 
 def test_bins_that_share_a_cell_share_its_records_as_the_reference_does():
