@@ -29,9 +29,14 @@ def serve(
         typer.Option(help=f"File that holds the token; without it, {TOKEN} may hold it."),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Certificate chain for TLS, PEM; with --key.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Certificate chain for TLS, PEM; with --key."
+        ),
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="Private key for TLS, PEM.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Private key for TLS, PEM.")
+    ] = None,
 ) -> None:
     """Serve a live page over the ledger until stopped by SIGTERM or Ctrl-C. It changes nothing.
 

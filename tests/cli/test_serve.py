@@ -46,7 +46,8 @@ def test_it_serves_this_machine_until_it_is_stopped(url, tmp_path):
     [
         (["--address", "0.0.0.0"], "a token is required: give --token-file"),
         (["--address", "::"], "a token is required"),
-        (["--certificate", "x.pem"], "both --certificate and --key"),
+        (["--certificate", __file__], "both --certificate and --key"),
+        (["--certificate", __file__, "--key", "no.pem"], "no.pem"),
         (["--ledger", "sqlite:///none.db"], "there is no ledger none.db"),
         (["--token-file", "none"], "there is no file none"),
     ],
