@@ -140,7 +140,7 @@ def _silence(
         slot, missed = schedule.next_after(slot), missed + 1
     if missed < rules.silent_slots:
         return Notice(About.SILENCE, population, True, f"Checks of {population} are back", (), link)
-    lines = [f"the last number dates from {since:%Y-%m-%d %H:%M} UTC"]
+    lines = [f"there has been no number since {since:%Y-%m-%d %H:%M} UTC"]
     if last.state != "settled":
         lines.append(f"check {last.key}: {why_no_report(last)}")
     title = f"No check of {population} for {missed} slots or more"
