@@ -45,6 +45,7 @@ _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
 
 _STRANGER = "not in the server's roster"
+_TAKEN = "it signs under another client's name or key"
 
 
 @dataclass
@@ -175,15 +176,19 @@ class SecureSum:
 
     def _learn(self, chosen: list[Participant], grid: Grid, timeout: float) -> Roster:
         """Learn the names of participants that have not said theirs; return the list of clients."""
-        self._names, offered = dict(self._names), {}
+        self._names, first = dict(self._names), self._first_use
         unknown = [p for p in chosen if p not in self._names]
         found, self._refused = _signers(unknown, grid, timeout)
+        keys = {} if first is None else dict(zip(first.names, first.keys, strict=True))
+        names = {key: name for name, key in keys.items()}
         for participant, name, key in found:
+            if self.roster is None and (keys.get(name, key), names.get(key, name)) != (key, name):
+                self._refused[participant] = _TAKEN
+                continue
             self._names[participant] = name
-            offered[name] = key
-        if offered and self.roster is None:
-            new = Roster(offered)
-            self._first_use = new if self._first_use is None else self._first_use.extended(new)
+            keys[name], names[key] = key, name
+        if found and self.roster is None:
+            self._first_use = Roster(keys)
         return self._listed
 
 

@@ -11,6 +11,7 @@ from flwr_kld.accounting import Cost
 from flwr_kld.clients import FirstUse, Pinned
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.messages.envelopes import Signers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Adjacency, Clip, Distributed, KLDrift, SecureSum, Trusted
 from flwr_kld.sums import Identity, Roster
@@ -105,6 +106,36 @@ def pinned_federation(pinned: Roster | None = None):
         return apps[context.node_config["partition-id"]](message, context)
 
     return InProcessGrid(dispatch, nodes), roster
+
+
+@pytest.mark.parametrize("same", ["name", "key"])
+@pytest.mark.parametrize("late", [False, True])
+def test_where_keys_are_believed_on_first_use_two_clients_share_none(same, late):
+    """The second one that comes is left out; the others sum up, now and later."""
+    app = SUMMING()
+    said = {"name": ("1000:0", "ab" * 32), "key": ("another", None)}[same]
+
+    def lie(message, context):
+        reply = app(message, context)
+        if message.metadata.message_type == "query.drift_identity":
+            if context.node_id == 1000:
+                first["key"] = Signers.from_config(reply.content["answer"]).signers["0"][1]
+            if context.node_id == 1019:
+                told = Signers({"0": (said[0], said[1] or first["key"])}, ())
+                reply.content["answer"] = ConfigRecord(told.to_config())
+        return reply
+
+    first, grid = {}, grid_of(lie)
+    cohorts = [list(range(1000, 1020))] * 2
+    if late:
+        cohorts[0] = cohorts[0][:-1]
+    monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
+    for connected in cohorts:
+        grid.get_node_ids = lambda connected=connected: connected
+        report = monitor.check(grid)
+        assert report.cohort.survivors == 19
+        left_out = {"it signs under another client's name or key": 1}
+        assert report.cohort.dropouts == (left_out if len(connected) == 20 else {})
 
 
 def test_hospitals_with_pinned_keys():
