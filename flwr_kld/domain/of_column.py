@@ -124,10 +124,10 @@ def _calendar(name: str, numbers: NDArray[np.float64]) -> str | None:
     for (first, last), words in _CALENDAR.items():
         if whole and word in words.split() and first <= numbers.min() and numbers.max() <= last:
             return "a calendar's numbers, which move on whatever the data do"
-    steps = np.diff(numbers)
-    if len(numbers) >= _ENOUGH and ((steps > 0).all() or (steps < 0).all()):
-        way = "rise" if steps[0] > 0 else "fall"
-        return f"its numbers {way} from each row to the next, as a counter's do"
+    before, after = numbers[:-1], numbers[1:]
+    for way, goes_on in (("rise", after > before), ("fall", after < before)):
+        if len(numbers) >= _ENOUGH and goes_on.all():
+            return f"its numbers {way} from each row to the next, as a counter's do"
     return None
 
 

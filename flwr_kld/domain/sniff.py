@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from flwr_kld.domain.dialect import DELIMITERS, NO_VALUE, Dialect, opened
-from flwr_kld.domain.records import Column, text_of
+from flwr_kld.domain.records import Column, numbers_in, text_of
 
 _LINES = 5000
 """That are looked at, behind the header."""
@@ -48,11 +48,7 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
         if isinstance(column, list)
         and all(text is None or isinstance(text, str) for text in column)
     }
-    typed = {
-        name: column
-        for name, column in columns.items()
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf"
-    }
+    typed = {name: numbers_in(column) for name, column in columns.items() if name not in held}
     texts = [column for column in held.values() if column]
     spelt = {text for column in texts for text in column if text in SPELLINGS}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
@@ -166,8 +162,7 @@ def _sentinels(
 def _times_in(column: Column, gone: Collection[str]) -> dict[str, int]:
     """Count the different texts of a column, or its numbers as texts."""
     if isinstance(column, np.ndarray):
-        values = np.ma.compressed(column) if np.ma.isMaskedArray(column) else column
-        different, times = np.unique(values[np.isfinite(values)], return_counts=True)
+        different, times = np.unique(column[np.isfinite(column)], return_counts=True)
         texts = [text_of(value) or "" for value in different.tolist()]
         return dict(zip(texts, times.tolist(), strict=True))
     return Counter(text for text in column if text not in gone)

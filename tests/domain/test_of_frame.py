@@ -1,6 +1,8 @@
 """Tables made of public frames: what each column gets, and which are left out, and why."""
 
 import datetime as dt
+import math
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -297,3 +299,21 @@ def test_a_number_that_stands_for_nothing_is_recognised(kind):
     for others in (rows, as_text):
         same = Reference.from_frame(table, others)
         np.testing.assert_array_equal(same.probabilities, reference.probabilities)
+
+
+def test_public_numbers_make_one_table_in_whatever_type_they_come():
+    """Lists and databases' decimals, too: what stands for nothing is recognised in all."""
+    rng = np.random.default_rng(0)
+    income = np.where(rng.random(400) < 0.1, -999, rng.integers(1, 90, 400))
+    made = [
+        Table.from_frame({"income": held})
+        for held in (income, income.tolist(), list(map(Decimal, income.tolist())))
+    ]
+    assert made[0].dialect.sentinels == {"income": ("-999",)}
+    assert made[1:] == made[:1] * 2
+
+
+@pytest.mark.parametrize("odd", [1.7e308, math.inf])
+def test_numbers_at_the_ends_of_float64_need_no_warning(odd):
+    with np.errstate(all="raise"):
+        Table.from_frame({"x": [odd, -odd, odd, 1.0, 2.0] * 40})
