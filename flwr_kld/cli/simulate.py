@@ -14,6 +14,7 @@ from rich.table import Table
 
 from flwr_kld.cli.common import ExitCode, messages, results, say
 from flwr_kld.cli.show import failures
+from flwr_kld.kernel.arguments import real
 from flwr_kld.report import CheckSeries
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report, drifted
@@ -208,6 +209,7 @@ def simulate(
     """Run drift checks on a local Flower simulation; write table, plot and page."""
     require_simulation()
     from flwr_kld.simulations.scenario import Scenario  # an extra
+    from flwr_kld.trust.trusted import Trusted  # takes a second
 
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -216,7 +218,12 @@ def simulate(
         "cohort": cohort, "drift": drift, "drift-from": drift_from,
         "epsilon": float(epsilon), "seed": seed, "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
-    Scenario.from_run_config(config).require(cohort)
+    scenario = Scenario.from_run_config(config)
+    scenario.require(cohort)
+    # What the app would refuse, once Flower and Ray are up.
+    Trusted(epsilon)
+    real("threshold", threshold, least=0, unit="nats")
+    scenario.domain  # noqa: B018
     first = drift_from if drift != "none" and drift_from <= checks else None
     points = _followed(out, config, timeout, messages)
     found, title = CheckSeries(points, drift_from=first), f"{checks} simulated checks"

@@ -130,6 +130,18 @@ def test_a_cohort_larger_than_the_writers_is_refused_before_anything_starts(
     assert "cohort of 31 cannot be drawn from 30 writers" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--epsilon", "nan"), ("--epsilon", 0), ("--threshold", "nan"), ("--source", "no.npz")],
+)
+def test_what_the_app_would_refuse_is_refused_before_anything_starts(
+    cli, superlink, tmp_path, option, value
+):
+    done = cli("simulate", "--out", tmp_path, option, value)
+    assert (done.exit_code, superlink.config) == (4, {})
+    assert option.strip("-") in done.stderr or str(value) in done.stderr
+
+
 @pytest.mark.usefixtures("no_plots")
 def test_a_run_that_ends_early_is_an_error(cli, superlink, tmp_path):
     done = cli("simulate", "--out", tmp_path, "--checks", 4)
