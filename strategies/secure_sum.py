@@ -59,7 +59,7 @@ class SecureSum:
         nodes say when they are first asked: for demonstrations only, since a server that lies from
         the start could invent clients. Clients decide for themselves whom they believe.
     bits : int
-        Sums are modulo 2**bits: 32 (default) or 64.
+        Sums of counts are modulo 2**bits: 32 (default) or 64.
     tolerance : Tolerance
         Corruption and dropouts that the graph of neighbours must withstand.
 
@@ -110,13 +110,14 @@ class SecureSum:
         been sent.
         """
         terms, cohort = exchange.terms, len(exchange.chosen)
-        share = terms.share()
+        # Scores are few, and finer than records: many clients' sums need more.
+        share, bits = terms.share(), 64 if terms.adds_scores else self.bits
         if share is not None:
             layout = exchange.plan.layout
             steps = share.grid * int(layout.steps.max())
             check_ring(
                 ring_bits_needed(share.share, cohort, _MOST_RECORDS, layout.length, grid=steps),
-                self.bits,
+                bits,
             )
         if not any(p in self._names for p in exchange.chosen):
             self._learn(exchange.chosen, exchange.grid, exchange.timeout)
@@ -140,7 +141,7 @@ class SecureSum:
                 check=exchange.check,
                 terms=terms.fingerprint,
                 length=terms.length,
-                bits=self.bits,
+                bits=bits,
                 tolerance=self.tolerance,
                 min_clients=least,
             )
@@ -148,7 +149,7 @@ class SecureSum:
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
-        layout, clients, bits = exchange.plan.layout, len(result.survivors), self.bits
+        layout, clients = exchange.plan.layout, len(result.survivors)
         total: ClearSum | ShareSum
         if share is None:
             total = ClearSum.of_ring(result.total, layout, clients=clients, bits=bits)

@@ -11,6 +11,7 @@ from flwr_kld.clients import FirstUse
 from flwr_kld.cohort.halves import Part
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, numbers_of
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
@@ -78,6 +79,20 @@ def released(way: str, plan: QueryPlan, grid) -> ClientSums:
     assert isinstance(found.values, ClientSums)
     assert found.survivors == NODES
     return found.values
+
+
+@pytest.mark.parametrize("way", ["sum", "shares"])
+def test_sums_of_many_records_do_not_wrap(way, monkeypatch):
+    """As of 20 clients with 4 million records each, of which 64 steps are one."""
+    summand, more, records = ClientRows.summand, 2**28, NUMBERS.index("records")
+
+    def summed(*args, **options):
+        own = summand(*args, **options)
+        return SumVector(own._values + more * (np.arange(len(own._values)) == records))
+
+    monkeypatch.setattr(ClientRows, "summand", summed)
+    sums = released(way, plan_of(), grid(way))
+    assert sums.steps[records] == pytest.approx(NODES * more, rel=0.01)
 
 
 @pytest.mark.parametrize("way", WAYS)
