@@ -43,19 +43,22 @@ def contradiction_of_sums(sums: ClientSums) -> str | None:
     def most(number: str) -> float:
         return sums.value(number) + steps * sums.unit(number)
 
+    for number in ("records", "squares", "outside_squares"):
+        if most(number) < 0:
+            return f"the {number.replace('_', ' ')} of all clients add up to less than 0"
     least_records = sums.value("records") - steps * sums.unit("records")
     if least_records > sums.clients * scores.most_records:
         return (
             f"there are {sums.records:.0f} records, and {sums.clients} clients count at most "
             f"{scores.most_records} each"
         )
-    records = max(most("records"), 0.0)
+    records = most("records")
     for number, table in zip(("total", "outside"), scores.tables, strict=True):
         size = abs(sums.value(number)) - steps * sums.unit(number)
         squares = "squares" if number == "total" else "outside_squares"
         if size > records * float(abs(table).max()):
             return "the records' scores add up to more than so many records score"
-        if size > 0 and size**2 > sums.clients * max(most(squares), 0.0):
+        if size > 0 and size**2 > sums.clients * most(squares):
             return "the sum of squares is smaller than the sum itself asks for"
     return None
 

@@ -17,6 +17,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.count import NUMBERS
 from flwr_kld.kernel.law import SystemBits, sample
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClientRows, SumVector
@@ -141,6 +142,29 @@ def test_a_lie_in_a_secure_sum_without_shares_shows_or_the_verdict_says_if_no_cl
     assert ("if no client lies" in report.verdict.reason) is not shows
     limited = KLDrift(REFERENCE, Trusted(1.0), most_records=100, **options)
     report = limited.check(grid)
+    assert "contradict" in report.verdict.reason
+
+
+@pytest.mark.parametrize("lowest", [-(2**31), -(2**62)])
+@pytest.mark.parametrize("number", ["squares", "records", "outside_squares"])
+def test_sums_of_what_is_never_below_0_decide_nothing_below_it(monkeypatch, number, lowest):
+    """Of squares below 0 there would be no spread, and whatever is outside would be drift."""
+    summand, lies = ClientRows.summand, [lowest]
+
+    def summed(rows, *args, **options):
+        own = summand(rows, *args, **options)
+        if rows.layout.scores is None or not lies:
+            return own
+        told = own._values.copy()
+        told[NUMBERS.index(number)] = lies.pop()
+        return SumVector(told)
+
+    monkeypatch.setattr(ClientRows, "summand", summed)
+    trust = Distributed(1.0, min_clients=20)
+    options = {"aggregation": SecureSum(), "threshold": 0.05, "about": "the population"}
+    grid = grid_of(app_of(secure_sum=FirstUse()), nodes=44)
+    report = KLDrift(REFERENCE, trust, **options).check(grid)
+    assert report.outcome is Outcome.INCONCLUSIVE
     assert "contradict" in report.verdict.reason
 
 
