@@ -224,7 +224,7 @@ class Reference:
             As in `from_frame`.
         dialect : Dialect, optional
             How the file is written. By default it is recognised, and becomes the table's; if a
-            `domain` is given, its own.
+            `domain` is given, its own, whose sentinels hold for any file.
 
         Raises
         ------
@@ -235,7 +235,10 @@ class Reference:
         """
         if dialect is None:
             dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
-        rows = TextFile(file, asdict(dialect) if dialect else None, public=True)
+        own = asdict(dialect or Dialect())
+        if not own["sentinels"]:  # which say what columns hold: they stay those of the table
+            del own["sentinels"]
+        rows = TextFile(file, own, public=True)
         table = Table.from_frame(rows) if domain is None else domain
         return cls.from_samples(table, rows, floor=floor, score=score)
 

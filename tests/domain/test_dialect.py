@@ -377,3 +377,12 @@ def test_a_nodes_own_dialect_holds_in_every_file_and_database(tmp_path):
         names = [[table.name_of(symbol) for symbol in row] for row in table.encode(found)]
         assert names[0] == ["cost=>= 100", "day=July", "job=clerk"]
         assert names[1] == ["cost=missing", "day=missing", "job=missing"]
+
+
+def test_a_public_file_of_another_dialect_keeps_the_tables_sentinels(tmp_path):
+    """Nodes' -999 are missing: so is the reference's."""
+    table = Table({"income": Binned([0])}, dialect=Dialect(sentinels={"income": ["-999"]}))
+    file = tmp_path / "public.csv"
+    file.write_text("income;job\n-999;nurse\n5;clerk\n")
+    reference = Reference.from_csv(file, table, dialect=Dialect(";"))
+    assert reference.columns["income"].unlisted == {"missing": 0.5}
