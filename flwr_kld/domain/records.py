@@ -143,14 +143,14 @@ def is_missing(value: Any) -> bool:
         return False
     if value is None or value is np.ma.masked:
         return True
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(value))
-    try:
+    try:  # a value may override what it likes, even its class
+        if isinstance(value, np.datetime64 | np.timedelta64):
+            return bool(np.isnat(value))
         if isinstance(value, Decimal):
             return value.is_nan()
         if isinstance(value, float | complex | np.inexact):
             return bool(value != value)
-    except Exception:  # a subclass may override what it likes
+    except Exception:
         return False
     return type(value).__name__ in _PANDAS_MISSING
 
@@ -234,11 +234,11 @@ def _from_values(values: list[Any]) -> NDArray[np.float64]:
 def as_number(value: Any) -> float:
     """Read one value; NaN if it is not a number."""
     times = np.datetime64 | np.timedelta64  # float() would take some of them
-    if is_missing(value) or isinstance(value, times):
-        return math.nan
-    if isinstance(value, np.ndarray) and value.ndim:
-        return math.nan
     try:
+        if is_missing(value) or isinstance(value, times):
+            return math.nan
+        if isinstance(value, np.ndarray) and value.ndim:
+            return math.nan
         if is_short(value):
             return float(as_decimals(value))
         if isinstance(value, str | bytes):

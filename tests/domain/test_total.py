@@ -58,6 +58,12 @@ class _Infinite(_Hostile):
         raise RuntimeError("gt")
 
 
+class _Classless(_Hostile):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("class")
+
+
 class _OddFloat(float):
     def __ne__(self, other: object) -> bool:
         raise RuntimeError("ne")
@@ -84,7 +90,7 @@ ODD: list[Any] = [
     np.float32("nan"), np.complex64(7), np.datetime64("NaT", "s"), np.datetime64("2024-01-01"),
     np.timedelta64(7, "s"), np.timedelta64("NaT", "s"), np.bool_(True), np.ma.masked,
     np.array(7), np.array([7]), np.array([[1, 2], [3, 4]]), np.array([], dtype="U1"),
-    _Hostile(), _Infinite(), _OddFloat(7), _OddFloat("nan"), NAType(), _Names.RED,
+    _Hostile(), _Infinite(), _Classless(), _OddFloat(7), _OddFloat("nan"), NAType(), _Names.RED,
     Decimal("sNaN"), Decimal("1e999999"), Decimal(7), fractions.Fraction(10**400, 3),
     object(), int, len, b"red", bytearray(b"7"), "red\0", "\ud800", "1" * 5000,
     np.datetime64(2**62, "Y"), datetime.date(1, 1, 1), datetime.time(3), b"2024-01-01",
