@@ -29,14 +29,9 @@ def serve(
         typer.Option(help=f"File that holds the token; without it, {TOKEN} may hold it."),
     ] = None,
     certificate: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="Certificate chain for TLS, PEM; with --key."
-        ),
+        Path | None, typer.Option(help="Certificate chain for TLS, PEM; with --key.")
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Private key for TLS, PEM.")
-    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key for TLS, PEM.")] = None,
 ) -> None:
     """Serve a live page over the ledger until stopped by SIGTERM or Ctrl-C. It changes nothing.
 
@@ -58,6 +53,8 @@ def serve(
         )
     if (certificate is None) != (key is None):
         raise ValueError("TLS needs both --certificate and --key")
+    for file in filter(None, (certificate, key)):
+        file.open().close()  # whoever loads it would not name it
     require("jinja2", extra="plots")  # sooner than with the first page
     require_ledger(ledger)
     view = LedgerView(ledger)
