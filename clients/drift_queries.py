@@ -80,8 +80,8 @@ def answer_drift_queries(
         sessions, which need ids: rows of one id are one record there, which counts as the first of
         them. Checks over buckets of records (few clients) go by these ids, salted with a secret of
         the node: that of its guard's key, or of the file ``drift-salt`` in its node config, which
-        is made on first use. Without either, a node draws one for each run, and refuses checks of a
-        rotation over buckets, which have to last longer.
+        is made on first use. A node without either refuses such checks: buckets have to outlast a
+        run.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
         deployment. By default the node takes part in none.
