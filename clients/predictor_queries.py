@@ -27,6 +27,7 @@ from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import (
     PREDICT_ACTION,
@@ -140,8 +141,11 @@ def _read(
     if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     require_claim(terms, "local")
-    if terms.guarantee.unit is not Unit.CLIENT:
-        raise QueryRefused("the unit must be 'client': a privatised label protects whole clients")
+    if terms.guarantee.hidden != (Unit.CLIENT, Adjacency.REPLACE_ONE):
+        raise QueryRefused(
+            f'the server claims "{terms.guarantee.hidden}"; a privatised label hides "client, '
+            'replace-one": that the client takes part is known'
+        )
     built: dict[int, Query] = {}
     queries: dict[int, tuple[int, Query]] = {}
     for member, number in record(QUERY).items():

@@ -15,6 +15,7 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.envelopes import REPORT
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -203,6 +204,15 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
+        learning.check(grid_of(app(), 3))
+
+
+@pytest.mark.parametrize("claim", [{"unit": Unit.RECORD}, {"adjacency": Adjacency.ADD_REMOVE}])
+def test_a_server_that_claims_to_hide_something_else_is_refused(claim):
+    """A guard that protects whether its client takes part answers no predictor."""
+    learning = predictor()
+    learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
+    with pytest.raises(CheckFailed, match='hides "client, replace-one"'):
         learning.check(grid_of(app(), 3))
 
 
