@@ -29,6 +29,8 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
+from flwr_kld.cli.flower_app import facts_of, require_same
+from flwr_kld.cli.flower_run import require_app
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.operate.schedule import Schedule, Slot, parse_schedule, run_schedule, stop_on_signals
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
@@ -141,7 +143,10 @@ def watch(
     """
     slots = parse_schedule(schedule, zone=zone)
     listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
-    existing_ledger(ledger).budget(population)  # a mistake is better known now than tonight
+    # A mistake is better known now than tonight.
+    existing_ledger(ledger).budget(population)
+    require_app(app)
+    require_same(facts_of(app, run_config or ()), ledger, population)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     state = latest_state(ledger, population)
 

@@ -93,6 +93,15 @@ class FlowerRun:
         return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
 
 
+def require_app(app: Path) -> None:
+    """Refuse a folder without a Flower app."""
+    if not (app / "pyproject.toml").is_file():
+        raise ValueError(
+            f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "
+            "flwr-kld init SAMPLE --out NEW"
+        )
+
+
 def run_app(
     app: Path,
     connection: str | None,
@@ -102,11 +111,7 @@ def run_app(
     heard: Callable[[str], None] | None = None,
 ) -> FlowerRun:
     """Run an app to its end; stop it after `timeout`, and whenever this function is left early."""
-    if not (app / "pyproject.toml").is_file():
-        raise ValueError(
-            f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "
-            "flwr-kld init SAMPLE --out NEW"
-        )
+    require_app(app)
     command = [_flwr(), "run", str(app), *([connection] if connection else []), "--stream"]
     for override in config:
         command += ["--run-config", override]

@@ -87,6 +87,14 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "check: another version's ledger": (other, r"use the version that made it"),
     "check: option": (lambda p: ["check", p.app, "--shedule", "x"], r"No such option.*--help|Try"),
+    "watch: not an app": (
+        lambda p: ["watch", p.folder, "--schedule", "every 6h", "--ledger", p.ledger],
+        r"not a Flower app",
+    ),
+    "watch: another ledger": (
+        lambda p: ["watch", p.app, "--schedule", "every 6h", "--ledger", elsewhere(p)],
+        r"the app writes the ledger .* give --ledger",
+    ),
     "watch: no ledger there": (
         lambda p: ["watch", p.app, "--schedule", "every 6h", "--ledger", "sqlite:////no/d.db"],
         r"there is no ledger",
