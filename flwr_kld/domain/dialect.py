@@ -145,11 +145,14 @@ class Dialect:
         spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
         value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
         nothing, known = frozenset(values.tolist()), dict[str, Any]()
+        of_text = {kind for kind in set(map(type, column)) if issubclass(kind, str | bytes)}
+        if not of_text and not nothing:
+            return column
 
         def plain(value: Any) -> Any:
-            text = value if type(value) is str else as_text(value)
-            if text is None:
+            if type(value) not in of_text:
                 return None if nothing and value_of(value) in nothing else value
+            text = value if type(value) is str else as_text(value) or ""
             if text not in known:
                 spelt = None if text in gone else spell(text)
                 by_value = nothing and reads != "text" and value_of(spelt) in nothing
