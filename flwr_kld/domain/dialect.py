@@ -53,7 +53,8 @@ _NUMERIC_DATE = re.compile(rf"(\d{{1,2}})([./-])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLO
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([./-])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}")
 _NAMED_DATES = (
     re.compile(
-        rf"(?P<day>\d{{1,2}})[. -]+(?P<month>[^\W\d_]{{3,10}})[. -]+(?P<year>\d{{4}}){_CLOCK}"
+        rf"(?P<day>\d{{1,2}})[./ -]+(?P<month>[^\W\d_]{{3,10}})[./ -]+(?P<year>\d{{4}}|\d\d)"
+        rf"{_CLOCK}"
     ),
     re.compile(rf"(?P<month>[^\W\d_]{{3,10}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
 )
