@@ -48,7 +48,7 @@ class Source:
     def of(cls, file: Path) -> Source:
         """Read a file."""
         try:
-            raw = file.read_bytes().decode()
+            raw = file.read_bytes().decode("utf-8-sig")
             text = raw.replace("\r\n", "\n")
             return cls(file, text, ast.parse(text), "\r\n" in raw)
         except FileNotFoundError:

@@ -112,6 +112,12 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
 
 
+def test_a_byte_order_mark_is_in_nobodys_way(cli, place):
+    file = place.app / "app" / "server_app.py"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert cli("doctor", place.app).exit_code == 0
+
+
 def test_a_node_makes_its_key_once_and_the_roster_lists_it(cli, place):
     first = cli("keys", "make", place.folder / "own.key")
     again = cli("keys", "make", place.folder / "own.key")
