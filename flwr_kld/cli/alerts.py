@@ -66,6 +66,7 @@ def alerts(
                 say(f"{one.name}: {became}: {done.detail}")
                 all_told = all_told and done.delivered
     else:
+        existing_ledger(ledger).budget(population)  # nothing would ever be told of a mistyped name
         all_told = tell_people(settings, ledger, population, slots)
     if not all_told:
         raise typer.Exit(ExitCode.ERROR)

@@ -33,3 +33,9 @@ def test_a_trial_that_nobody_got_is_an_error(cli, url, alerts_file):
     done = cli("alerts", alerts_file(code=1), "--ledger", url, "--try")
     assert done.exit_code == 4
     assert "exit status 1" in done.stderr
+
+
+def test_a_population_that_the_ledger_does_not_know_is_an_error(cli, url, alerts_file):
+    done = cli("alerts", alerts_file(), "--ledger", url, "--population", "fleat")
+    assert done.exit_code == 4
+    assert "fleat" in done.stderr
