@@ -23,6 +23,8 @@ Ink = Literal["bright", "dark"]
 FULL_SCALE: dict[Pixels, int] = {"uint8": 255, "digits": 16, "unit": 1}
 """Largest pixel value of each image convention; the smallest is 0."""
 
+_ROUNDING = 1e-6
+"""Of a pixel of 32 bits from 0 to 1, with room: what is on a limit is not above it."""
 _GRID = 4
 _CHUNK = 4096  # images encoded at a time: bounds memory and keeps the work in the cache
 
@@ -40,7 +42,7 @@ class BlockPatterns(Domain):
         full scale.
     pixels : "uint8", "digits" or "unit", default "uint8"
         "uint8": whole numbers 0 to 255. "digits": 0 to 16, as scikit-learn's digits. "unit": 0 to
-        1.
+        1; to a millionth, so that an image of bytes / 255 is one in floats of any precision.
     side : int, default 28
         Height and width in pixels, a multiple of 4.
     faint : float, default 0
@@ -218,7 +220,8 @@ class BlockPatterns(Domain):
 
     def _of_full(self, fraction: float, area: int) -> float:
         """Fraction of full ink over an area in pixels; the fraction is read as a decimal."""
-        return float(Fraction(str(fraction)) * FULL_SCALE[self.pixels] * area)
+        exact = float(Fraction(str(fraction)) * FULL_SCALE[self.pixels] * area)
+        return exact + _ROUNDING * area if fraction and self.pixels == "unit" else exact
 
 
 def _real(values: Any) -> NDArray[Any] | None:

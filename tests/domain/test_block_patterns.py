@@ -152,6 +152,18 @@ def test_bright_bytes_and_dark_units_of_the_same_ink_agree() -> None:
     assert np.array_equal(leaf.encode(1 - images / 255), BlockPatterns().encode(images))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ink", ["bright", "dark"])
+@pytest.mark.parametrize("crop", [False, True])
+@pytest.mark.parametrize(("threshold", "faint"), [(0.2, 0.0), (0.5, 0.0), (0.4, 0.2), (0.0, 0.6)])
+def test_bytes_and_units_agree_where_ink_is_on_a_limit(dtype, ink, crop, threshold, faint) -> None:
+    """A pixel of 51 is 51 / 255 = 0.2; in 32 bits that is more."""
+    images = np.random.default_rng(0).choice(np.uint8([0, 51, 102, 153, 204, 255]), (300, 8, 8))
+    in_bytes = BlockPatterns(threshold, ink, "uint8", 8, faint, crop).encode(images)
+    in_units = BlockPatterns(threshold, ink, "unit", 8, faint, crop)
+    assert np.array_equal(in_units.encode((images / dtype(255)).astype(dtype)), in_bytes)
+
+
 @given(st.integers(0, 2**16 - 1))
 def test_pattern_pictures_the_symbol(symbol: int) -> None:
     domain = BlockPatterns(side=4)
