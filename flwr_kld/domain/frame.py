@@ -181,7 +181,7 @@ def in_one(blocks: Iterator[Symbols]) -> Symbols:
 
 def texts_in(values: Any) -> Column:
     """Take a column as `as_column` does; one that may hold texts is a list."""
-    if type(values) is np.ndarray and values.ndim == 2 and values.dtype.kind in "biuf":
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "biuf":
         return values  # vectors
     column = as_column(values)
     if isinstance(column, np.ndarray) and column.dtype.kind in "OSU":

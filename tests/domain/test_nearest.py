@@ -40,7 +40,7 @@ def test_forms_of_vectors_are_read_alike():
     ragged[:] = [np.array(row) for row in rows]
     for form in (
         rows, np.array(rows), np.array(rows, np.float32), tuple(map(tuple, rows)), ragged,
-        [str(row) for row in rows], pyarrow.array(rows),
+        [str(row) for row in rows], pyarrow.array(rows), np.ma.array(rows),
     ):  # fmt: skip
         assert TRIANGLE.encode(form).tolist() == expected
         assert Table({"v": TRIANGLE}).encode({"v": form}).ravel().tolist() == expected
