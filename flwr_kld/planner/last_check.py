@@ -18,7 +18,7 @@ class LastCheck:
 
     name: str  # Its key, or else its id, and its date
     clients: int  # That answered
-    records: float  # Mean number of a client that it counted, in both halves together
+    records: float  # Mean number of a client that it counted, in both halves if there were two
     most_records: int | None  # That one client counted, at most; None if that is not known
     delta: float  # Of its guarantee
     drawn: bool  # Whether they stand for others, whom they were drawn from
@@ -30,7 +30,8 @@ class LastCheck:
         """Read a report; one of a table in all its columns."""
         instance("report", report, Report, "a check's Report")
         counts = {n: one.counts for n, one in report.columns.items() if one.counts is not None}
-        halves = 1 if report.verdict is None else 2
+        draws = {one.draws for one in counts.values()}
+        halves = 1 if report.verdict is None or draws == {"record"} else 2
         clients = max(report.cohort.survivors, 1)
         records = halves * report.reading.records / clients
         return cls(
@@ -39,7 +40,7 @@ class LastCheck:
             records,
             report.one_client.most_records,
             report.guarantee.delta,
-            any(one.draws == "client" for one in counts.values()),
+            "client" in draws,
             {
                 name: one.design_effect
                 for name, one in counts.items()

@@ -19,7 +19,7 @@ DECIDED = verdict(Outcome.INCONCLUSIVE, 0.05)
 
 
 def told(draws: str = "client", **effects: float | None) -> LastCheck:
-    """A check of two columns of 18 clients, whose first half had 1,800 records."""
+    """A check of two columns of 18 clients, whose first half, or all, had 1,800 records."""
     columns = {
         name: ColumnReport(FIRST.reading, DECIDED, counts=CellCounts((5, 6), 2.0, effect, draws))
         for name, effect in effects.items()
@@ -45,6 +45,7 @@ def test_all_records_were_counted_where_nothing_was_decided():
 
 def test_checks_about_these_clients_stay_so():
     last = told("record", a=1.2, b=1.0)
+    assert last.records == 100  # all of them count in one exchange
     assert last.effects(200) == {}
     assert last.among(18) == 18
 
