@@ -60,8 +60,6 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.operate.receivers import Command, Delivery
-from flwr_kld.papers.estimators import paper
-from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.bayes_mixture import Intake
@@ -80,6 +78,8 @@ from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
+from flwr_kld.simulations.studies.papers.estimators import paper
+from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape
 from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.sums.server import SumResult

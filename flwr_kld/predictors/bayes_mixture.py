@@ -5,8 +5,8 @@ which queries a round asked. Weights are a pure function of them, so reports may
 in batches of any size, on several servers, or twice from a log, and the result is the same to the
 last bit.
 
-It replaces the paper's Algorithms 1 and 2 (`flwr_kld.papers`), whose risk stays near that of the
-uniform mixture for horizons that a deployment sees.
+It replaces the paper's Algorithms 1 and 2 (`simulations/studies/papers`), whose risk stays near
+that of the uniform mixture for horizons that a deployment sees.
 Proof note: ``docs/proofs/predictors.md``.
 """
 

@@ -30,7 +30,6 @@ from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientRows
-from flwr_kld.papers.estimators import paper
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -38,6 +37,7 @@ from flwr_kld.simulations.handwriting.source import load_writers
 from flwr_kld.simulations.studies.check_setting import THEMSELVES
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.hands import Hands, Writers
+from flwr_kld.simulations.studies.papers.estimators import paper
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust.trusted import Trusted

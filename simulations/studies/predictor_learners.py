@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.papers.learners import ScorePredictor
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.tally import LocalReports, RowCounts
 from flwr_kld.reference import Reference
+from flwr_kld.simulations.studies.papers.learners import ScorePredictor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -21,8 +21,8 @@ from itertools import product
 
 import numpy as np
 
-from flwr_kld.papers.learners import LocallyPrivateWMA, PureLocalEXP3, kl_risk
 from flwr_kld.predictors import BayesMixture, Hypotheses
+from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3, kl_risk
 from flwr_kld.simulations.studies.predictor_learners import (
     FAMILIES,
     Floats,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.registry import estimate
-from flwr_kld.papers.estimators import paper
+from flwr_kld.simulations.studies.papers.estimators import paper
 
 
 def drifted(p, amount, records, seed):

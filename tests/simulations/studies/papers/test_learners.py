@@ -8,7 +8,7 @@ from predictors.candidates import random_laws
 from scripted import ScriptedBits
 
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
-from flwr_kld.papers.learners import (
+from flwr_kld.simulations.studies.papers.learners import (
     LocallyPrivateWMA,
     PureLocalEXP3,
     uniform_below,

@@ -8,7 +8,7 @@ from federation import REFERENCE, SHARES, grid_of
 
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.papers.estimators import paper
+from flwr_kld.simulations.studies.papers.estimators import paper
 from flwr_kld.strategies import KLDrift, Trusted
 
 

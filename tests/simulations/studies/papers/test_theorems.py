@@ -2,7 +2,7 @@
 
 import pytest
 
-from flwr_kld.papers.learners import kl_risk
+from flwr_kld.simulations.studies.papers.learners import kl_risk
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -15,8 +15,13 @@ from scipy.special import logsumexp
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
-from flwr_kld.papers.learners import Clipping, LocallyPrivateWMA, PureLocalEXP3, composed_delta
 from flwr_kld.predictors.laws import Laws
+from flwr_kld.simulations.studies.papers.learners import (
+    Clipping,
+    LocallyPrivateWMA,
+    PureLocalEXP3,
+    composed_delta,
+)
 
 ONE = 1 << 32
 

@@ -12,8 +12,8 @@ from predictors.candidates import COUNTER_EXAMPLE, random_laws
 from scipy import stats
 
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.papers.learners import Clipping
 from flwr_kld.predictors.laws import Laws
+from flwr_kld.simulations.studies.papers.learners import Clipping
 
 
 def test_the_counter_example_has_more_cells_than_the_paper_allows():

@@ -8,7 +8,7 @@ import pytest
 
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.kernel.delta import exp_below
-from flwr_kld.papers.learners import composed_delta, epsilon_each
+from flwr_kld.simulations.studies.papers.learners import composed_delta, epsilon_each
 
 
 @pytest.mark.parametrize(("ratio", "copies"), [(Fraction(3, 2), 3), (Fraction(4), 4)])

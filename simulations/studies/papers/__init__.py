@@ -1,4 +1,4 @@
-"""The papers' own algorithms, as baselines: only studies and benchmarks import them.
+"""The papers' own algorithms, as baselines: no part of the product.
 
 They run on a study's own data or on numbers that are public, with the product's laws and sampler.
 
