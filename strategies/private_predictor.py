@@ -22,6 +22,8 @@ from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.cohort.halves import Part
+from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Guarantee
@@ -242,6 +244,9 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
             timeout=self.timeout,
         )
         counts = cast(NoisyCounts, published.values)
+        why = contradiction(counts, published.survivors, published.most_records)
+        if why is not None:
+            raise CheckFailed(f"the published numbers contradict each other: {why}")
         held = published.holds_to_limits
         predictor.update(self.rounds, counts, self.context, held=held)
         taken, epsilon = int(counts.records), epsilon_delivered(counts.event)

@@ -12,6 +12,7 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
+from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import (
     Adjacency,
@@ -61,6 +62,28 @@ def test_nobody_need_be_trusted_with_the_labels(way):
     assert report.reading.reports == 4 * PEOPLE
     assert report.reading.leader == "turned round"
     assert report.reading.outlasts == 0  # who lies there may have counted any number
+
+
+@pytest.mark.parametrize("lie", [{1: 10**6}, {1: -300}, {-1: 10**6}, {-1: 2**62}], ids=str)
+def test_nothing_is_learnt_of_counts_that_cannot_be_true(lie, monkeypatch):
+    """One client's, where nobody sees it: more labels than clients, fewer than none, or any."""
+    summand, lies = ClientRows.summand, [lie]
+
+    def summed(*args, **options):
+        own = summand(*args, **options)
+        told = own._values.copy()
+        for place, number in lies.pop().items() if lies else ():
+            told[place] = number
+        return SumVector(told)
+
+    monkeypatch.setattr(ClientRows, "summand", summed)
+    trust, secure = Distributed(4.0, min_clients=10), SecureSum(bits=64)
+    learning = PrivatePredictor(CANDIDATES, trust=trust, aggregation=secure)
+    grid, before = grid_of(app_of(secure_sum=FirstUse())), learning.predictor.weights
+    with pytest.raises(CheckFailed, match="contradict"):
+        learning.check(grid)
+    np.testing.assert_array_equal(learning.predictor.weights, before)
+    assert learning.check(grid).reading.reports == 20
 
 
 def test_rounds_are_paid_for_and_what_was_learnt_outlives_the_process(tmp_path):
