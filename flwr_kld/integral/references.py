@@ -29,6 +29,8 @@ _RAREST = 1e-4
 """Least expected count believed in, in records."""
 _STEPS = 200
 """Of EM; stopped early on purpose: where the noise drowns the counts, more steps overfit it."""
+_LEAST_DEVIATION = 1 / 12
+"""Of Gaussian noise, in records, that there is a table of; where there is less, little is lost."""
 _LEAST = 1e-15
 """Likelihood that float64 cannot tell from zero after a Fourier transform."""
 
@@ -113,7 +115,7 @@ def _noise(mechanism: str, deviation: float) -> NoiseTable:
     if mechanism == "discrete-laplace":  # of variance 2 q / (1 - q)²
         q = (1 + variance - math.sqrt(1 + 2 * variance)) / variance
         return discrete_laplace(-1 / math.log(q))
-    return discrete_gaussian(deviation)
+    return discrete_gaussian(max(deviation, _LEAST_DEVIATION))
 
 
 def fractions_of_cells(

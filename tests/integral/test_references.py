@@ -126,3 +126,13 @@ def test_symbols_in_a_shared_cell_keep_the_plans_proportions():
         ours = reference.probabilities[inside]
         assert ours / ours.sum() == pytest.approx(weights / weights.sum())
     assert (reference.probabilities[-2:] > 0).all()  # the old reference said impossible
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 0.02, 0.08, 0.1])
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "distributed-discrete-laplace"])
+def test_counts_with_hardly_any_noise_make_a_reference(mechanism, deviation):
+    """Of a large epsilon: what was paid for was lost, as no table has so little noise."""
+    prior = Reference.from_counts(Numbered(3), np.ones(3))
+    values = np.array([300, 100, 0])
+    cells = ColumnCells(prior, np.arange(3, dtype=np.int32), values, mechanism, deviation, 400, 1.0)
+    assert cells.fractions == pytest.approx([0.75, 0.25, 0], abs=0.01)
