@@ -24,6 +24,7 @@ from flwr_kld.cli.sample import read_rows, say_dialect
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import rows_needed
+from flwr_kld.kernel.arguments import real
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import table_of
@@ -146,8 +147,8 @@ def require_ending(out: Path) -> None:
 
 def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool) -> None:
     """Write a reference, and say what it holds and whether its records are enough."""
-    made.save(out)
     needed = rows_of_columns(made, threshold)
+    made.save(out)
     if as_json:
         print_json(
             {
@@ -237,7 +238,8 @@ def rows_of_columns(reference: Reference, threshold: float | None = None) -> dic
     from flwr_kld.check.decider import Alarm  # imported here: it takes a while
 
     alarm, domain = Alarm(), reference.domain
-    usual = DEFAULT_THRESHOLD if threshold is None else threshold
+    nats = DEFAULT_THRESHOLD if threshold is None else threshold
+    usual = real("threshold", nats, least=0, unit="nats")
     own = domain.thresholds if isinstance(domain, Table) else {}
     needed = {
         name: rows_needed(

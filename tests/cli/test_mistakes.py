@@ -123,6 +123,13 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["reference", "show", p.folder],
         r" is a folder: name a file",
     ),
+    "reference: threshold": (
+        lambda p: [
+            "reference", "build", p.folder / "sample.csv", "--threshold", "nan",
+            "--out", p.folder / "new.json",
+        ],
+        r"threshold must be a number of nats",
+    ),
     "plan: like something else": (
         lambda p: [
             "plan", p.app / "app" / "reference.json", "--like", p.folder / "sample.csv",
