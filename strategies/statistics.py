@@ -13,6 +13,7 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import MANY, About, Part
 from flwr_kld.domain.base import Domain
+from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import choice, instance, whole
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
@@ -109,6 +110,8 @@ class Statistics(Question[StatisticsReport]):
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[StatisticsReport, Sequence[Remembered]]:
+        if (why := measured.contradiction()) is not None:
+            raise CheckFailed(f"the published numbers contradict each other: {why}")
         columns = described(measured)
         reference = reference_of(measured, columns)
         report = StatisticsReport(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from federation import REFERENCE, app_of, grid_of
+from federation import FRUIT, REFERENCE, app_of, grid_of
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
@@ -28,6 +28,7 @@ from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     SecureSum,
+    Statistics,
     Trusted,
     TrustedAggregator,
 )
@@ -109,6 +110,15 @@ def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
     assert report.outcome is Outcome.INCONCLUSIVE
     assert "contradict" in report.verdict.reason
     assert report.reading.note.startswith("the published numbers contradict each other: ")
+
+
+@pytest.mark.parametrize("name", ["one count", "one count below", "too many records"])
+def test_no_statistics_are_told_of_numbers_that_cannot_be_true(lie, name):
+    """Nor do they serve as a reference."""
+    lie(vector=VECTORS[name])
+    statistics = Statistics(FRUIT, Distributed(1.0, min_clients=5), aggregation=SecureSum())
+    with pytest.raises(CheckFailed, match=r"contradict|no records"):
+        statistics.ask(grid_of(app_of(secure_sum=FirstUse())))
 
 
 @pytest.mark.parametrize("threshold", [None, 0.05])
