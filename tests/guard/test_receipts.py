@@ -140,6 +140,8 @@ def test_an_auditor_makes_no_file(tmp_path):
         "DELETE FROM receipts",
         "DELETE FROM head",
         "UPDATE receipts SET epsilon = 0 WHERE number = 5",
+        "UPDATE receipts SET trust = x'00' WHERE number = 5",
+        "UPDATE receipts SET signature = 'none' WHERE number = 5",
         "UPDATE head SET signature = x'00'",
     ],
 )
