@@ -65,6 +65,7 @@ def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
 @pytest.mark.parametrize(
     "proof",
     [None, b"", bytes(32), KEY.public, "proof", KEY.proof(AggregatorKey.generate().public)],
+    ids=["none", "empty", "zeros", "public", "text", "another"],
 )
 def test_a_client_that_names_the_aggregators_key_is_not_the_aggregator(proof):
     """Everybody knows the public key; whoever is heard last would publish what it likes."""
