@@ -20,13 +20,13 @@ DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
 def three_nights(settled):
     settled("2026-11-01", decided(Outcome.NO_DRIFT, 0.0).to_dict())
     settled("2026-11-02", None)
-    settled("2026-11-03[red]", DRIFT)
+    settled("2026-11-03[b]", DRIFT)
 
 
 @pytest.mark.usefixtures("three_nights")
 def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
     text = cli("history", "--ledger", url, COLUMNS="200").stdout
-    assert "2026-11-03[red]" in text  # a key is not markup
+    assert "2026-11-03[b]" in text  # a key is not markup
     assert "check 2: key '2026-11-02': nothing was released: too few answered; next:" in text
     assert text.index("2026-11-01") < text.index("2026-11-03")
 
