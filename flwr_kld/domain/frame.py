@@ -99,6 +99,9 @@ class OwnColumns(dict[str, Any]):
         super().__init__(columns_of(frame))
         self.own = own
 
+    def __repr__(self) -> str:
+        return "OwnColumns(…)"  # shows no value
+
 
 class Features:
     """Features of a frame, the domain of each, how texts are written, and the columns they read."""

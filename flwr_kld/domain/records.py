@@ -67,8 +67,8 @@ def is_short(value: Any) -> bool:
 def as_decimals(floats: Any) -> Any:
     """Take floats of less precision for the short decimals that they stand for: .7, not .69999999.
 
-    So they are on the side of an edge that the same numbers are on as texts. By exact steps alone,
-    which all processors take alike.
+    So they are on the side of an edge that the same numbers are on as texts. By steps that are
+    rounded correctly, which all processors take alike.
     """
     held = np.ma.getdata(floats)
     exact = held.astype(np.float64)

@@ -379,6 +379,7 @@ def test_a_nodes_own_dialect_holds_in_every_file_and_database(tmp_path):
         names = [[table.name_of(symbol) for symbol in row] for row in table.encode(found)]
         assert names[0] == ["cost=>= 100", "day=July", "job=clerk"]
         assert names[1] == ["cost=missing", "day=missing", "job=missing"]
+        assert "clerk" not in repr(found)
 
 
 def test_a_public_file_of_another_dialect_keeps_the_tables_sentinels(tmp_path):
