@@ -202,9 +202,10 @@ def hold_to_estimates(
         return verdict
     excluded = verdict.threshold + (verdict.resolution or 0.0)
     if population is not None and population > verdict.threshold:
+        little = "a little " if round(population, 3) <= verdict.threshold else ""
         above = (
-            f"the estimate of {nats(population)} is above the {verdict.threshold:g} that are "
-            "tolerated"
+            f"the estimate of {nats(population)} is {little}above the {verdict.threshold:g} that "
+            "are tolerated"
         )
     elif cohort is not None and cohort > excluded:
         above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"

@@ -112,6 +112,13 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     assert not taken_back or "above" in held.reason
 
 
+def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
+    verdict = decided(upper=Limit(0.1))
+    for estimate, little in ((0.1004, True), (0.102, False)):
+        reason = hold_to_estimates(verdict, estimate, None, None).reason
+        assert ("a little above" in reason) is little
+
+
 def test_nothing_would_have_been_seen_without_an_estimate():
     excluded, quiet = (decided(upper=Limit(x), seen_from=lambda: 0.15) for x in (0.19, 0.21))
     assert hold_to_estimates(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
