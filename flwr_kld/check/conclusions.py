@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 
+_FEW = 100
+"""Drawn clients, of whom half may well have none of a few that are unlike the rest."""
+
 logger = logging.getLogger("flwr_kld")
 
 
@@ -158,6 +161,13 @@ class Conclusions:
             effects=effects,
         )
         drawn_from, counted = measured.estimated
+        clients = measured.first.survivors
+        if not measured.decides_by_counts and clients <= _FEW and reading.of_population:
+            few = (
+                f"the population's ± may be too small if a few of its clients are much larger than the "
+                f"rest, or far from them: these {clients} may have none"
+            )
+            reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
         decided, note = self._doubt(decided, reading, contradiction)
         return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
 

@@ -105,6 +105,8 @@ def test_estimates_and_guarantees_say_whose_they_are_and_how_they_hold(
         REFERENCE, Trusted(1.0), threshold=0.05, alarm=Alarm(horizon=50), **options
     ).check(grid_of(nodes=nodes))
     assert [one.whose for one in report.reading.estimates] == [drawn_from, counted]
+    warned = "these 20 may have none" in (report.reading.note or "")  # half of those drawn
+    assert warned == ("about" in options)
     holds = report.verdict.holds
     if options:
         assert holds["lower_bound"].startswith("proven for every law of clients")
@@ -230,4 +232,4 @@ def test_an_estimate_above_the_threshold_is_told_once():
     report = monitor.check(grid_of(nodes=40))
     assert report.outcome is Outcome.INCONCLUSIVE
     assert "tolerated" in report.verdict.reason
-    assert report.reading.note is None
+    assert "tolerated" not in report.reading.note
