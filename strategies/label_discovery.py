@@ -15,6 +15,8 @@ from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.tree_code import LENGTHS, POSITIONS, SYMBOLS
+from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.label_counts import found_from, interval
 from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.arguments import instance
@@ -119,7 +121,11 @@ class LabelDiscovery(Question[DiscoveryReport]):
         if isinstance(measured.first.values, NoisyLabels):
             reading = _shown(measured.first.values, self.column)
         else:
-            reading = _found(measured.published)
+            found, limit = measured.published, measured.first.most_records
+            why = contradiction(found, measured.survivors, limit, histograms=POSITIONS)
+            if why is not None:
+                raise CheckFailed(f"the published numbers contradict each other: {why}")
+            reading = _found(found)
         return DiscoveryReport(reading=reading, **about), ()
 
 

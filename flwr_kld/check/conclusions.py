@@ -164,8 +164,8 @@ class Conclusions:
         clients = measured.first.survivors
         if not measured.decides_by_counts and clients <= _FEW and reading.of_population:
             few = (
-                f"the population's ± may be too small if a few of its clients are much larger than the "
-                f"rest, or far from them: these {clients} may have none"
+                "the population's ± may be too small if a few of its clients are much larger than "
+                f"the rest, or far from them: these {clients} may have none"
             )
             reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
         decided, note = self._doubt(decided, reading, contradiction)

@@ -16,17 +16,21 @@ _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
 
 
-def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> str | None:
+def contradiction(
+    noisy: NoisyCounts, clients: int, most_records: int = 0, *, histograms: int = 1
+) -> str | None:
     """Say what is impossible in one exchange's counts; None if nothing is."""
-    values, records = noisy.values, noisy.records
+    values, records = noisy.values.reshape(histograms, -1), noisy.records
     deviation = math.sqrt(noisy.noise.variance)
-    margin = (_UNLIKELY + math.log(len(values))) * _tail(deviation)
-    total = float(values.sum(dtype=float))
+    margin = (_UNLIKELY + math.log(values.size)) * _tail(deviation)
+    of_all = margin * math.sqrt(values.shape[1])
+    totals = values.sum(axis=1, dtype=float)
+    total = float(totals[abs(totals - records).argmax()])
     if float(values.min()) < -margin:
         return f"a count is {values.min()}, and noise has a standard deviation of {deviation:.3g}"
-    if abs(total - records) > margin * math.sqrt(len(values)):
+    if abs(total - records) > of_all:
         return f"the counts add up to {total:.0f}, and their number is given as {records:.0f}"
-    if most_records and records > clients * most_records + margin * math.sqrt(len(values)):
+    if most_records and records > clients * most_records + of_all:
         return (
             f"there are {records:.0f} records, and {clients} clients count at most "
             f"{most_records} each"
