@@ -84,9 +84,9 @@ class Pace:
 
     def __str__(self) -> str:
         return (
-            f"{_checks(self.checks)} in any {in_days(self.budget.window_days)}, each person in "
-            f"{self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; the budget has "
-            f"{self.budget.epsilon:g}"
+            f"{_checks(self.checks)} in any {in_days(self.budget.window_days)}, each person "
+            f"charged for {self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; "
+            f"the budget has {self.budget.epsilon:g}"
         )
 
     @property

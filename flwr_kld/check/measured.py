@@ -246,7 +246,7 @@ def _as_counted(changes: int | None) -> str:
         return ""
     if changes == 0:
         return ", each record as it was when it came"
-    return f", counting {changes} {'change' if changes == 1 else 'changes'} of a record at most"
+    return f", counting at most {changes} {'change' if changes == 1 else 'changes'} of each record"
 
 
 def _columns(exchange: Exchanged) -> dict[str, Exchanged]:

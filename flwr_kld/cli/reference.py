@@ -160,7 +160,7 @@ def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool)
             }
         )
     for way, share in made.unlisted.items():
-        say(f"{share:.2%} of the records are {way}: the domain's spec does not list them")
+        say(f"{share:.2%} of the records are {way}: compared like any value that is listed")
     if needed:
         say(f"{out}: {in_words(made, needed)}")
     say(f"{out}: reference {made.fingerprint}")

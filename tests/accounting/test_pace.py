@@ -63,7 +63,7 @@ def test_what_is_affordable_is_what_the_ledger_lets_in(ledger_at, tmp_path, epsi
 def test_it_says_the_arithmetic_and_what_would_fit():
     pace = Pace(31, 1.0, 1, MONTH)
     assert str(pace) == (
-        "31 checks in any 30 days, each person in 31 of them × ε 1 = 31; the budget has 1"
+        "31 checks in any 30 days, each person charged for 31 of them × ε 1 = 31; the budget has 1"
     )
     assert "room for 1 check in a window" in pace.advice
     assert "ε = 0.032 a check" in pace.advice

@@ -109,7 +109,7 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
                place.folder / "roster.json")  # fmt: skip
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
-    assert "31 checks in any 30 days, each person in 1 of them" in done.stdout
+    assert "31 checks in any 30 days, each person charged for 1 of them" in done.stdout
 
 
 def test_a_byte_order_mark_is_in_nobodys_way(cli, place):

@@ -59,8 +59,9 @@ def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
     shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", tmp_path / "app"]
     assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
     assert "is taken to be public" in done.stderr
-    assert "31 checks in any 30 days, each person in 1 of them × ε 1 = 1; the budget has 1" in (
-        done.stderr
+    assert (
+        "31 checks in any 30 days, each person charged for 1 of them × ε 1 = 1; the budget has 1"
+        in done.stderr
     )
     assert "flwr run . --stream" in done.stdout
     assert "two simulated nodes, which share out the sample" in done.stdout
@@ -93,7 +94,7 @@ def test_budgets_hold_for_few_clients_and_for_many(
     cli, sample, tmp_path, clients, cohort, smallest
 ):
     done = cli("init", sample, "--out", tmp_path / "app", "--clients", clients)
-    assert "each person in 1 of them × ε 1 = 1; the budget has 1" in done.stderr
+    assert "each person charged for 1 of them × ε 1 = 1; the budget has 1" in done.stderr
     assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
     assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_asked == smallest
 

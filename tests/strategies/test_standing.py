@@ -225,7 +225,7 @@ def test_a_verdict_says_what_it_does_not_see_of_records_that_change(trusted):
     assert "each record as it was when it came" in str(report.verdict)
     changing = KLDrift(monitor.reference, trusted.standing(nights=3, moves=4, name="c"),
                        threshold=0.3)  # fmt: skip
-    assert "1 change of a record at most" in str(changing.check(trusted.grid).verdict)
+    assert "at most 1 change of each record" in str(changing.check(trusted.grid).verdict)
 
 
 def test_a_heavy_client_counts_in_full_on_every_night(federation):
