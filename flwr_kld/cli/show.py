@@ -94,7 +94,7 @@ def _show_checks(checks: CheckSeries, population: str) -> None:
     results.print(checks.table(title=f"Checks of {population}"))
     results.print(*failures(checks), *map(Text, checks.since), sep="\n")
     if checks.reports and checks.reports[-1].is_table:
-        results.print(Text("\nThe last check's columns, those that moved most first:"))
+        results.print(Text("\nThe last check's columns, by decision and lower bound:"))
         results.print(columns_table(checks.reports[-1].columns))
 
 

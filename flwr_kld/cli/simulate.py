@@ -79,7 +79,7 @@ def check_flights(out: Path, console: Console) -> list[Path]:
 
 
 def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Table:
-    """Say of each month which columns have drifted; where none has, which moved most."""
+    """Say of each month which columns have drifted; where none has, which comes first."""
     return table_of(
         ("month", "decision", "column", "estimate", "exact"),
         _rows(points, truths),

@@ -134,7 +134,7 @@ def _draw_alarms(
 
 
 MOST = 60
-"""Rows of a picture; of more columns, those that moved most."""
+"""Rows of a picture; of more columns, those that drifted most often, then furthest."""
 
 _HOTTEST = 3.0
 """Multiple of the threshold from which on fields look alike."""

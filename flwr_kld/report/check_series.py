@@ -240,7 +240,7 @@ class CheckSeries(Series[Report]):
                 f"; bounds: the population's is at least–at most, with probability {sure} each"
             )
         if columns["drifted"]:
-            caption += "; numbers of a table are those of the column that moved most"
+            caption += "; of a table, numbers of the first column by decision and lower bound"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
             caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"

@@ -23,7 +23,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
             yield f"what would resolve it: {verdict.resolve}"
     if report.is_table:
         yield from as_text(columns_table(report.columns), width=width).splitlines()
-        yield f"the column that moved most: {report.column}"
+        yield f"the first of them, by decision and lower bound: {report.column}"
     theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
     yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
     for told in reading.estimates:

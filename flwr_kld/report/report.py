@@ -129,7 +129,7 @@ class _Decided:
 
     @property
     def estimate(self) -> Estimated | None:
-        """The population's estimate, else the cohort's; of a table, its most moved column's."""
+        """The population's estimate, else the cohort's; of a table, its first column's."""
         return self.reading.told
 
 
@@ -158,7 +158,7 @@ class ColumnReport(_Decided):
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
-    """Sort columns: those that moved most first, by their verdicts if there are any."""
+    """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
     verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
     others = sorted(columns.keys() - verdicts.keys(), key=lambda n: (-_size(columns[n]), n))
     return {name: columns[name] for name in (*ranked(verdicts), *others)}
@@ -326,8 +326,8 @@ class Report(_Decided, Envelope):
     compared : Compared
         What was compared.
     columns : dict[str, ColumnReport]
-        Each column by name, those that moved most first. A single column is a table of one, and has
-        the name of its domain's kind.
+        Each column by name, by decision and then by lower bound. A single column is a table of one,
+        and has the name of its domain's kind.
     started, guarantee, cohort, cost
         As in `Envelope`.
 
@@ -356,12 +356,12 @@ class Report(_Decided, Envelope):
 
     @property
     def column(self) -> str:
-        """Name of the column that moved most."""
+        """Name of the first column, by decision and then by lower bound."""
         return next(iter(self.columns))
 
     @property
     def reading(self) -> Reading:  # type: ignore[override]  # nobody writes to a frozen one
-        """What the published numbers say of the column that moved most."""
+        """What the published numbers say of the first column."""
         return self.columns[self.column].reading
 
     @cached_property
