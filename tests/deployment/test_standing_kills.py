@@ -6,6 +6,7 @@ night's counts are known.
 """
 
 import json
+import os
 import random
 import re
 import shutil
@@ -28,7 +29,9 @@ from flwr_kld.guard import verify
 pytestmark = pytest.mark.slow
 CLIENTS, GUARDED, AGGREGATOR = ("ayr", "bern", "cork", "dover"), "ayr", "aggregator"
 USUAL = {"bus": 310, "car": 250, "train": 120, "walk": 320}
-NIGHTS, EPSILON, FAR = 8, 8.0, 6
+NIGHTS = int(os.environ.get("NIGHTS", "8"))
+"""A session of 30 takes an hour."""
+EPSILON, FAR = 8.0, 6
 PATIENCE = 20.0
 """Seconds that a night waits for whoever is silent."""
 APP = Path(__file__).parent / "apps" / "standing"
@@ -76,14 +79,14 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
         attempts = 0
         while (night := begun()) < NIGHTS:
             attempts += 1
-            assert attempts <= 3 * NIGHTS, running.log("run")[-3000:]
+            assert attempts <= 8 * NIGHTS, running.log("run")[-3000:]
             quiet = night in (0, 1, NIGHTS - 1)
             for name in (*CLIENTS, AGGREGATOR, "server"):
-                if not quiet and fate.random() < 0.4:
+                if not quiet and fate.random() < 0.8:
                     (tmp_path / f"{name}.trap").write_text(str(fate.uniform(0, 0.4)))
             if night == NIGHTS // 2:
                 (tmp_path / f"{GUARDED}.memory.standing").unlink(missing_ok=True)
-            if not quiet and fate.random() < 0.2:
+            if not quiet and fate.random() < 0.6:
                 name = fate.choice((*CLIENTS, AGGREGATOR))
                 running.kill_one(nodes[name])
                 killed["node"] += 1
