@@ -53,12 +53,7 @@ class Parcel:
     @classmethod
     def from_bytes(cls, raw: bytes) -> Parcel:
         """Read `to_bytes`."""
-        reader = _reader(raw)
-        try:
-            name, signature, seed = reader.text(), reader.take(SIGNATURE), reader.take(_SEED_BOX)
-            return cls(name, signature, seed, reader.rest())
-        except Malformed as error:
-            raise InvalidReply(f"this is not a parcel: {error}") from None
+        return cls(*_read(raw, "a parcel", _SEED_BOX))
 
     def portions(self) -> tuple[bytes, bytes]:
         """Return what each aggregator receives: its box, and the digest of the other's."""
@@ -81,12 +76,7 @@ class Portion:
     @classmethod
     def from_bytes(cls, raw: bytes) -> Portion:
         """Read one of `Parcel.portions`; the errors are those of `Parcel.from_bytes`."""
-        reader = _reader(raw)
-        try:
-            name, signature, other = reader.text(), reader.take(SIGNATURE), reader.take(DIGEST)
-            return cls(name, signature, other, reader.rest())
-        except Malformed as error:
-            raise InvalidReply(f"this is not a part of a parcel: {error}") from None
+        return cls(*_read(raw, "a part of a parcel", DIGEST))
 
 
 def split_bits(terms: Terms) -> int:
@@ -113,10 +103,15 @@ def split(vector: SumVector, terms: Terms, identity: Identity, name: str, run: i
     return Parcel(name, identity.sign(signed_text(context, *digests)), *boxes)
 
 
-def _reader(raw: object) -> Reader:
+def _read(raw: object, what: str, size: int) -> tuple[str, bytes, bytes, bytes]:
+    """Read a name and its signature, so many bytes, and the rest."""
     if not isinstance(raw, bytes):
-        raise InvalidReply("a part of a parcel is bytes")
-    return Reader(raw)
+        raise InvalidReply(f"{what} is bytes")
+    reader = Reader(raw)
+    try:
+        return reader.text(), reader.take(SIGNATURE), reader.take(size), reader.rest()
+    except Malformed as error:
+        raise InvalidReply(f"this is not {what}: {error}") from None
 
 
 _ANSWER = b"flwr-kld split sum 1 answer\0"
