@@ -40,11 +40,11 @@ def split_by(members: SumMembers) -> Channel:
         except SecureSumError as error:
             raise QueryRefused(str(error)) from None
 
-        def send(rows: Rows, row: int, _: bytes) -> bytes:  # its name in the roster lasts
+        def send(rows: Rows, row: int, token: bytes) -> bytes:
             if isinstance(rows, ClientLabels):
                 raise QueryRefused("labels cannot be split")
             vector = rows.summand(row, None, terms.guarantee, SystemBits(), counted=terms.counted)
-            return split(vector, terms, key, name, context.run_id).to_bytes()
+            return split(vector, terms, key, name, context.run_id, token).to_bytes()
 
         return send
 

@@ -32,9 +32,9 @@ _SEED_BOX = KEY + OVERHEAD
 _MAGIC = b"flwr-kld split sum 1\0"
 
 
-def signed_text(context: SealContext, seeds: bytes, vectors: bytes) -> bytes:
-    """Return what a client signs: what its boxes are for, and the digests of both."""
-    return _MAGIC + sha256(context.to_bytes()).digest() + seeds + vectors
+def signed_text(context: SealContext, token: bytes, seeds: bytes, vectors: bytes) -> bytes:
+    """Return what a client signs: what its boxes are for, its token, and the digests of both."""
+    return _MAGIC + sha256(context.to_bytes()).digest() + token + seeds + vectors
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,14 @@ class Parcel:
     """What a client sends to the server."""
 
     name: str  # The client's, in the roster that the aggregators pinned
+    token: bytes  # By which a session knows the client's memory; zeros outside of one
     signature: bytes = field(repr=False)  # Of `signed_text`
     seed: bytes = field(repr=False)  # The two boxes
     vector: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
         """Write the parcel."""
-        return text(self.name) + self.signature + self.seed + self.vector
+        return self._head + self.seed + self.vector
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Parcel:
@@ -57,11 +58,14 @@ class Parcel:
 
     def portions(self) -> tuple[bytes, bytes]:
         """Return what each aggregator receives: its box, and the digest of the other's."""
-        head = text(self.name) + self.signature
         return (
-            head + sha256(self.vector).digest() + self.seed,
-            head + sha256(self.seed).digest() + self.vector,
+            self._head + sha256(self.vector).digest() + self.seed,
+            self._head + sha256(self.seed).digest() + self.vector,
         )
+
+    @property
+    def _head(self) -> bytes:
+        return text(self.name) + self.token + self.signature
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Portion:
     """What an aggregator receives of a parcel."""
 
     name: str  # As in `Parcel`
+    token: bytes
     signature: bytes = field(repr=False)
     other: bytes = field(repr=False)  # Digest of the box that the other aggregator received
     box: bytes = field(repr=False)  # Its own
@@ -94,22 +99,26 @@ def split_size(terms: Terms) -> int:
     return split_length(terms) * split_bits(terms) // 8
 
 
-def split(vector: SumVector, terms: Terms, identity: Identity, name: str, run: int) -> Parcel:
+def split(
+    vector: SumVector, terms: Terms, identity: Identity, name: str, run: int, token: bytes = b""
+) -> Parcel:
     """Split a client's vector in two parts, each uniformly random by itself, and seal them."""
+    token = token or bytes(NAME)
     context = SealContext(run, terms.fingerprint, name)
     seeds, vectors = map(bytes.fromhex, terms.aggregators)
     boxes = vector.split(seeds, vectors, context.to_bytes(), split_bits(terms))
     digests = (sha256(box).digest() for box in boxes)
-    return Parcel(name, identity.sign(signed_text(context, *digests)), *boxes)
+    return Parcel(name, token, identity.sign(signed_text(context, token, *digests)), *boxes)
 
 
-def _read(raw: object, what: str, size: int) -> tuple[str, bytes, bytes, bytes]:
-    """Read a name and its signature, so many bytes, and the rest."""
+def _read(raw: object, what: str, size: int) -> tuple[str, bytes, bytes, bytes, bytes]:
+    """Read a name, its token and signature, so many bytes, and the rest."""
     if not isinstance(raw, bytes):
         raise InvalidReply(f"{what} is bytes")
     reader = Reader(raw)
     try:
-        return reader.text(), reader.take(SIGNATURE), reader.take(size), reader.rest()
+        name, token, signature = reader.text(), reader.take(NAME), reader.take(SIGNATURE)
+        return name, token, signature, reader.take(size), reader.rest()
     except Malformed as error:
         raise InvalidReply(f"this is not {what}: {error}") from None
 
@@ -122,6 +131,7 @@ class _Signed(NamedTuple):
 
     sender: str
     context: SealContext
+    token: bytes
     box: bytes
     digest: bytes
 
@@ -168,21 +178,22 @@ class Addition(Private):
         often = Counter(signed.context.sender for signed in known)
         opened = []
         # By name, so that both aggregators have one list whatever order the boxes came in.
-        for sender, context, box, digest in known:
+        for sender, context, token, box, digest in known:
             if often[context.sender] > 1:
                 self.rejected[sender] = "Duplicated: two boxes of one client"
                 continue
             try:
-                opened.append(self._opened(box, context))
+                content = self._opened(box, context)
             except InvalidReply as error:
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
                 self.rejected[sender] = f"{name}{error}"
                 continue
+            if night is not None and not night.came(token, digest + content, context.sender):
+                self.rejected[sender] = night.refused[context.sender]
+                continue
+            opened.append(content)
             self._transcript.update(text(context.sender) + digest)
             self.clients += 1
-            if night is not None:
-                client = sha256(context.sender.encode()).digest()[:NAME]
-                night.came(client, digest + opened[-1], context.sender)
         for client, kept in (night.silent() if night is not None else {}).items():
             self._transcript.update(client + kept[:DIGEST])
             opened.append(kept[DIGEST:])
@@ -218,7 +229,8 @@ class Addition(Private):
                 portion = Portion.from_bytes(raw)
                 context = self._of(portion.name)
                 digests = sha256(portion.box).digest(), portion.other
-                signed = signed_text(context, *(digests if self._adds_seeds else digests[::-1]))
+                ordered = digests if self._adds_seeds else digests[::-1]
+                signed = signed_text(context, portion.token, *ordered)
                 place = self._roster.position(portion.name)
                 self._roster.verify(place, portion.signature, signed)
             except InvalidReply as error:
@@ -228,7 +240,8 @@ class Addition(Private):
             except BadSignature:
                 self.rejected[sender] = "BadSignature: not signed by this client for this sum"
             else:
-                yield _Signed(sender, context, portion.box, sha256(signed).digest())
+                digest = sha256(signed).digest()
+                yield _Signed(sender, context, portion.token, portion.box, digest)
 
     def _opened(self, box: bytes, context: SealContext) -> bytes:
         """Return a seed, or a masked vector."""

@@ -183,8 +183,6 @@ def test_a_node_that_comes_back_under_another_id_is_not_counted_twice(federation
 
 def test_a_node_that_lost_its_memory_counts_as_before(federation):
     """It has no guard whose receipts would tell."""
-    if federation.model == "split":
-        pytest.skip("clients of a roster have names, which last")
     monitor = federation.monitor()
     for night in range(3):
         report = monitor.check(federation.grid)

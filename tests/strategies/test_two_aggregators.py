@@ -1,6 +1,7 @@
 """Checks through two aggregators, in process: near the truth, private, and refused where wrong."""
 
 import copy
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -134,8 +135,8 @@ def test_a_client_whose_seed_does_not_fit_its_vector_costs_the_check_and_is_no_n
             sealed_for = SealContext(context.run_id, terms.fingerprint, name)
             seed = seal(KEYS[0].public, bytes(range(32)), sealed_for.to_bytes())
             digests = (sha256(box).digest() for box in (seed, parcel.vector))
-            signature = identity(name).sign(signed_text(sealed_for, *digests))
-            lie = Parcel(name, signature, seed, parcel.vector)
+            signature = identity(name).sign(signed_text(sealed_for, parcel.token, *digests))
+            lie = replace(parcel, signature=signature, seed=seed)
             reply.content["numbers"]["numbers"] = [lie.to_bytes()]
         return reply
 

@@ -158,8 +158,8 @@ def test_a_stolen_box_does_not_open_under_another_name(actors, place):
     stolen = actors.parcel("client-1")
     as_mine = SealContext(RUN, actors.terms.fingerprint, "client-2")
     boxes = [Portion.from_bytes(raw).other for raw in reversed(stolen.portions())]
-    signature = actors.who["client-2"].sign(signed_text(as_mine, *boxes))
-    mine = Parcel("client-2", signature, stolen.seed, stolen.vector)
+    signature = actors.who["client-2"].sign(signed_text(as_mine, stolen.token, *boxes))
+    mine = replace(stolen, name="client-2", signature=signature)
     addition = actors.addition(place, {"client-2": mine.portions()[place]})
     assert addition.rejected["client-2"].startswith("NotOpened")
 
@@ -247,7 +247,7 @@ def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
         box = seal(actors.keys[place].public, b"short", context.to_bytes())
         honest = replace(actors.parcel("client-0"), **{name: box})
         digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
-        signature = actors.who["client-0"].sign(signed_text(context, *digests))
+        signature = actors.who["client-0"].sign(signed_text(context, honest.token, *digests))
         parcels = {n: actors.parcel(n) for n in actors.who} | {
             "client-0": replace(honest, signature=signature)
         }
