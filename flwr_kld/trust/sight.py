@@ -32,7 +32,8 @@ class Sight:
 
 _STRANGERS = View("another client", "nothing")
 
-_NEIGHBOURS = View("another client", "who its neighbours are, and whether they dropped out")
+_MEMBERS = View("another client", "who is asked, and whose counts are in the sum")
+"""The session names its cohort to each client, and the list of survivors is what all confirm."""
 
 SERVER_SEES_PARTS = Sight(
     "The server saw each client's exact counts.",
@@ -56,7 +57,7 @@ SERVER_SEES_SUM = Sight(
     "The server saw the cohort's exact sum, and nobody's own counts.",
     (
         View("the server", "the cohort's exact sum: it is trusted with it; nobody's own counts"),
-        _NEIGHBOURS,
+        _MEMBERS,
         View("some clients with the server", "the exact sum of the other clients"),
     ),
 )
@@ -66,7 +67,7 @@ CLIENTS_ADD_NOISE = Sight(
     "The server saw the noised sum; nobody saw a clean one, or another's counts.",
     (
         View("the server", "the noised sum; nobody's own counts"),
-        _NEIGHBOURS,
+        _MEMBERS,
         View("some clients with the server", "the noised sum, less their own counts and noise"),
     ),
 )

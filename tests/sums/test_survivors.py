@@ -7,7 +7,8 @@ from sums.summing import CLIENTS, alive_without, ask, at, fresh, majority, sessi
 
 from flwr_kld import errors
 from flwr_kld.sums.messages import Phase, Survivors, decode
-from flwr_kld.sums.wire import Slots
+from flwr_kld.sums.session import Seat, Session
+from flwr_kld.sums.wire import Slots, unpack_bits
 
 
 def test_the_server_notices_a_client_that_signs_another_list():
@@ -71,3 +72,16 @@ def test_a_list_over_another_cohort_is_refused():
     total = at(Phase.REVEAL)
     with pytest.raises(errors.Tampered):
         ask(total, 0, Phase.REVEAL, Survivors(total.session.tag, 4, alive_without(n=4)))
+
+
+def test_a_client_is_told_of_all_who_is_asked_and_who_is_in_the_sum():
+    """Of its neighbours and of others: what a report says that another client sees."""
+    session = session_of(16, shape=majority(16, 6))
+    total = fresh(session, drop={3: Phase.MASK})
+    assert Session.from_bytes(total.requests[0]).cohort == tuple(range(16))
+    total.until(Phase.REVEAL)
+    strangers = set(range(1, 16)) - set(Seat.of(session, 0, total.who["c000"]).neighbours.tolist())
+    assert len(strangers) == 9
+    alive = unpack_bits(decode(total.requests[0]).alive, 16)
+    assert not alive[3]
+    assert alive.sum() == 15
