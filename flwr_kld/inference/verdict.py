@@ -21,7 +21,7 @@ class OperatingCharacteristic:
     """How often the alarm is false."""
 
     # Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
-    # evidence over checks, the rest for what single checks show
+    # evidence over checks, the rest for what single checks show and a sampled reference hides
     rate: float
     by_evidence: float  # As above
     horizon: int  # Number of checks in the alarm's horizon

@@ -51,7 +51,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
             yield f"  {numbers}: {why}"
     if verdict is not None and verdict.alarm is not None:
         yield "how the alarm works:"
-        yield from map("  {}".format, alarm_lines(verdict.alarm))
+        yield from map("  {}".format, alarm_lines(verdict))
     if not report.is_table and (said := report.columns[report.column].sentence):
         yield f"what moved most: {said}"
     if report.period is not None:

@@ -84,7 +84,8 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         lambda r: r.verdict.evidence if r.verdict else None,
     ),
     "kld_evidence_alarm": (
-        "Evidence that alarms; by chance it is reached at the alarm's stated rate at most (proven)",
+        "Evidence that alarms; by chance it is reached at most at the part of the alarm's rate "
+        "that a report gives to evidence",
         lambda r: r.verdict.alarm_at if r.verdict else None,
     ),
     "kld_threshold": (

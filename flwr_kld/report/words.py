@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from flwr_kld.inference.verdict import OperatingCharacteristic
+from flwr_kld.inference.verdict import Verdict
 
 
 def shown(name: str) -> str:
@@ -66,18 +66,20 @@ def evidence(won: float) -> str:
     return f"{won:.3g}" if won < 1000 else f"{won:,.0f}"
 
 
-def alarm_lines(alarm: OperatingCharacteristic) -> Iterator[str]:
-    """Yield how often the alarm is false."""
-    single = alarm.rate - alarm.by_evidence
+def alarm_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield how often the alarm is false, if there is one."""
+    if (alarm := verdict.alarm) is None:
+        return
+    rest, kind = alarm.rate - alarm.by_evidence, how_sure(verdict.holds, "evidence")
     checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
     yield (
         f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %, namely "
-        f"{100 * alarm.by_evidence:.3g} % by evidence over checks (proven) and "
-        f"{100 * single:.3g} % by what single checks show"
+        f"{100 * alarm.by_evidence:.3g} % by evidence over checks{kind} and {100 * rest:.3g} % by "
+        "what single checks show or a sampled reference hides"
     )
     yield (
         "between two false alarms by evidence: "
-        f"{alarm.between_false_alarms:,.0f} checks or more on average (proven)"
+        f"{alarm.between_false_alarms:,.0f} checks or more on average{kind}"
     )
 
 

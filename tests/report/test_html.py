@@ -183,6 +183,17 @@ def test_every_guarantee_says_whether_it_is_proven():
     assert "many records" in by_record["lower_bound"]
 
 
+def test_nothing_is_called_proven_of_a_decision_that_is_asymptotic():
+    report = sure()
+    by_record = altered(
+        report, verdict=replace(report.verdict, holds=how_guarantees_hold("record", 125))
+    )
+    page = words([Point(1, by_record)]).partition("What the words mean")[0]
+    for text in (page, " ".join(report_lines(by_record))):
+        assert "proven" not in text.replace("not proven", "")
+        assert "on average (asymptotic)" in text
+
+
 def test_the_alarm_says_how_often_it_errs():
     page, lines = words([Point(1, sure())]), " ".join(report_lines(sure()))
     for text in (page.lower(), lines.lower()):
