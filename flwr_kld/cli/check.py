@@ -94,9 +94,9 @@ def check(
 
     A check that the ledger knows is not run again: its stored report is printed.
 
-    Exit codes: 0 no drift, 1 drift, 2 inconclusive (or no threshold set), 3 refused (budget,
-    cohort, guard), 4 error. SIGINT, SIGTERM, SIGHUP and SIGQUIT stop the run; the exit code is
-    128 plus the signal's number.
+    Exit codes: 0 no drift, or quiet, 1 drift, 2 inconclusive (or no threshold set), 3 refused
+    (budget, cohort, guard), 4 error. SIGINT, SIGTERM, SIGHUP and SIGQUIT stop the run; the exit
+    code is 128 plus the signal's number.
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
