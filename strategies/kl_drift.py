@@ -58,11 +58,11 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     reference : Reference
         The public Π; of a table, all its columns are checked together.
     trust : Trust
-        Trust model and privacy guarantee of each check: `Trusted`, `TrustedAggregator`, or
-        `Distributed`, which needs `SecureSum`.
+        Trust model and privacy guarantee of each check: `Trusted`, `TrustedAggregator`,
+        `TwoAggregators`, or `Distributed`, which needs `SecureSum`.
     aggregation : Aggregation
         How counts become a sum: `PlainSum` (default), or `SecureSum`, under which the server never
-        sees a client's counts. With `TrustedAggregator`, always `SealedSum`.
+        sees a client's counts. With aggregators, always `SealedSum` or `SplitSum`.
     plan : Plan
         What to ask; by default a partition into 1,000 cells.
     cohort : Cohort
@@ -93,8 +93,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         Whom a decision is about. The clients that are asked: then the counts of all their records
         decide. Or those that they were drawn from: then a check splits the clients, of which it
         needs 40, in two halves that are asked different things. By default these clients, if all
-        that are connected are asked, or fewer than 40; the population, if a cohort is drawn or
-        whole clients are hidden.
+        that are connected are asked, or fewer than 40 or twice `min_clients`; the population, if a
+        cohort is drawn or whole clients are hidden.
     period : Period or SinceLastCheck, optional
         The records that are counted, by their time in a column: those of a period, or those since
         the period of the last check of this monitor or ledger. Needs add-remove adjacency: a record
@@ -106,8 +106,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     alarm : Alarm, optional
         How checks decide; `Alarm()` by default, and only with a threshold.
     ledger : Ledger or str, optional
-        Budgets and history, or its database's URL. With it a check is reserved before the first
-        message, settled after the last, and refused where the budget is short.
+        Budgets and history, or its database's URL. With it a check is reserved before anybody is
+        asked about records, settled after the last reply, and refused where the budget is short.
     budget : str
         Name of the population whose budget is charged.
     with_model : bool

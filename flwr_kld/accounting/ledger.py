@@ -1,4 +1,4 @@
-"""The ledger: reserve before the first message leaves, settle when the report is there."""
+"""The ledger: reserve before anybody is asked about records, settle when the report is there."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ class Ledger:
     ) -> Reservation:
         """Spend what a check will cost, durably, if everybody it asks can afford it.
 
-        Call it before the first message; from then on the check is in the books, whatever
-        happens.
+        Call it before anybody is asked about records; from then on the check is in the books,
+        whatever happens.
 
         Parameters
         ----------
