@@ -156,10 +156,10 @@ def epsilon_delivered(event: Release) -> float:
 
 def metrics(report: Report) -> dict[str, Any]:
     """Return a report's ``kld.*`` metrics for Flower's Result."""
-    reading, verdict = report.reading, report.verdict
+    reading, verdict, population = report.reading, report.verdict, report.reading.of_population
     values = {
-        "kld.population": reading.population_estimate,
-        "kld.population_error": reading.population_deviation,
+        "kld.population": population and population.value,
+        "kld.population_error": population and population.deviation,
         "kld.estimate": reading.estimate,
         "kld.error": reading.error,
         "kld.theta": reading.theta,

@@ -58,11 +58,11 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_population_estimate": (
         "Estimated KL(reference || clients) of the population that the cohort was drawn from, in "
         "nats",
-        lambda r: r.reading.population_estimate,
+        lambda r: None if r.reading.of_population is None else r.reading.of_population.value,
     ),
     "kld_population_deviation": (
         "Standard deviation of kld_population_estimate, in nats",
-        lambda r: r.reading.population_deviation,
+        lambda r: None if r.reading.of_population is None else r.reading.of_population.deviation,
     ),
     "kld_replaced_share": (
         "Fraction of the records, 0 to 1, that must at least be others for the divergence that is "

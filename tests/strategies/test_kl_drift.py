@@ -5,8 +5,10 @@ from federation import FAR, FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.app import Message
 from flwr.serverapp.strategy import Strategy
 
+from flwr_kld.check import report_parts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.report.prometheus import GAUGES
 from flwr_kld.strategies import Adjacency, KLDrift, RotatingCohort, Trusted, UniformCohort
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
@@ -90,6 +92,8 @@ def test_posterior_ratios_says_that_it_estimates_the_population():
     gap = abs(default.reading.population_estimate - report.reading.estimate)
     assert gap < 5 * (default.reading.population_deviation + report.reading.error)
     assert report.reading.population_estimate is None
+    assert report_parts.metrics(report)["kld.population"] is report.reading.estimate
+    assert GAUGES["kld_population_estimate"][1](report) is report.reading.estimate
 
 
 def test_theta_zero_with_an_unseen_symbol_says_so_and_keeps_the_report():
