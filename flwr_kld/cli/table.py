@@ -14,7 +14,7 @@ import typer
 from flwr_kld.cli.common import AsJson, print_json, results, say
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Symbols
-from flwr_kld.domain.dialect import NO_VALUE, Dialect
+from flwr_kld.domain.dialect import NO_VALUE
 from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import SPELLINGS, sniff
@@ -71,7 +71,7 @@ def check(
     loaded = load_records(config)
     if isinstance(loaded, TextFile):
         loaded = loaded.read_by(known.dialect)
-        for hint in _hints(loaded, known.dialect):
+        for hint in _hints(loaded):
             say(hint)
     symbols = known.encode(loaded)
     found = list(_unlisted(known, symbols, made))
@@ -112,12 +112,12 @@ def _read(node_config: str) -> dict[str, Any]:
         ) from None
 
 
-def _hints(file: TextFile, usual: Dialect) -> Iterator[str]:
+def _hints(file: TextFile) -> Iterator[str]:
     """Yield how a file looks as if it were written, where it is read otherwise."""
-    looks = sniff(file.file)
+    looks = sniff(file.file, file.dialect)
     for field in _CONFIG:
         seen, told = getattr(looks, field), getattr(file.dialect, field)
-        if seen != told and seen != getattr(Dialect(), field):
+        if seen != told:
             yield (
                 f"{file.file} looks as if its {field} were {seen!r}, and it is read with {told!r}: "
                 f"say drift-{field}={json_text(seen)} in the node config"

@@ -22,17 +22,21 @@ _FEW = 20
 """Values, in all, that say nothing of which of them are odd."""
 _SIGN = re.compile("[$€£¥%]|EUR|USD|GBP|CHF")
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
+_ALIKE = ("iso8859-1", "cp1252")
+"""Encodings that are one where no byte is from 0x80 to 0x9f."""
 _MOST = 0.9
 """Of a column's texts, so many show what it holds."""
 
 
-def sniff(file: str | Path) -> Dialect:
-    """Propose the dialect of a public text file, from its first lines."""
+def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
+    """Propose the dialect of a text file, from its first lines; the usual one where none shows."""
+    usual = usual or Dialect()
     with opened(file) as stream:
         content = stream.read()
-    encoding = _encoding(content)
+    encoding = _encoding(content, usual.encoding)
     lines = content.decode(encoding, "replace").removeprefix("\ufeff").splitlines()[: _LINES + 1]
-    dialect = Dialect(_delimiter(lines), encoding)
+    delimiter = _delimiter(lines) or usual.delimiter
+    dialect = Dialect(delimiter, encoding, usual.decimal, usual.dates)
     rows = [row for row in dialect.rows(lines) if row]
     width = len(rows[0]) if rows else 0
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
@@ -53,7 +57,8 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     spelt = {text for column in texts for text in column if text in SPELLINGS}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
     texts = [[text for text in column if text not in spelt] for column in texts]
-    dialect = replace(dialect, missing=missing, decimal=_decimal(texts), dates=_dates(texts))
+    decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts) or dialect.dates
+    dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
     every: dict[str, Column] = {**held, **typed}
     times = {name: _times_in(column, nothing | spelt) for name, column in every.items()}
     return replace(dialect, sentinels=dict(_sentinels(times, dialect)))
@@ -86,17 +91,21 @@ def signs_in(column: Column, dialect: Dialect) -> list[str]:
     return sorted({sign for text in numbers for sign in _SIGN.findall(text)})
 
 
-def _encoding(content: bytes) -> str:
+def _encoding(content: bytes, usual: str) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
+    if content.isascii():
+        return usual
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
-        return "cp1252" if re.search(rb"[\x80-\x9f]", content) else "latin-1"
+        if re.search(rb"[\x80-\x9f]", content):
+            return "cp1252"
+        return usual if usual in _ALIKE else "latin-1"
     return "utf-8"
 
 
-def _delimiter(lines: Sequence[str]) -> str:
+def _delimiter(lines: Sequence[str]) -> str | None:
     """Return the delimiter by which most lines have as many fields as the header, two or more."""
 
     def fits(delimiter: str) -> tuple[float, int]:
@@ -105,7 +114,8 @@ def _delimiter(lines: Sequence[str]) -> str:
             return 0.0, 0
         return widths.count(widths[0]) / len(widths), widths[0]
 
-    return max(DELIMITERS, key=fits)
+    best = max(DELIMITERS, key=fits)
+    return best if fits(best)[1] else None
 
 
 def _mostly(column: Sequence[float]) -> bool:
@@ -113,18 +123,19 @@ def _mostly(column: Sequence[float]) -> bool:
     return sum(number == number for number in column) > _MOST * len(column)
 
 
-def _decimal(columns: Sequence[Sequence[str]]) -> str:
-    """Return the mark with which more columns are numbers; a point, if it makes no difference."""
+def _decimal(columns: Sequence[Sequence[str]]) -> str | None:
+    """Return the mark with which more columns are numbers; None if it makes no difference."""
     marked = [set(column) for column in columns if any("," in t or "." in t for t in column)]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
         return sum(_mostly([by_mark.number(text) for text in column]) for column in marked)
 
-    return "," if numbers(",") > numbers(".") else "."
+    points, commas = numbers("."), numbers(",")
+    return None if points == commas else "," if commas > points else "."
 
 
-def _dates(columns: Sequence[Sequence[str]]) -> str:
+def _dates(columns: Sequence[Sequence[str]]) -> str | None:
     """Return the order of day and month that the dates show, or else their separator suggests."""
     shown: Counter[str] = Counter()
     for column in columns:
@@ -136,7 +147,7 @@ def _dates(columns: Sequence[Sequence[str]]) -> str:
             shown["day-first"] += 1
         elif first <= 12 and second <= 31:
             shown["month-first"] += 1
-    return shown.most_common(1)[0][0] if shown else "iso"
+    return shown.most_common(1)[0][0] if shown else None
 
 
 def _sentinels(

@@ -92,6 +92,23 @@ def test_a_sentinel_and_an_order_of_dates_are_noticed(cli, tmp_path):
     assert "looks" not in done.stderr
 
 
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_what_is_usual_elsewhere_is_noticed_where_the_table_says_otherwise(
+    cli, tmp_path, delimiter
+):
+    dialect = Dialect(delimiter=";", encoding="cp1252", decimal=",", dates="month-first")
+    Table({"paid": Binned([1.0]), "ward": ["é"]}, dialect=dialect).to_toml(tmp_path / "table.toml")
+    rows = "".join(f"{i}.5{delimiter}é\n" for i in range(40))
+    (tmp_path / "node.csv").write_text(f"paid{delimiter}ward\n{rows}", encoding="utf-8")
+    words = " ".join(check(cli, tmp_path).stderr.split())
+    assert ('drift-delimiter=","' in words) is (delimiter == ",")
+    assert 'drift-decimal="."' in words
+    assert 'drift-encoding="utf-8"' in words
+    assert "drift-dates" not in words
+    (tmp_path / "node.csv").write_text("paid;ward\n1,5;é\n" * 20, encoding="latin-1")
+    assert "looks as if" not in check(cli, tmp_path).stderr
+
+
 @pytest.mark.parametrize(
     ("records", "config", "words"),
     [
