@@ -22,7 +22,7 @@ from flwr_kld.report.panels import Theme
 from flwr_kld.report.render import add_up, render
 from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted
 from flwr_kld.report.series import Series, views
-from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, table_of
+from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, nats, table_of
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -301,7 +301,7 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
     report = check.report
     if report is None:
         became = "failed" if check.ended else "not ended"
-        truth = _nats(check.population_truth)
+        truth = nats(check.population_truth)
         return (str(check.number), "", "", "", became, "–", truth, "–", "–", "–", "–", "–")
     reading = report.reading
     return (
@@ -311,8 +311,8 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
         f"{report.period.start} – {report.period.end}" if report.period else "",
         report.outcome or "–",
         str(reading.of_population or "none"),
-        _nats(check.population_truth),
-        " – ".join(_nats(bound) for bound in (report.lower_bound, report.upper_limit)),
+        nats(check.population_truth),
+        " – ".join(nats(bound) for bound in (report.lower_bound, report.upper_limit)),
         _cohorts(reading),
         f"{report.cost.charged:.3g}",
         report.cost.rest,
@@ -333,8 +333,4 @@ def _cohorts(reading: Reading) -> str:
     own = reading.of_cohort
     if own is None or reading.of_population is None:
         return str(own or "none")
-    return _nats(own.value)
-
-
-def _nats(value: float | None) -> str:
-    return "–" if value is None else f"{value:z.3f}"
+    return nats(own.value)

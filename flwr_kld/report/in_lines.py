@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.report.report import Report, columns_table
-from flwr_kld.report.words import alarm_lines, as_text, evidence, guarantees, how_sure, left_out
+from flwr_kld.report.words import (
+    alarm_lines,
+    as_text,
+    evidence,
+    guarantees,
+    how_sure,
+    left_out,
+    nats,
+)
 
 _WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
@@ -82,10 +90,10 @@ def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
         yield "lower bound: none"
     else:
         kind = how_sure(verdict.holds, "lower_bound")
-        yield f"lower bound: the population's is at least {_nats(report.lower_bound)}, {sure}{kind}"
+        yield f"lower bound: the population's is at least {nats(report.lower_bound)}, {sure}{kind}"
     if report.upper_limit is not None:
         kind = how_sure(verdict.holds, "upper_limit")
-        yield f"upper limit: at most {_nats(report.upper_limit)}, {sure}{kind}"
+        yield f"upper limit: at most {nats(report.upper_limit)}, {sure}{kind}"
     rule = ""
     if verdict.resolution is not None:
         allowed = verdict.threshold + verdict.resolution
@@ -104,7 +112,3 @@ def _outside_limits(verdict: Verdict | None) -> str:
         f"{level}{how_sure(verdict.holds, 'outside')}; "
         f"{100 * verdict.outside_tolerated:.3g} % are tolerated"
     )
-
-
-def _nats(value: float | None) -> str:
-    return "–" if value is None else f"{value:z.3f}"

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from flwr_kld._extras import require
+from flwr_kld.report.words import nats
 
 TEMPLATES = Path(__file__).parent / "page"
 """Templates, and the files that pages which do not stand by themselves refer to."""
@@ -43,7 +44,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.filters.update(nats=_nats, percent=_percent, sentence=_sentence, when=_when)
+    environment.filters.update(nats=nats, percent=_percent, sentence=_sentence, when=_when)
     return environment
 
 
@@ -65,10 +66,6 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
     for reasons in left_out:
         total.update(reasons)
     return list(total.items())
-
-
-def _nats(value: Any) -> str:
-    return "–" if value is None else f"{value:z.3f}"
 
 
 def _percent(share: float) -> str:

@@ -38,6 +38,11 @@ def left_of(left: float | None, budget: float | None) -> str:
     return f"{left:.3g}" if budget is None else f"{left:.3g} of {budget:g}"
 
 
+def nats(value: float | None) -> str:
+    """Write a divergence, a dash for none."""
+    return "–" if value is None else f"{value:z.3f}"
+
+
 def how_sure(holds: Mapping[str, str], *numbers: str) -> str:
     """Write `` (asymptotic)`` or `` (proven)`` behind a guarantee; empty if it is not known."""
     kinds = {holds[number].partition(" ")[0].rstrip(",") for number in numbers if number in holds}
