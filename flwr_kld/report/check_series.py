@@ -19,7 +19,6 @@ from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.render import add_up, render
 from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted
 from flwr_kld.report.series import Series, views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, nats, table_of
@@ -112,6 +111,7 @@ class CheckSeries(Series[Report]):
     _of = Report
     what: ClassVar[str] = "check"
     heading: ClassVar[str] = "Drift checks"
+    _template = "page.html.j2"
 
     def __init__(
         self,
@@ -162,33 +162,23 @@ class CheckSeries(Series[Report]):
         names = drifted(last.columns) if nights[0].cost.night == 1 else []
         return [said for name in names if (said := _since(name, nights))]
 
-    def _page(self, **around: Any) -> str:
-        """Return a page: the last decision first."""
-        shown = next((c for c in reversed(self.points) if c.report), None)
-        last, reports = shown and shown.report, self.reports
-        return render(
-            "page.html.j2",
-            **around,
-            checks=self.points,
-            shown=shown,
-            last=last,
-            since=self.since,
-            missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            columns=list(last.by_column) if last else [],
-            marks=MARKS,
-            bars=bars,
-            high=HIGH,
-            views=last and views(last),
-            truths=any(c.population_truth is not None for c in self.points),
-            highest=-math.log(last.reading.theta) if last and last.reading.theta else None,
-            alarm_lines=alarm_lines,
-            evidence=evidence,
-            guarantees=guarantees,
-            how_sure=how_sure,
-            decided=any(r.verdict for r in reports),
-            ledger=any(r.cost.left is not None for r in reports),
-            reasons=add_up(r.cohort.dropouts for r in reports),
-        )
+    def _told(self) -> dict[str, Any]:
+        last = self.reports[-1] if self.reports else None
+        return {
+            "since": self.since,
+            "columns": list(last.by_column) if last else [],
+            "marks": MARKS,
+            "bars": bars,
+            "high": HIGH,
+            "views": last and views(last),
+            "truths": any(c.population_truth is not None for c in self.points),
+            "highest": -math.log(last.reading.theta) if last and last.reading.theta else None,
+            "alarm_lines": alarm_lines,
+            "evidence": evidence,
+            "guarantees": guarantees,
+            "how_sure": how_sure,
+            "decided": any(report.verdict for report in self.reports),
+        }
 
     def _parts(self, report: Report) -> Iterator[Mapping[str, Any]]:
         whole = report.to_dict()

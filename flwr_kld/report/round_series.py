@@ -14,7 +14,6 @@ from flwr_kld.report.entries import point_of, round_report
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme, mark, mark_missing
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.render import add_up, render
 from flwr_kld.report.series import LOCAL_VIEWS, Series
 from flwr_kld.report.words import table_of
 
@@ -104,6 +103,7 @@ class RoundSeries(Series[PredictorReport]):
     _of = PredictorReport
     what: ClassVar[str] = "round"
     heading: ClassVar[str] = "Rounds of a predictor"
+    _template = "predictor.html.j2"
     _facts: ClassVar[tuple[str, ...]] = ("started", "ended", "failure")
 
     @classmethod
@@ -113,21 +113,8 @@ class RoundSeries(Series[PredictorReport]):
             point_of(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
         )
 
-    def _page(self, **around: Any) -> str:
-        """Return a page: what clients follow, and how surely."""
-        shown = next((r for r in reversed(self.points) if r.report), None)
-        reports = self.reports
-        return render(
-            "predictor.html.j2",
-            **around,
-            rounds=self.points,
-            shown=shown,
-            last=shown and shown.report,
-            missing=self.points[-1] if self.points and not self.points[-1].report else None,
-            views=LOCAL_VIEWS,
-            ledger=any(r.cost.left is not None for r in reports),
-            reasons=add_up(r.cohort.dropouts for r in reports),
-        )
+    def _told(self) -> dict[str, Any]:
+        return {"views": LOCAL_VIEWS}
 
     def table(self, *, title: str = "") -> Table:
         """Return a table for a terminal, oldest first."""

@@ -22,7 +22,7 @@ from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.panels import Theme, draw_spend, label_numbers, two_panels
-from flwr_kld.report.render import pictures
+from flwr_kld.report.render import add_up, pictures, render
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import as_text
 from flwr_kld.trust.sight import View
@@ -66,6 +66,8 @@ class Series(ABC, Generic[R]):
     """What a point is, for people."""
     heading: ClassVar[str]
     """Title where none is given."""
+    _template: ClassVar[str]
+    """Of its page."""
     _facts: ClassVar[tuple[str, ...]] = (
         "started", "ended", "population_truth", "cohort_truth", "failure",
     )  # fmt: skip
@@ -130,12 +132,26 @@ class Series(ABC, Generic[R]):
 
     def to_html(self, *, title: str = "", subtitle: str = "", **around: Any) -> str:
         """Return a page that stands by itself, or in `around` of a live one: news come first."""
-        plots = pictures(self.plot) if self.reports else []
-        return self._page(plots=plots, title=title or self.heading, subtitle=subtitle, **around)
+        last = next((point for point in reversed(self.points) if point.report), None)
+        missing = self.points[-1] if self.points and not self.points[-1].report else None
+        return render(
+            self._template,
+            **around,
+            title=title or self.heading,
+            subtitle=subtitle,
+            plots=pictures(self.plot) if self.reports else [],
+            points=self.points,
+            shown=last,
+            last=last and last.report,
+            missing=missing,
+            ledger=any(report.cost.left is not None for report in self.reports),
+            reasons=add_up(report.cohort.dropouts for report in self.reports),
+            **self._told(),
+        )
 
     @abstractmethod
-    def _page(self, **around: Any) -> str:
-        """Return a page of the series, of what a template takes besides."""
+    def _told(self) -> dict[str, Any]:
+        """Return what the page of such a series tells besides."""
 
     # ------------------------------------------------------------------------------------ to keep
 
