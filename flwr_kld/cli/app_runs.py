@@ -25,7 +25,7 @@ from flwr_kld.cli.flower_run import (
 )
 from flwr_kld.errors import LedgerUnavailable, NoBudget
 from flwr_kld.report.discovery_report import DiscoveryReport
-from flwr_kld.report.entries import discovery_of, report_of, statistics_of, why_no_report
+from flwr_kld.report.entries import read_report, why_no_report
 from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
 
@@ -51,12 +51,14 @@ def require_key(key: str) -> str:
     return key
 
 
-_ASKED = {
-    Kind.CHECK: (CHECK_IN_RUN_CONFIG, report_of),
-    Kind.STATISTICS: (STATISTICS_IN_RUN_CONFIG, statistics_of),
-    Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, discovery_of),
+_Answered = Report | StatisticsReport | DiscoveryReport
+
+_ASKED: dict[Kind, tuple[str, type[_Answered]]] = {
+    Kind.CHECK: (CHECK_IN_RUN_CONFIG, Report),
+    Kind.STATISTICS: (STATISTICS_IN_RUN_CONFIG, StatisticsReport),
+    Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, DiscoveryReport),
 }
-"""Of what an app is asked for, the name in its run config, and how the ledger's entry is read."""
+"""Of what an app is asked for, the name in its run config, and what the ledger then has."""
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",
@@ -75,7 +77,7 @@ class Answer:
     code: ExitCode
     ran: bool  # Whether the app ran now
     stored: bool = False  # Whether the ledger had the key; neither, if an error came first
-    report: Report | StatisticsReport | DiscoveryReport | None = None  # If there is one
+    report: _Answered | None = None  # If there is one
     message: str | None = None  # Why there is none
 
     @property
@@ -117,7 +119,7 @@ class AppRuns:
 
     def once(self, key: str, kind: Kind = Kind.CHECK) -> Answer:
         """Run the app with this key, unless it has run. Errors are answers, too."""
-        run, (asks, read) = None, _ASKED[kind]
+        run, (asks, awaited) = None, _ASKED[kind]
         deadline = time.monotonic() + self.timeout
         try:
             ledger = existing_ledger(self.ledger)
@@ -146,7 +148,7 @@ class AppRuns:
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             return Answer(key, ExitCode.ERROR, ran=run is not None, message=str(error))
         ran, stored = run is not None, run is None and entry is not None
-        if entry is not None and (report := read(entry)) is not None:
+        if entry is not None and (report := read_report(entry, awaited)) is not None:
             code = exit_code_of(report) if isinstance(report, Report) else ExitCode.NO_DRIFT
             return Answer(key, code, ran, stored, report)
         settled = entry is not None and entry.state == "settled"

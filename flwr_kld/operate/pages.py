@@ -31,13 +31,14 @@ from flwr_kld.report.entries import (
     is_check,
     latest_rounds,
     numbered,
+    read_report,
     report_of,
-    statistics_of,
 )
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import TEMPLATES, render
 from flwr_kld.report.report import MARKS, Report
+from flwr_kld.report.statistics_report import StatisticsReport
 
 EACH = 30
 """Checks or rounds of a page."""
@@ -111,7 +112,7 @@ class Pages:
     def description(self, number: int | None) -> str:
         """Return the page of one description of clients' data."""
         entry = None if number is None else self._view.entry(number)
-        report = None if entry is None else statistics_of(entry)
+        report = None if entry is None else read_report(entry, StatisticsReport)
         if entry is None or report is None:
             raise NotThere("the ledger has no such description")
         title = f"What the data of {entry.population} look like"
@@ -192,7 +193,7 @@ class Pages:
         for light in entries:
             entry = light if is_check(light) else self._view.with_report(light)
             if (words := beside(entry)) is not None:
-                shown = statistics_of(entry) is not None
+                shown = read_report(entry, StatisticsReport) is not None
                 yield words, _link("description", number=entry.number) if shown else None
 
     def _before(self, entry: Entry) -> int:

@@ -11,7 +11,7 @@ from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.query.selection import Period
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.envelope import Point, R
-from flwr_kld.report.predictor_report import PredictorReport, round_of
+from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
 
@@ -23,17 +23,17 @@ NUMBERED = (Kind.CHECK, *_BESIDE)
 """What takes a number among checks; a predictor numbers its own rounds."""
 
 
-def _read(entry: Entry, kind: Kind, report: type[R]) -> R | None:
-    """Return the report that an entry of a kind holds, if this version can read it."""
+def read_report(entry: Entry, of: type[R]) -> R | None:
+    """Return the report that an entry holds, if it is of this kind and version."""
     try:
-        return report.from_dict(entry.report or {}) if entry.kind is kind else None
+        return of.from_dict(entry.report or {})
     except ValueError:
         return None
 
 
 def report_of(entry: Entry) -> Report | None:
     """Return the report of a check."""
-    return _read(entry, Kind.CHECK, Report)
+    return read_report(entry, Report)
 
 
 def brief_report_of(entry: Entry) -> Report | None:
@@ -119,26 +119,11 @@ def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:
     )
 
 
-def round_report(entry: Entry) -> PredictorReport | None:
-    """Return the report of a round."""
-    return _read(entry, Kind.ROUND, PredictorReport)
-
-
-def statistics_of(entry: Entry) -> StatisticsReport | None:
-    """Return what clients' data look like, if that is what a key is of, and they were asked."""
-    return _read(entry, Kind.STATISTICS, StatisticsReport)
-
-
-def discovery_of(entry: Entry) -> DiscoveryReport | None:
-    """Return which labels nobody listed, if that is what a key is of, and clients were asked."""
-    return _read(entry, Kind.DISCOVERY, DiscoveryReport)
-
-
 def _told(entry: Entry) -> str | None:
     """Return what an entry that is no check says in a line, if it can be read."""
-    if (described := statistics_of(entry)) is not None:
+    if (described := read_report(entry, StatisticsReport)) is not None:
         return described.brief
-    return None if (found := discovery_of(entry)) is None else str(found)
+    return None if (found := read_report(entry, DiscoveryReport)) is None else str(found)
 
 
 _HOW = {

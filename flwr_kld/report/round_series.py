@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from flwr_kld.report.entries import point_of, round_report
+from flwr_kld.report.entries import point_of, read_report
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme, mark, mark_missing
 from flwr_kld.report.predictor_report import PredictorReport, round_of
@@ -110,7 +110,8 @@ class RoundSeries(Series[PredictorReport]):
     def from_entries(cls, entries: Iterable[Entry]) -> RoundSeries:
         """Return a ledger's entries that are one predictor's rounds, numbered as it does."""
         return cls(
-            point_of(round_of(entry.key)[1], entry, round_report(entry)) for entry in entries
+            point_of(round_of(entry.key)[1], entry, read_report(entry, PredictorReport))
+            for entry in entries
         )
 
     def _told(self) -> dict[str, Any]:
