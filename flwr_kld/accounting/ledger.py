@@ -145,7 +145,7 @@ class Ledger:
         """Return what the most-charged person has spent in the window that ends now."""
         with self._database.reading() as connection:
             seconds = books.time_seen(connection, _clock(now))
-            return _spent(connection, books.budget_of(connection, population), seconds)
+            return spent_by(connection, books.budget_of(connection, population), seconds)
 
     # ----------------------------------------------------------------------------------- checks
 
@@ -359,7 +359,3 @@ def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
     parts = charge.parts
     cost = in_terms(charge.cost, parts.family, budget)
     return Spend(cost, parts.family, books.members(connection, budget.population, parts))
-
-
-def _spent(connection: Connection, budget: Budget, now: int) -> Spent:
-    return spent_by(Window(connection, budget, now), budget)

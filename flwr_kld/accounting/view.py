@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 
-import numpy as np
 from sqlalchemy import func, null, select, union
 
 from flwr_kld.accounting import books
@@ -39,22 +39,17 @@ class LedgerView:
         with self._database.reading() as connection:
             return sorted(connection.execute(query).scalars())
 
-    def spent(self, population: str, *, now: float | None = None) -> Spent | None:
+    def spent(self, population: str) -> Spent | None:
         """Return what `Ledger.spent` does; None if no budget was set."""
-        with self._database.reading() as connection:
-            seconds = books.time_seen(connection, time.time() if now is None else now)
-            try:
-                budget = books.budget_of(connection, population)
-            except NoBudget:
-                return None
-            return spent_by(Window(connection, budget, seconds), budget)
+        with self._database.reading() as connection, suppress(NoBudget):
+            budget = books.budget_of(connection, population)
+            return spent_by(connection, budget, books.time_seen(connection, time.time()))
+        return None
 
-    def leaving(
-        self, population: str, most: int, *, now: float | None = None
-    ) -> list[tuple[datetime, Entry]]:
+    def leaving(self, population: str, most: int) -> list[tuple[datetime, Entry]]:
         """Return what leaves the budget's window next, without reports, and when (UTC)."""
         with self._database.reading() as connection:
-            seconds = books.time_seen(connection, time.time() if now is None else now)
+            seconds = books.time_seen(connection, time.time())
             try:
                 budget = books.budget_of(connection, population)
             except NoBudget:
@@ -91,13 +86,14 @@ class LedgerView:
             try:
                 budget = books.budget_of(connection, population)
                 costs = books.read_costs(connection, {row.asked for row in asked[0]})
-                new = []
-                for row in asked[0]:
-                    cost, parts = (
+                new = [
+                    Spend(
                         in_terms(costs[row.asked], row.family, budget),
+                        row.family,
                         unpack(row.members),
                     )
-                    new.append(Spend(cost, row.family, parts, np.ones(len(parts), dtype=np.int64)))
+                    for row in asked[0]
+                ]
                 require_budget(Window(connection, budget, int(at), new), new, budget)
             except (NoBudget, BudgetExhausted) as error:
                 return str(error)

@@ -141,8 +141,9 @@ def last_asked(
     return last
 
 
-def spent_by(window: Window, budget: Budget) -> Spent:
-    """Return what the most-charged person has spent in a window."""
+def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
+    """Return what the most-charged person has spent in the window that ends now."""
+    window = Window(connection, budget, now)
     needed = worst(window.spends(), budget)
     return Spent(
         epsilon=math.inf if needed.epsilon >= UNBOUNDED else needed.epsilon / 10**NANO,
