@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.report.words import aside, left_of
+from flwr_kld.report.words import aside
 from flwr_kld.trust.sight import Sight
 
 SCHEMA = 1
@@ -72,8 +72,10 @@ class Outlay:
 
     @property
     def rest(self) -> str:
-        """What is left of the budget, in words."""
-        return left_of(self.left, self.budget)
+        """What is left of the budget, in nats: ``2.5 of 4``; a dash without a ledger."""
+        if self.left is None or self.budget is None:
+            return "–"
+        return f"{self.left:.3g} of {self.budget:g}"
 
     @property
     def time(self) -> str:

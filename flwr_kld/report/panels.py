@@ -104,7 +104,6 @@ def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) 
             list(spent), [cost.charged for cost in spent.values()],
             width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",
         )  # fmt: skip
-    left = [(number, cost.left) for number, cost in spent.items() if cost.left is not None]
     known = [
         (n, cost.left, cost.budget)
         for n, cost in spent.items()
@@ -113,8 +112,8 @@ def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) 
     if known:
         number, rest, budget = zip(*known, strict=True)
         spends = [b - e for b, e in zip(budget, rest, strict=True)]
-        _step(axes, number, spends, color=theme.estimate, label="spent in the window, at most")
-        _step(
+        step(axes, number, spends, color=theme.estimate, label="spent in the window, at most")
+        step(
             axes, number, budget, color=theme.threshold, linestyle=(0, (6, 3)),
             label="budget in force",
         )  # fmt: skip
@@ -123,13 +122,11 @@ def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) 
             va="bottom", xycoords=("axes fraction", "data"), textcoords="offset points",
             color=theme.ink,
         )  # fmt: skip
-    elif left:
-        _step(axes, *zip(*left, strict=True), color=theme.estimate, label="left in the window")
     axes.set_ylabel("ε  [nats]")
     axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
 
 
-def _step(axes: Any, number: Sequence[int], epsilon: Sequence[float], **look: Any) -> None:
+def step(axes: Any, number: Sequence[int], epsilon: Sequence[float], **look: Any) -> None:
     """Draw steps as wide as the numbers that they stand for."""
     axes.step(
         [number[0] - 0.5, *number, number[-1] + 0.5], [epsilon[0], *epsilon, epsilon[-1]],

@@ -31,13 +31,6 @@ def aside(reasons: Mapping[str, int]) -> str:
     return f" ({words})" if words else ""
 
 
-def left_of(left: float | None, budget: float | None) -> str:
-    """Write what is left of a budget, in nats: ``2.5 of 4``."""
-    if left is None:
-        return "–"
-    return f"{left:.3g}" if budget is None else f"{left:.3g} of {budget:g}"
-
-
 def nats(value: float | None) -> str:
     """Write a divergence, a dash for none."""
     return "–" if value is None else f"{value:z.3f}"

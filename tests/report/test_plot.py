@@ -85,15 +85,6 @@ def test_each_check_is_held_against_the_budget_then_in_force(drawn):
     assert [t.get_text() for t in below.texts] == ["97 left of 100"]
 
 
-def test_without_a_budget_what_is_left_is_drawn(drawn):
-    checks = [
-        replace(c, report=c.report and altered(c.report, budget=None))
-        for c in nights(4, drift_from=9)
-    ]
-    _, below = drawn(checks)
-    assert list(line(below, "left in the window").get_ydata())[1:-1] == [0.75, 0.5, 1.0]
-
-
 def test_a_check_that_runs_is_not_drawn_as_failed(drawn):
     going = Point(2, None, started="2026-11-22T02:00:00+00:00", ended=False)
     above, below = drawn([Point(1, REPORT), going])
