@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing, shortened
+from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing, shortened, step
 from flwr_kld.report.report import ColumnReport, Estimated, Report
 
 _LIMITS_ROOM = 1.5
@@ -114,12 +114,8 @@ def _draw_upper_limits(axes: Any, reports: _Reports, theme: Theme) -> None:
 def _draw_threshold(axes: Any, reports: _Reports, theme: Theme) -> None:
     thresholds = [(n, r.verdict.threshold) for n, r in reports if r.verdict]
     if thresholds:
-        number, threshold = zip(*thresholds, strict=True)
-        axes.step(
-            [number[0] - 0.5, *number, number[-1] + 0.5], [threshold[0], *threshold, threshold[-1]],
-            where="mid", color=theme.threshold, linewidth=1.4, linestyle=(0, (6, 3)),
-            label="threshold",
-        )  # fmt: skip
+        look: dict[str, Any] = {"color": theme.threshold, "linestyle": (0, (6, 3))}
+        step(axes, *zip(*thresholds, strict=True), label="threshold", **look)
 
 
 def _draw_alarms(

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from flwr_kld.report.entries import point_of, read_report
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.panels import Theme, mark, mark_missing
+from flwr_kld.report.panels import Theme, mark, mark_missing, shortened
 from flwr_kld.report.predictor_report import PredictorReport, round_of
 from flwr_kld.report.series import LOCAL_VIEWS, Series
 from flwr_kld.report.words import table_of
@@ -60,11 +60,7 @@ def _draw_weights(
     peak = np.nanmax(weights, axis=1)
     shown = np.sort(np.argsort(-peak, kind="stable")[: len(_COLOURS)])
     layers = [
-        (
-            names[j] if len(names[j]) <= longest else f"{names[j][: longest - 1]}…",
-            colour,
-            weights[j],
-        )
+        (shortened(names[j], longest), colour, weights[j])
         for j, colour in zip(shown, _COLOURS, strict=False)
     ]
     if len(names) > len(shown):
