@@ -45,7 +45,7 @@ def draw_statistics(
     with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
         panels = figure.subplots(below, abreast, squeeze=False).ravel()
         for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
-            axes.set_title(heading, fontsize="medium", parse_math=False)
+            axes.set_title(heading, fontsize="medium")
             if statistics.numbers is None:
                 _draw_labels(axes, statistics, theme)
             else:
@@ -53,8 +53,7 @@ def draw_statistics(
             lacking = ", ".join(
                 f"{one.name} {one.value:.1%}" for one in statistics.unlisted if one.value >= _SEEN
             )
-            below_it = {"fontsize": "small", "color": theme.faint, "parse_math": False}
-            axes.set_xlabel(fill(lacking, _WIDE), **below_it)
+            axes.set_xlabel(fill(lacking, _WIDE), fontsize="small", color=theme.faint)
             tidy(axes, theme, narrow)
         for axes in panels[len(columns) :]:
             axes.set_axis_off()
@@ -120,7 +119,7 @@ def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     error = [value - low, high - value]
     axes.errorbar(value, at, xerr=error, fmt="none", ecolor=theme.ink, elinewidth=1)
     names = [shortened(shown(one.name)) for one in frequent]
-    axes.set_yticks(at, names, fontsize="small", parse_math=False)
+    axes.set_yticks(at, names, fontsize="small")
     axes.set_ylim(min(at[-1], 1 - _ROOM) - 0.5, 0.5)
     axes.set_xlim(0, max(float(high.max()), 1e-9))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")

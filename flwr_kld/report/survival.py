@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld._extras import require
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.frame import BY
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import instance, text
-from flwr_kld.report.panels import shortened
+from flwr_kld.report.panels import canvas, shortened
 from flwr_kld.report.statistics_report import StatisticsReport
 
 _MOST_TICKS = 8
@@ -183,10 +182,11 @@ class SurvivalCurves:
 
         Raises `ImportError` that names the extra if matplotlib is not there.
         """
-        figures = require("matplotlib.figure", extra="plots")
         size = (7.5, 4.2 + _LINE / 72 * len(self.curves))
-        figure = figures.Figure(figsize=size, layout="constrained")
-        axes = figure.subplots()
+        with canvas(file, size, title="", dark=False, narrow=False) as (figure, _):
+            self._draw(figure.subplots())
+
+    def _draw(self, axes: Any) -> None:
         at = [min(0.0, self.times[0]), *self.times]
         wanted = np.linspace(at[0], at[-1], _MOST_TICKS)
         ticks = np.unique(np.abs(np.subtract.outer(at, wanted)).argmin(axis=0)).tolist()
@@ -201,7 +201,7 @@ class SurvivalCurves:
             heading = f"at risk {shortened(curve.group)}".rstrip()
             axes.annotate(
                 heading, (0, 0), xycoords="axes fraction", xytext=(-6, -row * _LINE), ha="right",
-                color=line.get_color(), parse_math=False, **around,
+                color=line.get_color(), **around,
             )  # fmt: skip
             for i in ticks:
                 axes.annotate(
@@ -210,15 +210,11 @@ class SurvivalCurves:
                 )  # fmt: skip
         axes.set_xticks([at[i] for i in ticks], [f"{at[i]:g}" for i in ticks])
         axes.set_ylim(0, 1.02)
-        axes.set_ylabel(f"fraction without {self.asked.event!r}", parse_math=False)
+        axes.set_ylabel(f"fraction without {self.asked.event!r}")
         named = self.unit in ("", self.asked.time)
         label = self.asked.time if named else f"{self.asked.time} ({self.unit})"
-        axes.set_xlabel(label, parse_math=False)
+        axes.set_xlabel(label)
         if self.log_rank is not None:
-            legend = axes.legend(frameon=False)
-            legend.set_title(f"{self.asked.by}; log-rank p = {self.log_rank:.2g}")
-            for text_of in (legend.get_title(), *legend.get_texts()):
-                text_of.set_parse_math(False)
+            axes.legend(frameon=False, title=f"{self.asked.by}; log-rank p = {self.log_rank:.2g}")
         title = f"About {self.whom}; 95 % bands, all times at once"
         axes.set_title("\n".join(wrap(title, _WIDE)), fontsize=9)
-        figure.savefig(file, dpi=150)
