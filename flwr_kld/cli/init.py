@@ -113,7 +113,7 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
     ids = "" if identifier is None else f", record_ids=lambda context: {rows}[{identifier!r}]"
     call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"
     added = [
-        f"from {package}.drift import reference" + _renamed("reference", known),
+        _import_reference(package, known),
         f"from flwr_kld.clients import {_CALL}, node_records",
     ]
     return _written(source, {_after_imports(source): added}, call)
@@ -146,7 +146,7 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
     before = starts or isinstance(place, ast.Return)
     line = place.lineno - 1 if before else place.end_lineno or place.lineno
     added = [
-        f"from {package}.drift import reference" + _renamed("reference", names["reference"]),
+        _import_reference(package, names["reference"]),
         f"from flwr_kld.strategies import {imported}",
     ]
     lines = indent(code + last, column).splitlines()
@@ -206,34 +206,31 @@ def _main(source: Source, server: Component) -> ast.FunctionDef:
     )
 
 
-def _starts(main: ast.FunctionDef) -> list[ast.AST]:
+def _starts(main: ast.FunctionDef) -> list[ast.Call]:
     """Return the calls that start a strategy: an app that trains has one."""
-    return [node for node in ast.walk(main) if _is_start(node)]
+    return [node for node in ast.walk(main) if isinstance(node, ast.Call) and _is_start(node)]
 
 
-def _is_start(node: ast.AST) -> bool:
-    call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    if not call or node.func.attr != "start":  # type: ignore[attr-defined]
+def _is_start(call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "start":
         return False
-    return any(word.arg in ("grid", "initial_arrays") for word in node.keywords) or bool(  # type: ignore[attr-defined]
-        len(node.args) > 1  # type: ignore[attr-defined]
-    )
+    named = any(word.arg in ("grid", "initial_arrays") for word in call.keywords)
+    return named or len(call.args) > 1
 
 
-def _training(source: Source, start: ast.AST, file: Path) -> tuple[ast.stmt, str, str]:
+def _training(source: Source, start: ast.Call, file: Path) -> tuple[ast.stmt, str, str]:
     """Return the statement that starts training, its strategy, and its number of rounds."""
-    if not isinstance(start, ast.Call) or not isinstance(start.func, ast.Attribute):
-        raise TypeError("a call of a method")
+    strategy = start.func.value if isinstance(start.func, ast.Attribute) else None
     statements = [
         node
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return)
         and node.value is start
     ]
-    if not statements or not isinstance(start.func.value, ast.Name):
+    if not statements or not isinstance(strategy, ast.Name):
         raise ValueError(f"{file} starts its strategy in a form that init cannot change{BY_HAND}")
     given = [word.value for word in start.keywords if word.arg == "num_rounds"] + start.args[2:3]
-    return statements[0], start.func.value.id, ast.unparse(given[0]) if given else "3"
+    return statements[0], strategy.id, ast.unparse(given[0]) if given else "3"
 
 
 def _after_imports(source: Source) -> int:
@@ -251,8 +248,9 @@ def _free(name: str, source: Source) -> str:
     return f"drift_{name}" if name in source.names else name
 
 
-def _renamed(name: str, free: str) -> str:
-    return "" if name == free else f" as {free}"
+def _import_reference(package: str, known: str) -> str:
+    renamed = "" if known == "reference" else f" as {known}"
+    return f"from {package}.drift import reference{renamed}"
 
 
 def _written(source: Source, added: dict[int, list[str]], at_end: str) -> str:
