@@ -19,6 +19,7 @@ from flwr_kld.cli.common import (
     ExitCode,
     LedgerUrl,
     Population,
+    Zone,
     complain,
     existing_ledger,
     say,
@@ -43,7 +44,7 @@ def alerts(
             "the next check."
         ),
     ] = None,
-    zone: Annotated[str, typer.Option(help="Time zone of --schedule's cron expression.")] = "UTC",
+    zone: Zone = "UTC",
     try_out: Annotated[
         bool, typer.Option("--try", help="Send a test notice to everybody, and its end.")
     ] = False,

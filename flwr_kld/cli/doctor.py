@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -28,8 +28,10 @@ from flwr_kld.cli.common import (
     AsJson,
     Connection,
     ExitCode,
+    FlowerApp,
     Population,
     RunConfig,
+    Zone,
     existing_ledger,
     print_json,
     results,
@@ -80,9 +82,9 @@ def _failed(what: str, words: object, then: str) -> Finding:
     return Finding(what, "failed", str(words), then)
 
 
-def versions() -> Iterator[Finding]:
+def versions() -> Finding:
     """Say what is installed here, and what flwr-kld speaks."""
-    yield _ok(
+    return _ok(
         "versions",
         f"flwr-kld {version('flwr-kld')}, messages {VERSION}, Flower {version('flwr')}: SuperLink "
         "and SuperNodes need the same flwr-kld",
@@ -414,7 +416,7 @@ _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold
 
 
 def doctor(
-    app: Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")],
+    app: FlowerApp,
     connection: Connection = None,
     *,
     ledger: Annotated[
@@ -427,7 +429,7 @@ def doctor(
     schedule: Annotated[
         str, typer.Option(help="When checks come: a cron expression or 'every 6h'.")
     ] = NIGHTLY,
-    zone: Annotated[str, typer.Option(help="Time zone of the cron expression.")] = "UTC",
+    zone: Zone = "UTC",
     clients: Annotated[
         int | None, typer.Option(min=1, help="Nodes of the deployment, for the budget.")
     ] = None,
@@ -452,16 +454,15 @@ def doctor(
     slots = parse_schedule(schedule, zone=zone)
     facts = facts_of(app, run_config or ())
     url = ledger or facts.ledger
-    each: list[Callable[[], Iterator[Finding]]] = [
-        versions,
-        lambda: check_app(app),
-        lambda: the_reference(app, guard, facts),
-        lambda: check_keys(key, roster),
-        lambda: the_ledger(facts, url, population, app),
-        lambda: check_pace(facts, url, population, slots, clients),
+    found = [
+        versions(),
+        *check_app(app),
+        *the_reference(app, guard, facts),
+        *check_keys(key, roster),
+        *the_ledger(facts, url, population, app),
+        *check_pace(facts, url, population, slots, clients),
     ]
-    found = [finding for look in each for finding in look()]
-    stopped = [one for one in found if one.state == "failed" and one.what == "app"]
+    stopped = any(one.state == "failed" and one.what == "app" for one in found)
     if connection is not None and not stopped:
         found += the_nodes(app, connection)
     if as_json:
