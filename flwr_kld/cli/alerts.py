@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -91,46 +91,37 @@ def tell_people(settings: Alerts, ledger: str, population: str, slots: Schedule 
     return all(delivery.delivered for delivery in deliveries)
 
 
-@dataclass(frozen=True)
 class Listeners:
-    """What happens after each check."""
+    """What happens after each check, by the options of the command line."""
 
-    ledger: str  # URL of the ledger, and which of its populations
-    population: str
-    slots: Schedule | None  # Of the checks
-    # Whom to tell, also where the ledger had the answer: none is lost if the process that ran the
-    # check died
-    alerts: Alerts | None = None
-    metrics: Path | None = None  # Prometheus text file
-
-    @classmethod
-    def of_options(
-        cls,
+    def __init__(
+        self,
         metrics_file: Path | None,
         alerts: Path | None,
         ledger: str,
         population: str,
         slots: Schedule | None,
-    ) -> Listeners:
-        """Read the options of the command line; refuse what cannot work before anything runs."""
+    ) -> None:
         if metrics_file is not None and metrics_file.suffix != ".prom":
             raise ValueError(
                 f"node_exporter reads files that end in .prom, not {metrics_file}: rename it"
             )
-        people = None if alerts is None else Alerts.load(alerts)
-        return cls(ledger, population, slots, people, metrics_file)
+        self._metrics = metrics_file
+        self._alerts = None if alerts is None else Alerts.load(alerts)
+        self._about = ledger, population, slots
 
     def tell(self, state: MonitorState) -> None:
         """Tell everybody; failures are complaints, and never change how the check ended."""
-        # Metrics come first: alerts may take their time.
-        if self.metrics is not None:
+        # Metrics come first: alerts may take their time. People are told where the ledger had the
+        # answer, too: none is lost if the process that ran the check died.
+        if self._metrics is not None:
             try:
-                save_metrics([state], self.metrics)
+                save_metrics([state], self._metrics)
             except (OSError, ImportError) as error:
                 complain(f"metrics not written: {error}")
-        if self.alerts is not None:
+        if self._alerts is not None:
             try:
-                tell_people(self.alerts, self.ledger, self.population, self.slots)
+                tell_people(self._alerts, *self._about)
             except (LedgerError, ValueError, ImportError) as error:
                 complain(f"nobody was told: {error}")
 

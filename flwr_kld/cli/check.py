@@ -102,7 +102,7 @@ def check(
         raise ValueError("give --key or --schedule, not both")
     slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
-    listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
+    listeners = Listeners(metrics_file, alerts, ledger, population, slots)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     answer = checker.once(name)
     try:
@@ -142,7 +142,7 @@ def watch(
     written for each check.
     """
     slots = parse_schedule(schedule, zone=zone)
-    listeners = Listeners.of_options(metrics_file, alerts, ledger, population, slots)
+    listeners = Listeners(metrics_file, alerts, ledger, population, slots)
     # A mistake is better known now than tonight.
     existing_ledger(ledger).budget(population)
     require_app(app)
