@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.box import SIMPLE
-from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
@@ -27,6 +25,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
+from flwr_kld.report.words import table_of
 
 if TYPE_CHECKING:
     from flwr_kld.planner.forecast import Forecast
@@ -166,7 +165,8 @@ def plan(
     if as_json:
         print_json(flat(rows))
     else:
-        results.print(*_tables(rows))
+        for forecast in _tables(rows):
+            results.print(forecast, "")
         each = {str(one.column): one.reference_records for one in rows[0].by_column}
         if needed := most_first(each):
             results.print(f"reference: {in_words(known, needed)}", markup=False)
@@ -228,37 +228,24 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     )
     if of_table:
         about += "; error, finds and quiet are those of the column that is the hardest to check"
-    yield _table(
-        f"what checks will tell, find and cost ({rows[0].drift} drift)", about,
-        (
-            "clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year",
-            "seconds",
-        ),
-        (_cells(row) for row in rows),
-    )  # fmt: skip
+    yield table_of(
+        ("clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year", "seconds"),
+        ((_cells(row), False) for row in rows),
+        left=(),
+        caption=about,
+        title=f"what checks will tell, find and cost ({rows[0].drift} drift)",
+    )
     for row in rows if of_table else ():
-        yield _table(
-            f"each column, of {row.setting.clients:,} clients, ε = {row.setting.epsilon:g} in all",
-            None, ("column", "tolerated", "noise", "error", "finds", "quiet"),
+        yield table_of(
+            ("column", "tolerated", "noise", "error", "finds", "quiet"),
             (
-                (str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one))
+                ((str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one)), False)
                 for one in row.by_column
             ),
-        )  # fmt: skip
-
-
-def _table(
-    title: str, about: str | None, heads: Sequence[str], rows: Iterable[Sequence[str]]
-) -> Table:
-    table = Table(
-        title=title, caption=about, box=SIMPLE, min_width=len(title) + 4, collapse_padding=True
-    )
-    for name in heads:
-        is_name = name == "column"
-        table.add_column(name, justify="left" if is_name else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
+            left=("column",),
+            title=f"each column, of {row.setting.clients:,} clients, ε = "
+            f"{row.setting.epsilon:g} in all",
+        )
 
 
 def _tolerated(row: Forecast) -> str:

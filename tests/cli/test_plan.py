@@ -66,7 +66,7 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert all(any(line.startswith(f"  {name} ") for line in lines) for name in names)
+    assert all(any(line.startswith(f"{name} ") for line in lines) for name in names)
     rows = json.loads(cli(*arguments, "--json").stdout)
     assert {row["column"] for row in rows} == {*names}
     assert len({row["noise"] for row in rows}) == 1
