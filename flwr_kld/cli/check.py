@@ -32,7 +32,13 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.flower_app import facts_of, require_same
 from flwr_kld.cli.flower_run import require_app
 from flwr_kld.cli.show import answer_lines
-from flwr_kld.operate.schedule import Schedule, Slot, parse_schedule, run_schedule, stop_on_signals
+from flwr_kld.operate.schedule import (
+    Schedule,
+    parse_schedule,
+    run_schedule,
+    slot_key,
+    stop_on_signals,
+)
 from flwr_kld.report.prometheus import MonitorState, serve_metrics
 
 _MINUTE = timedelta(minutes=1)
@@ -45,8 +51,8 @@ _LONGEST_GAP = timedelta(days=366 * 8)
 def current_key(now: datetime, schedule: Schedule | None = None) -> str:
     """Return the key of a schedule's latest slot, or of the current UTC minute."""
     if schedule is None:
-        return Slot(now.astimezone(UTC).replace(second=0, microsecond=0)).key
-    return Slot(latest_slot(schedule, now)).key
+        return slot_key(now.astimezone(UTC).replace(second=0, microsecond=0))
+    return slot_key(latest_slot(schedule, now))
 
 
 def latest_slot(schedule: Schedule, now: datetime) -> datetime:
@@ -150,9 +156,9 @@ def watch(
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     state = latest_state(ledger, population)
 
-    def run(slot: Slot) -> None:
+    def run(slot: datetime) -> None:
         nonlocal state
-        answer = checker.once(slot.key)
+        answer = checker.once(slot_key(slot))
         state = state_after(answer, state)
         try:
             _show(answer, as_json=as_json)

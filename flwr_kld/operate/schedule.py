@@ -174,16 +174,9 @@ _LONGEST_WAIT = 30.0
 """Seconds. Timers stand still while a machine sleeps, so the clock is read this often."""
 
 
-@dataclass(frozen=True, order=True)
-class Slot:
-    """A scheduled moment."""
-
-    at: datetime  # In UTC
-
-    @property
-    def key(self) -> str:
-        """Stable name, ``2026-11-21T03:00:00Z``: every process on this schedule gives the same."""
-        return f"{self.at:%Y-%m-%dT%H:%M:%SZ}"
+def slot_key(at: datetime) -> str:
+    """Name a slot (UTC), ``2026-11-21T03:00:00Z``: every process on this schedule does alike."""
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _now() -> datetime:
@@ -192,7 +185,7 @@ def _now() -> datetime:
 
 def run_schedule(
     schedule: Schedule,
-    job: Callable[[Slot], None],
+    job: Callable[[datetime], None],
     *,
     stop: Stop,
     clock: Callable[[], datetime] = _now,
@@ -201,14 +194,13 @@ def run_schedule(
     # Slots that pass while the job runs are left out: runs do not overlap. Slots that pass while
     # the machine sleeps are made up for by one run, for the latest of them. A job that raises is
     # logged, and the loop goes on. After a clock was set back, slots may come again: jobs must be
-    # idempotent by ``slot.key``.
-    ran: datetime | None = None
-    while (ran := _due(schedule, ran, stop, clock)) is not None:
-        slot = Slot(ran)
+    # idempotent by `slot_key`.
+    slot: datetime | None = None
+    while (slot := _due(schedule, slot, stop, clock)) is not None:
         try:
             job(slot)
         except Exception:  # one failed run must not end the series
-            logger.exception("the run of %s failed", slot.key)
+            logger.exception("the run of %s failed", slot_key(slot))
 
 
 def _due(

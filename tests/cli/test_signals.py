@@ -18,7 +18,6 @@ from flwr_kld.accounting import Ledger
 from flwr_kld.cli import check as watching
 from flwr_kld.cli import flower_run
 from flwr_kld.cli.app import exit_on_signals
-from flwr_kld.operate.schedule import Slot
 from flwr_kld.simulations import local_superlink, progress
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]
@@ -64,7 +63,7 @@ def command(flower_app, monkeypatch):
     """Return the arguments of each command that starts a run."""
 
     def now(schedule, job, *, stop):
-        job(Slot(schedule.next_after(datetime(2026, 11, 21, tzinfo=UTC))))
+        job(schedule.next_after(datetime(2026, 11, 21, tzinfo=UTC)))
 
     monkeypatch.setattr(watching, "run_schedule", now)
     return {

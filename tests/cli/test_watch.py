@@ -18,7 +18,6 @@ from flwr_kld.cli import alerts
 from flwr_kld.cli import check as watching
 from flwr_kld.cli.common import print_json
 from flwr_kld.errors import LedgerUnavailable
-from flwr_kld.operate.schedule import Slot
 from flwr_kld.report import Outcome
 
 FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
@@ -33,7 +32,7 @@ def nights(monkeypatch, flwr):
         assert schedule.next_after(FIRST - timedelta(hours=1)) == FIRST
         for night, does in enumerate(("settle", "refuse", "quit")):
             flwr.will(does, DRIFT)
-            job(Slot(FIRST + timedelta(days=night)))
+            job(FIRST + timedelta(days=night))
 
     monkeypatch.setattr(watching, "run_schedule", run)
 

@@ -7,7 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flwr_kld.operate.schedule import Slot, Stop, parse_schedule, run_schedule, stop_on_signals
+from flwr_kld.operate.schedule import (
+    Stop,
+    parse_schedule,
+    run_schedule,
+    slot_key,
+    stop_on_signals,
+)
 
 START = datetime(2026, 11, 20, 22, 0, 30, tzinfo=UTC)
 
@@ -46,8 +52,8 @@ def at(hour: int, minute: int = 0, day: int = 21) -> datetime:
 def keys_of(time: Time, text: str, job=lambda slot: None) -> list[str]:
     keys = []
 
-    def run(slot: Slot) -> None:
-        keys.append(slot.key)
+    def run(slot: datetime) -> None:
+        keys.append(slot_key(slot))
         job(slot)
 
     run_schedule(parse_schedule(text), run, stop=time, clock=time)
@@ -75,7 +81,7 @@ def test_after_sleep_one_run_for_the_latest_slot():
 def test_slots_that_pass_during_a_run_are_left_out():
     time = Time(until=at(5))
 
-    def slow(slot: Slot) -> None:
+    def slow(slot: datetime) -> None:
         time.now += timedelta(minutes=150)
 
     assert keys_of(time, "0 * * * *", slow) == [
@@ -86,7 +92,7 @@ def test_slots_that_pass_during_a_run_are_left_out():
 def test_a_clock_set_back_during_a_run_does_not_repeat_its_slot():
     time = Time(until=at(2, 30))
 
-    def back(slot: Slot) -> None:
+    def back(slot: datetime) -> None:
         time.now -= timedelta(seconds=2)
 
     assert keys_of(time, "0 * * * *", back) == [
@@ -107,7 +113,7 @@ def test_a_clock_that_was_years_ahead_does_not_stop_the_series():
 
 
 def test_a_failed_job_is_logged_and_the_next_one_runs(caplog):
-    def fail(slot: Slot) -> None:
+    def fail(slot: datetime) -> None:
         raise RuntimeError("the superlink is down")
 
     with caplog.at_level(logging.ERROR, logger="flwr_kld"):
@@ -119,8 +125,8 @@ def test_a_failed_job_is_logged_and_the_next_one_runs(caplog):
 def test_no_run_after_a_stop_during_a_run():
     time = Time(until=at(23))
 
-    def stop(slot: Slot) -> None:
-        time.asked, time.now = True, slot.at + timedelta(hours=1)
+    def stop(slot: datetime) -> None:
+        time.asked, time.now = True, slot + timedelta(hours=1)
 
     assert keys_of(time, "every 1h", stop) == ["2026-11-20T23:00:00Z"]
 
