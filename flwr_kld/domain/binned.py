@@ -57,6 +57,7 @@ class Binned(Domain):
     edges: Sequence[float]
     means: Sequence[float] | None = field(default=None, repr=False)
     kind: ClassVar[str] = "binned"
+    unlisted: ClassVar[tuple[str, ...]] = ("missing",)
     reads: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
@@ -151,11 +152,6 @@ class Binned(Domain):
     def size(self) -> int:
         """Number of bins, one more than edges, and one."""
         return len(self.edges) + 2
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """'missing'."""
-        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
         """Map numbers to bins, and all else to 'missing'.

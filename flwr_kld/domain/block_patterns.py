@@ -73,6 +73,7 @@ class BlockPatterns(Domain):
     faint: float = 0.0
     crop: bool = False
     kind: ClassVar[str] = "block_patterns"
+    unlisted: ClassVar[tuple[str, ...]] = ("missing",)
 
     def __post_init__(self) -> None:
         try:
@@ -95,11 +96,6 @@ class BlockPatterns(Domain):
     def size(self) -> int:
         """2^16 patterns, and `missing`."""
         return (1 << _GRID * _GRID) + 1
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """'missing'."""
-        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
         """Map images to patterns.

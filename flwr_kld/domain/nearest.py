@@ -49,6 +49,7 @@ class Nearest(Domain):
 
     centroids: Sequence[Sequence[float]]
     kind: ClassVar[str] = "nearest"
+    unlisted: ClassVar[tuple[str, ...]] = ("missing",)
 
     def __post_init__(self) -> None:
         table = as_array(self.centroids)
@@ -67,11 +68,6 @@ class Nearest(Domain):
     def size(self) -> int:
         """Number of centroids, and one."""
         return len(self.centroids) + 1
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """'missing'."""
-        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
         """Map vectors to the nearest centroid, and all else to 'missing'.

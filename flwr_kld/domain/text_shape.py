@@ -38,16 +38,12 @@ class TextShape(Domain):
     """
 
     kind: ClassVar[str] = "text_shape"
+    unlisted: ClassVar[tuple[str, ...]] = ("other", "missing")
 
     @property
     def size(self) -> int:
         """Number of looks times lengths, and three."""
         return len(_LOOKS) * len(_LENGTH_NAMES) + 3
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """'other' and 'missing'."""
-        return ("other", "missing")
 
     def encode(self, records: Any) -> Symbols:
         """Map texts to their shapes, and all else to 'other' or 'missing'.

@@ -70,6 +70,7 @@ class Times(Domain):
 
     by: str | Sequence[str | date]
     kind: ClassVar[str] = "times"
+    unlisted: ClassVar[tuple[str, ...]] = ("missing",)
     reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
@@ -95,11 +96,6 @@ class Times(Domain):
     def size(self) -> int:
         """Number of hours, days, months or bins, and one."""
         return len(self._names) + 1
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """'missing'."""
-        return ("missing",)
 
     def encode(self, records: Any) -> Symbols:
         """Map times to symbols, and all else to 'missing'.
