@@ -26,13 +26,7 @@ _Rows = tuple[NDArray[Any], ...]
 
 
 class Lives(Private):
-    """All records of a node in one session, as they are counted. Private: shows no value.
-
-    Parameters
-    ----------
-    columns : int
-        Symbols of a record.
-    """
+    """All records of a node in one session, as they are counted. Private: shows no value."""
 
     __slots__ = ("_alive", "_gone")
 
@@ -40,7 +34,7 @@ class Lives(Private):
     _alive: _Rows  # Client, id, symbols [columns] and number of changes of each record that counts
     _gone: _Rows  # Client and id of those that were counted once
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int) -> None:  # symbols of a record
         none = np.empty(0, np.intp), np.empty(0, np.uint64)
         self._alive = *none, np.empty((0, columns), np.int32), np.empty(0, np.int32)
         self._gone = none
@@ -48,24 +42,14 @@ class Lives(Private):
     def after(
         self,
         clients: Sequence[int],
+        # Of each client's records: [records], of rows of one id the first; and [records, columns],
+        # or [records] if there is one column
         ids: Held[list[Ids]],
         symbols: Held[list[Symbols]],
+        # Even, >= 2: of a record, moves // 2 rows of symbols are counted at most, one after another
         moves: int,
     ) -> Lives:
-        """Return the lives after another night of some clients; others' stay as they are.
-
-        Parameters
-        ----------
-        clients : Sequence[int]
-            Whose records are given.
-        ids : Held[list[NDArray[np.uint64]]]
-            Of each one's records, shape [records]. Rows of one id are one record: the first.
-        symbols : Held[list[Symbols]]
-            Of each one's records, shape [records, columns], or [records] if there is one column.
-        moves : int
-            Even, >= 2: a record is counted with ``moves // 2`` rows of symbols at most, one after
-            the other.
-        """
+        """Return the lives after another night of some clients; others' stay as they are."""
         (of_alive, ids_alive, before, changed), (of_gone, ids_gone) = self._alive, self._gone
         columns = before.shape[1]
         here = np.repeat(np.array(clients, np.intp), ids.into(lambda each: [*map(len, each)]))

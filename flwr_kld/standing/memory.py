@@ -45,24 +45,11 @@ _WRITE = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 class Memory:
     """What a node keeps of a session, while its clients count a night: written all at once.
 
-    Parameters
-    ----------
-    db : sqlite3.Connection
-        Held for writing.
-    terms : Terms
-        What is asked, on a night of a session.
-    node : str
-        Which of the machine's nodes is asked.
-    now : float
-        Seconds since 1970.
-
-    Raises
-    ------
-    QueryRefused
-        If the session asks something else than before.
+    Raises `QueryRefused` if the session asks something else than before.
     """
 
     def __init__(self, db: sqlite3.Connection, terms: Terms, node: str, now: float) -> None:
+        # `db` is held for writing; `node` is which of the machine's nodes is asked.
         if terms.night is None:
             raise QueryRefused("these terms are of no night")
         self._db, self._terms, self._night = db, terms, terms.night
@@ -84,10 +71,7 @@ class Memory:
     def refusal(self, client: int, answered: int) -> str | None:
         """Say why a client may not count this night, if it may not.
 
-        Parameters
-        ----------
-        answered : int
-            Last night that the client is known to have answered from elsewhere; 0 for none.
+        It is known from elsewhere to have `answered` a last night, 0 for none.
         """
         last, _ = self._clients.get(client, (0, ""))
         if self._night.number <= last:
@@ -102,14 +86,9 @@ class Memory:
     def count(
         self, clients: Sequence[int], ids: Held[list[Ids]], symbols: Held[list[Symbols]]
     ) -> tuple[list[bytes], Held[list[Symbols]]]:
-        """Remember the night, and return clients' tokens and what each counts.
+        """Remember the night of clients, none refused; return tokens and what each of them counts.
 
-        Parameters
-        ----------
-        clients : Sequence[int]
-            None of whom is refused.
-        ids, symbols : Held
-            Of each one's records tonight, shapes [records] and [records, columns].
+        Ids and symbols are of each one's records, shapes [records] and [records, columns].
         """
         columns, before = self._terms.columns, len(self._clients)
         lives = Lives(columns)
