@@ -97,7 +97,7 @@ def check_app(app: Path) -> Iterator[Finding]:
         project = read_project(app)
         for kind in ("serverapp", "clientapp"):
             named = component(app, project, kind)
-            if not {named.name, "*"} & named.source.names:
+            if not {named.name, "*"} & named.names:
                 raise ValueError(f"pyproject.toml names {named.name} in {named.file}: it has none")
     except ValueError as error:
         yield _failed("app", error, f"flwr-kld init SAMPLE --out NEW, or correct {app}")

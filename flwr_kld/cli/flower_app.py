@@ -24,33 +24,21 @@ BY_HAND = "; add the lines of docs/quickstart/table.md by hand"
 
 @dataclass(frozen=True)
 class Component:
-    """A ServerApp or ClientApp in its file."""
+    """A ServerApp or ClientApp, and the code of its file."""
 
     file: Path  # Where it is
     name: str  # Of the variable that holds it
-
-    @property
-    def source(self) -> Source:
-        """The file's code."""
-        return Source.of(self.file)
-
-
-@dataclass(frozen=True)
-class Source:
-    """Python code, with the ends of its lines."""
-
-    file: Path  # Where it is
     text: str  # With newlines of Unix
     tree: ast.Module  # What it says
     crlf: bool  # Whether the file's lines end as on Windows
 
     @classmethod
-    def of(cls, file: Path) -> Source:
+    def of(cls, file: Path, name: str) -> Component:
         """Read a file."""
         try:
             raw = file.read_bytes().decode("utf-8-sig")
             text = raw.replace("\r\n", "\n")
-            return cls(file, text, ast.parse(text), "\r\n" in raw)
+            return cls(file, name, text, ast.parse(text), "\r\n" in raw)
         except FileNotFoundError:
             raise ValueError(f"pyproject.toml names {file}, which does not exist") from None
         except (SyntaxError, UnicodeDecodeError):
@@ -111,7 +99,7 @@ def component(app: Path, project: dict[str, Any], kind: str) -> Component:
             f"{app / 'pyproject.toml'} has no {kind} = 'module:name' under "
             f"[tool.flwr.app.components]{BY_HAND}"
         )
-    return Component(app.joinpath(*parts).with_suffix(".py"), name)
+    return Component.of(app.joinpath(*parts).with_suffix(".py"), name)
 
 
 _PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
@@ -144,7 +132,7 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     try:
         project = read_project(app)
         config = {**run_config(project), **dict(_overridden(overrides))}
-        tree = component(app, project, "serverapp").source.tree
+        tree = component(app, project, "serverapp").tree
     except ValueError:
         return Facts(None, simulated=False)
     named = {str(url) for url in [config.get(LEDGER)] if url} or set(_literals(tree, "ledger"))

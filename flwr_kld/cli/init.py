@@ -18,7 +18,7 @@ from rich.syntax import Syntax
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.common import NIGHTLY, results, say, sqlite_file
-from flwr_kld.cli.flower_app import BY_HAND, Component, Source, component, read_project, run_config
+from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
     BOOK,
@@ -65,7 +65,7 @@ def checks_into(
         raise ValueError(f"{app} does not keep its apps in a package{BY_HAND}")
     package = ".".join(folder.relative_to(app).parts)
     drift = folder / "drift.py"
-    if drift.exists() or _CALL in client.source.text:
+    if drift.exists() or _CALL in client.text:
         raise ValueError(f"{app} already has drift checks: flwr-kld doctor {app} inspects them")
     changed = {
         client.file: _client(client, package, identifier),
@@ -75,7 +75,7 @@ def checks_into(
         ),
         drift: fill("drift.py.txt"),
     }
-    trains = bool(_starts(_main(server.source, server)))
+    trains = bool(_starts(_main(server)))
     if not trains:
         changed[cron := app / CRON] = schedule
         if cron.exists():
@@ -101,14 +101,13 @@ def _agreed() -> bool:
 
 def _client(client: Component, package: str, identifier: str | None) -> str:
     """Return the ClientApp's file with one call more."""
-    source = client.source
-    made = _assigned(source, client.name)
+    made = _assigned(client)
     if made.args or any(word.arg == "client_fn" for word in made.keywords):
         raise ValueError(
             f"{client.file} makes its ClientApp from a client_fn, which answers no queries: move "
             f"it to @app.train() and @app.evaluate(){BY_HAND}"
         )
-    known = _free("reference", source)
+    known = _free("reference", client)
     rows = f"node_records(context, {known}.domain)"
     ids = "" if identifier is None else f", record_ids=lambda context: {rows}[{identifier!r}]"
     call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"
@@ -116,17 +115,16 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
         _import_reference(package, known),
         f"from flwr_kld.clients import {_CALL}, node_records",
     ]
-    return _written(source, {_after_imports(source): added}, call)
+    return _written(client, {_after_imports(client): added}, call)
 
 
 def _server(server: Component, package: str, proposal: Proposal) -> str:
     """Return the ServerApp's file with a monitor, and what runs it."""
-    source = server.source
-    _assigned(source, server.name)
-    main = _main(source, server)
+    _assigned(server)
+    main = _main(server)
     grid, context = (argument.arg for argument in main.args.args[:2])
     config = f"{context}.run_config"
-    names = {name: _free(name, source) for name in ("monitor", "simulated", "sampled", "reference")}
+    names = {name: _free(name, server) for name in ("monitor", "simulated", "sampled", "reference")}
     code = proposal.monitor(config)
     for name, free in names.items():
         code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
@@ -135,7 +133,7 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
         raise ValueError(f"{server.file} starts more than one strategy{BY_HAND}")
     imported = proposal.names()
     if starts:
-        place, strategy, rounds = _training(source, starts[0], server.file)
+        place, strategy, rounds = _training(server, starts[0])
         imported += ", WithDriftChecks"
         last = f"{strategy} = WithDriftChecks({strategy}, {names['monitor']}, every={rounds})"
     else:
@@ -150,7 +148,7 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
         f"from flwr_kld.strategies import {imported}",
     ]
     lines = indent(code + last, column).splitlines()
-    return _written(source, {_after_imports(source): added, line: lines}, "")
+    return _written(server, {_after_imports(server): added, line: lines}, "")
 
 
 def _project(
@@ -182,19 +180,19 @@ def _project(
     return found
 
 
-def _assigned(source: Source, name: str) -> ast.Call:
+def _assigned(app: Component) -> ast.Call:
     """Return the call that makes an app."""
-    for node in source.tree.body:
+    for node in app.tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            if any(isinstance(target, ast.Name) and target.id == app.name for target in targets):
                 return node.value
-    raise ValueError(f"{source.file} assigns no app to {name!r}{BY_HAND}")
+    raise ValueError(f"{app.file} assigns no app to {app.name!r}{BY_HAND}")
 
 
-def _main(source: Source, server: Component) -> ast.FunctionDef:
+def _main(server: Component) -> ast.FunctionDef:
     """Return the function that Flower runs."""
-    for node in source.tree.body:
+    for node in server.tree.body:
         if isinstance(node, ast.FunctionDef) and len(node.args.args) >= 2:
             for decorator in node.decorator_list:
                 call = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -218,34 +216,36 @@ def _is_start(call: ast.Call) -> bool:
     return named or len(call.args) > 1
 
 
-def _training(source: Source, start: ast.Call, file: Path) -> tuple[ast.stmt, str, str]:
+def _training(server: Component, start: ast.Call) -> tuple[ast.stmt, str, str]:
     """Return the statement that starts training, its strategy, and its number of rounds."""
     strategy = start.func.value if isinstance(start.func, ast.Attribute) else None
     statements = [
         node
-        for node in ast.walk(source.tree)
+        for node in ast.walk(server.tree)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return)
         and node.value is start
     ]
     if not statements or not isinstance(strategy, ast.Name):
-        raise ValueError(f"{file} starts its strategy in a form that init cannot change{BY_HAND}")
+        raise ValueError(
+            f"{server.file} starts its strategy in a form that init cannot change{BY_HAND}"
+        )
     given = [word.value for word in start.keywords if word.arg == "num_rounds"] + start.args[2:3]
     return statements[0], strategy.id, ast.unparse(given[0]) if given else "3"
 
 
-def _after_imports(source: Source) -> int:
+def _after_imports(app: Component) -> int:
     """Return the line after which imports go."""
     lines = [
         node.end_lineno or node.lineno
-        for i, node in enumerate(source.tree.body)
+        for i, node in enumerate(app.tree.body)
         if isinstance(node, ast.Import | ast.ImportFrom) or (i == 0 and isinstance(node, ast.Expr))
     ]
     return max(lines, default=0)
 
 
-def _free(name: str, source: Source) -> str:
+def _free(name: str, app: Component) -> str:
     """Return a name that the code does not use."""
-    return f"drift_{name}" if name in source.names else name
+    return f"drift_{name}" if name in app.names else name
 
 
 def _import_reference(package: str, known: str) -> str:
@@ -253,9 +253,9 @@ def _import_reference(package: str, known: str) -> str:
     return f"from {package}.drift import reference{renamed}"
 
 
-def _written(source: Source, added: dict[int, list[str]], at_end: str) -> str:
+def _written(app: Component, added: dict[int, list[str]], at_end: str) -> str:
     """Return the code with lines put after others, which count from 1; it must still be Python."""
-    lines = source.text.rstrip("\n").split("\n")
+    lines = app.text.rstrip("\n").split("\n")
     for after in sorted(added, reverse=True):
         lines[after:after] = added[after]
     text = "\n".join([*lines, *([at_end] if at_end else [])]) + "\n"
@@ -263,9 +263,9 @@ def _written(source: Source, added: dict[int, list[str]], at_end: str) -> str:
         ast.parse(text)
     except SyntaxError:
         raise ValueError(
-            f"{source.file} is written in a form that init cannot change{BY_HAND}"
+            f"{app.file} is written in a form that init cannot change{BY_HAND}"
         ) from None
-    return text.replace("\n", "\r\n") if source.crlf else text
+    return text.replace("\n", "\r\n") if app.crlf else text
 
 
 def _show(app: Path, changed: dict[Path, str]) -> None:

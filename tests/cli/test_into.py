@@ -181,6 +181,7 @@ ODD = {
 def test_other_layouts_are_refused_untouched_with_what_to_do(cli, sample, tmp_path, odd):
     app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
     name, old, new = ODD[odd]
+    (app / "client_app.py").write_text((app / CLIENT).read_text())
     text = (app / name).read_text()
     assert old in text
     (app / name).write_text(text.replace(old, new))
