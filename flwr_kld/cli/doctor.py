@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -142,57 +142,51 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
             few = short_of(found[file], needed)
             yield _warned("reference", words, more) if few else _ok("reference", words)
     draft = app / "deploy" / "guard.toml"
-    file = guard or draft
-    if guard is None and not draft.is_file():
-        return
+    if guard is not None or draft.is_file():
+        yield _guard(guard or draft, found.values(), facts)
+
+
+def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding:
+    """Look whether a guard file lets the app's checks in."""
     try:
         limits = read_limits(file)
     except ValueError as error:
-        yield _failed("guard", f"{file}: {error}", f"correct {file}: see docs/guard.md")
-        return
-    for reference in found.values():
+        return _failed("guard", f"{file}: {error}", f"correct {file}: see docs/guard.md")
+    for reference in references:
         if limits.domains is not None and reference.domain.fingerprint not in limits.domains:
             allow = f'add "{reference.domain.fingerprint}" to allow.domains in {file}'
-            yield _failed("guard", f"{file} refuses the app's domain", allow)
-            return
+            return _failed("guard", f"{file} refuses the app's domain", allow)
         if limits.references is not None and reference.fingerprint not in limits.references:
             allow = f'add "{reference.fingerprint}" to allow.references in {file}'
-            yield _failed("guard", f"{file} refuses the app's reference", allow)
-            return
+            return _failed("guard", f"{file} refuses the app's reference", allow)
     if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.epsilon:
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
-        yield _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
-        return
-    yield _ok("guard", f"{file}: allows these checks")
+        return _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
+    return _ok("guard", f"{file}: allows these checks")
 
 
-def check_keys(key: Path | None, roster: Path | None) -> Iterator[Finding]:
+def check_keys(key: Path | None, roster: Path | None) -> Finding | None:
     """Look at a node's key and the roster, where secure sums need them."""
     if key is None and roster is None:
-        return
+        return None
     make = f"flwr-kld keys make {key or 'FILE'}, on the node"
     if key is not None and not key.is_file():
-        yield _failed("key", f"there is no file {key}", make)
-        return
+        return _failed("key", f"there is no file {key}", make)
     try:
         public = None if key is None else node_identity(key).public
     except (OSError, ValueError) as error:
-        yield _failed("key", error, f"chmod 600 {key}, or {make}")
-        return
+        return _failed("key", error, f"chmod 600 {key}, or {make}")
     write = f"flwr-kld keys roster {roster or 'roster.json'} NAME=PUBLIC …, with every node"
     if roster is None:
-        yield _failed("roster", "a node's key needs one", write)
-        return
+        return _failed("roster", "a node's key needs one", write)
     try:
         listed = read_roster(roster)
     except ValueError as error:
-        yield _failed("roster", error, write)
-        return
+        return _failed("roster", error, write)
     if public is not None and public not in listed.keys:
-        yield _failed("roster", f"{roster} does not list the key {public.hex()}", write)
-        return
+        return _failed("roster", f"{roster} does not list the key {public.hex()}", write)
     name = "" if public is None else f"; this node is {listed.names[listed.keys.index(public)]!r}"
-    yield _ok("roster", f"{roster}: {len(listed)} nodes{name}")
+    return _ok("roster", f"{roster}: {len(listed)} nodes{name}")
 
 
 def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Iterator[Finding]:
@@ -232,22 +226,19 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
 
 def check_pace(
     facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
-) -> Iterator[Finding]:
+) -> Finding | None:
     """Hold checks in a window × epsilon against the budget."""
     if url is None or facts.epsilon is None:
-        return
+        return None
     try:
         budget = existing_ledger(url).budget(population)
     except (LedgerError, ValueError, OSError, ImportError):
-        return  # said already
+        return None  # said already
     pace = facts.pace(budget, slots, clients)
     if pace is None:
         words = "how often a rotation comes to the same client depends on how many there are"
-        yield _warned("budget", words, "give --clients")
-    elif pace.fits:
-        yield _ok("budget", str(pace))
-    else:
-        yield _failed("budget", str(pace), pace.advice)
+        return _warned("budget", words, "give --clients")
+    return _ok("budget", str(pace)) if pace.fits else _failed("budget", str(pace), pace.advice)
 
 
 _MARK = "flwr-kld-versions"
@@ -454,14 +445,15 @@ def doctor(
     slots = parse_schedule(schedule, zone=zone)
     facts = facts_of(app, run_config or ())
     url = ledger or facts.ledger
-    found = [
+    looked = [
         versions(),
         *check_app(app),
         *the_reference(app, guard, facts),
-        *check_keys(key, roster),
+        check_keys(key, roster),
         *the_ledger(facts, url, population, app),
-        *check_pace(facts, url, population, slots, clients),
+        check_pace(facts, url, population, slots, clients),
     ]
+    found = [finding for finding in looked if finding is not None]
     stopped = any(one.state == "failed" and one.what == "app" for one in found)
     if connection is not None and not stopped:
         found += the_nodes(app, connection)
