@@ -199,24 +199,18 @@ def app_files(
 ) -> dict[str, str]:
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
-    rows = "node_records(context, reference.domain)"
-    ids = f",\n    record_ids=lambda context: {rows}[{identifier!r}],\n"
-    call = fill(
-        "client_app.py.txt",
-        package=package,
-        records="node_records",
-        ids=ids if identifier else "",
-        pinned="" if proposal.made_up else ", reference=reference",
-    )
+    arguments = ["app", "node_records", "reference.domain"]
+    if not proposal.made_up:
+        arguments.append("reference=reference")
+    call = ", ".join(arguments)
     if identifier:  # as the formatter would break the line
-        call = call.replace(
-            "(app, node_records, reference.domain, reference=reference,",
-            "(\n    app,\n    node_records,\n    reference.domain,\n    reference=reference,",
-        )
+        rows = "node_records(context, reference.domain)"
+        arguments.append(f"record_ids=lambda context: {rows}[{identifier!r}]")
+        call = "".join(f"\n    {one}," for one in arguments) + "\n"
     return {
         f"{package}/__init__.py": "",
         f"{package}/drift.py": fill("drift.py.txt"),
-        f"{package}/client_app.py": call,
+        f"{package}/client_app.py": fill("client_app.py.txt", package=package, arguments=call),
         f"{package}/server_app.py": fill(
             "server_app.py.txt",
             package=package,
@@ -227,7 +221,6 @@ def app_files(
             "pyproject.toml.txt",
             name=name,
             package=package,
-            publisher="flwr-kld",
             made=_MADE if proposal.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
