@@ -29,8 +29,7 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
-from flwr_kld.cli.flower_app import facts_of, require_same
-from flwr_kld.cli.flower_run import require_app
+from flwr_kld.cli.flower_app import facts_of, require_app, require_same
 from flwr_kld.cli.show import answer_lines
 from flwr_kld.operate.schedule import (
     Schedule,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
@@ -126,6 +127,11 @@ def complain(words: str) -> None:
     with suppress(OSError):
         messages.print("[bold red]error:[/] ", end="")
         messages.print(words, markup=False)
+
+
+def pairs_in(text: str) -> list[tuple[str, str]]:
+    """Return keys and values, quotes and all, of ``key=value`` as Flower's commands take them."""
+    return re.findall(r"""(\S+?)=('[^']*'|"[^"]*"|\S+)""", text)
 
 
 DEFAULT_LEDGER = "sqlite:///drift.db"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.cli.common import pairs_in
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
 from flwr_kld.operate.schedule import Schedule, most_in_window
 
@@ -57,11 +57,19 @@ class Component:
         return found
 
 
+def require_app(app: Path) -> None:
+    """Refuse a folder without a Flower app."""
+    if not (app / "pyproject.toml").is_file():
+        raise ValueError(
+            f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "
+            "flwr-kld init SAMPLE --out NEW"
+        )
+
+
 def read_project(app: Path) -> dict[str, Any]:
     """Read an app's pyproject.toml."""
+    require_app(app)
     file = app / "pyproject.toml"
-    if not file.is_file():
-        raise ValueError(f"{app} is not a Flower app: it has no pyproject.toml")
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -102,8 +110,6 @@ def component(app: Path, project: dict[str, Any], kind: str) -> Component:
     return Component.of(app.joinpath(*parts).with_suffix(".py"), name)
 
 
-_PAIR = re.compile(r"(\S+?)=('[^']*'|\"[^\"]*\"|\S+)")
-
 _TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")
 
 
@@ -131,7 +137,9 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     """Read an app; what cannot be read is not known."""
     try:
         project = read_project(app)
-        config = {**run_config(project), **dict(_overridden(overrides))}
+        config = run_config(project)
+        for text in overrides:
+            config |= {name: value.strip("'\"") for name, value in pairs_in(text)}
         tree = component(app, project, "serverapp").tree
     except ValueError:
         return Facts(None, simulated=False)
@@ -185,12 +193,6 @@ def shown(url: str) -> str:
         return sa.make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
         return url
-
-
-def _overridden(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for text in overrides:
-        for name, value in _PAIR.findall(text):
-            yield name, value.strip("'\"")
 
 
 def _literals(tree: ast.Module, keyword: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from threading import Thread
 
 from flwr_kld.accounting.entry import CheckUnfinished
 from flwr_kld.cli.common import no_budget, say
+from flwr_kld.cli.flower_app import require_app
 from flwr_kld.errors import NoBudget
 
 CHECK_IN_RUN_CONFIG = "drift-check"
@@ -91,15 +92,6 @@ class FlowerRun:
             return None
         hint = _DECLARE.format(asks) if _BAD_CONFIG in self.last_words else _LOOK
         return f"flwr run failed with exit code {self.exit_code}: {self.last_words}{hint}"
-
-
-def require_app(app: Path) -> None:
-    """Refuse a folder without a Flower app."""
-    if not (app / "pyproject.toml").is_file():
-        raise ValueError(
-            f"{app} is not a Flower app: it has no pyproject.toml; give its folder, or write one: "
-            "flwr-kld init SAMPLE --out NEW"
-        )
 
 
 def run_app(

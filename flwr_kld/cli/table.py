@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flwr_kld.cli.common import AsJson, print_json, results, say
+from flwr_kld.cli.common import AsJson, pairs_in, print_json, results, say
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Symbols
 from flwr_kld.domain.dialect import NO_VALUE
@@ -102,8 +101,8 @@ def _row(one: Mapping[str, Any]) -> tuple[list[str], bool]:
 
 def _read(node_config: str) -> dict[str, Any]:
     """Read pairs of keys and values of TOML, as flower-supernode does."""
-    pairs = re.findall(r"""(\S+?)=('[^']*'|"[^"]*"|\S+)""", node_config)
     try:
+        pairs = pairs_in(node_config)
         return tomllib.loads("\n".join(f"{key} = {value}" for key, value in pairs))
     except tomllib.TOMLDecodeError:
         raise ValueError(
