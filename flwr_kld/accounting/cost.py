@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -256,11 +256,7 @@ class Cost:
         }
 
     def _with_table(self, table: NoiseTable, shifts: tuple[int, ...]) -> Cost:
-        if table.reach > _LONGEST_REACH:
-            return self
-        return Cost(
-            self.mechanism, self.epsilon, self.delta, self.adjacency, self.unit, shifts, table
-        )
+        return self if table.reach > _LONGEST_REACH else replace(self, shifts=shifts, table=table)
 
 
 def _table(noise: bytes) -> NoiseTable:
