@@ -13,7 +13,7 @@ import numpy as np
 from flwr_kld.domain.base import Domain, Symbols, in_order, unlisted_beside
 from flwr_kld.domain.records import as_column, is_missing, masked_in, text_of, values_in
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import keep, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,7 @@ class Codes(Domain):
             raise DomainError(f"the names of Codes are prefixes of {prefix} characters at most")
         if not names and not buckets:
             raise DomainError("Codes needs names, or buckets, or both")
-        for name, value in (("names", names), ("buckets", buckets), ("prefix", prefix)):
-            object.__setattr__(self, name, value)
+        keep(self, names=names, buckets=buckets, prefix=prefix)
 
     @property
     def size(self) -> int:

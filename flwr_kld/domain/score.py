@@ -15,7 +15,7 @@ from flwr_kld._extras import require
 from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
 from flwr_kld.domain.binned import quantile_levels
 from flwr_kld.errors import DomainError
-from flwr_kld.kernel.arguments import several, whole
+from flwr_kld.kernel.arguments import keep, several, whole
 
 _LEAVES = 16
 """Most leaves of a tree: bits of the mask that finds a row's own."""
@@ -77,8 +77,7 @@ class Score(Domain):
         edges = tuple(_integer("an edge", edge) for edge in several("edges", self.edges))
         if not trees or not edges or any(b <= a for a, b in pairwise(edges)):
             raise DomainError("a Score needs trees, and edges that increase strictly")
-        for name, value in (("columns", columns), ("trees", trees), ("edges", edges)):
-            object.__setattr__(self, name, value)
+        keep(self, columns=columns, trees=trees, edges=edges)
 
     @classmethod
     def fit(
