@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, Json, Strict
+from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
@@ -17,7 +17,7 @@ from flwr_kld.kernel.channels import word
 from flwr_kld.kernel.count import ClientLimit, InvalidReply
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Released
-from flwr_kld.messages.terms import VERSION, Terms
+from flwr_kld.messages.terms import LONGEST_ID, VERSION, Key, Number, Terms
 
 DRIFT_ACTION = "drift"
 """Asks a node's clients for their numbers. Flower routes it by message type ``query.drift``."""
@@ -52,23 +52,19 @@ REPORT = "<II"
 """What a client answers a predictor with: the number of its query, and a privatised symbol."""
 PHASE = "phase"
 PUBLISHED = "published"
-_LONGEST_ID = 64
 _LONGEST_REASON = 10_000
 _MOST_MEMBERS = 2**24
 _MOST_HOSTED = 2**20
-_MOST_NUMBERS = 2**31 - 1
 
-_Id = Annotated[str, Field(max_length=_LONGEST_ID)]
-_Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+_Id = Annotated[str, Field(max_length=LONGEST_ID)]
 _Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
-_Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
 _EACH_ONCE = must("name nobody twice", lambda members: len(members) == len(set(members)))
 
 
 def member_of(key: str) -> int:
     """Read a member's number where it is the key of a record: ``str(member)`` and nothing else."""
-    if len(key) <= _LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
+    if len(key) <= LONGEST_ID and key.isascii() and key.isdecimal() and key == str(int(key)):
         return int(key)
     raise QueryRefused("the key of a request is not the number of a client")
 
@@ -77,7 +73,7 @@ def member_of(key: str) -> int:
 class Members(Model, what="the list of members", refused=QueryRefused, kept=True):
     """Which of a node's clients are asked: ``[0]`` unless the node hosts many."""
 
-    members: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
+    members: Annotated[list[Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
 
 
 def asked(content: Mapping[str, Any]) -> tuple[Terms, list[int]]:
@@ -90,7 +86,7 @@ class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=
     """Which clients a node hosts."""
 
     # Number of each, at most 2**20 of them
-    members: Json[Annotated[tuple[_Number, ...], Field(max_length=_MOST_HOSTED), _EACH_ONCE]]
+    members: Json[Annotated[tuple[Number, ...], Field(max_length=_MOST_HOSTED), _EACH_ONCE]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ class Signers(Model, what="the list of signers", version=VERSION, refused=Invali
     """Under which names and keys a node's clients sign in a secure sum."""
 
     # Name and public key, hexadecimal, by number of the member
-    signers: Json[dict[_Member, tuple[str, _Key]]]
+    signers: Json[dict[_Member, tuple[str, Key]]]
     refused: Json[tuple[_Reason, ...]]  # Why others do not; free of data values
 
 
@@ -110,7 +106,7 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     check: _Id
     plan: _Id
     # Members that answered, in the order of their numbers
-    answered: Annotated[list[_Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
+    answered: Annotated[list[Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
     # One for each asked member that did not answer, or the one reason why the terms were refused;
     # free of data values
     reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]
@@ -136,7 +132,7 @@ def _last_answer(text: str) -> Answer:
 class Order(Model, what="the order to an aggregator", version=VERSION, refused=QueryRefused):
     """What a server asks of an aggregator beside the terms."""
 
-    least: _Number  # Fewest clients in the sum; the aggregator may have a higher minimum of its own
+    least: Number  # Fewest clients in the sum; the aggregator may have a higher minimum of its own
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     """Public: an aggregator's numbers as they travel."""
 
     check: str  # Repeated from the terms
-    clients: _Number  # Number of clients in the sum
+    clients: Number  # Number of clients in the sum
     # As in `Released`; 0 for sums of scores, and for labels
     records: Annotated[float, Field(ge=0)]
     values: bytes  # Noised counts or sums, little-endian int64
@@ -154,7 +150,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     private: bool  # False if the noise came from a seed
     limit: Json[ClientLimit | None]  # What one client counts, where that is public
     # Clients of a session that are silent and count as they did before; among `clients`
-    carried: _Number = 0
+    carried: Number = 0
     labels: Json[tuple[str, ...]] = ()  # That are shown, one for each of the values
 
     @classmethod
@@ -192,13 +188,13 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     """One of two aggregators' answer: uniformly random to whoever does not have the other's."""
 
     check: str  # Repeated from the terms
-    clients: _Number  # Number of clients in the sum
+    clients: Number  # Number of clients in the sum
     # Digest of their names and boxes; the two answers fit together if both have the same
     transcript: bytes
     values: bytes  # Little-endian words of the ring, masked
     # Why each client that is not in the sum is not, by the key that its box came under
     rejected: Json[dict[str, str]]
-    carried: _Number = 0  # As in `Published`
+    carried: Number = 0  # As in `Published`
 
     def words(self, bits: int, length: int) -> NDArray[np.unsignedinteger]:
         """Return the values, shape [length], of a sum modulo 2**bits."""

@@ -48,15 +48,15 @@ MOST_COLUMNS = 4096
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "two-aggregators", "local")
 """Who adds the noise: the server, the clients, a node that is trusted to, two nodes each of which
 adds enough, or each client alone."""
-_LONGEST_ID = 64
+LONGEST_ID = 64
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of the terms: what travels and is multiplied stays within 64 bits."""
 
 _Id = Annotated[
-    str, Field(min_length=1, max_length=_LONGEST_ID), must("be printable", str.isprintable)
+    str, Field(min_length=1, max_length=LONGEST_ID), must("be printable", str.isprintable)
 ]
-_Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
+Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
 _Positive = Annotated[int, Strict(), Field(ge=1, le=_MOST_NUMBERS)]
 
 
@@ -86,7 +86,7 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
     # Honest survivors that the guarantee relies on; of more, what they add up to takes minutes
     n_min: Annotated[_Positive, Field(le=2**20)]
     mechanism: Mechanism  # Law that the shares add up to
-    bound: _Number = 0  # Of a client's counts; 0 where it is not whole clients that are hidden
+    bound: Number = 0  # Of a client's counts; 0 where it is not whole clients that are hidden
     norm: Literal[1, 2] = 1  # Of that bound
 
     @property
@@ -111,7 +111,7 @@ class AggregatorNoise(Model, what="the aggregators' noise", refused=QueryRefused
 
     # Public keys of the aggregators, hexadecimal. Of two, the first receives seeds, and the second
     # masked vectors.
-    keys: Annotated[tuple[_Key, ...], Field(min_length=1, max_length=2)]
+    keys: Annotated[tuple[Key, ...], Field(min_length=1, max_length=2)]
     law: Literal["least", "laplace", "gaussian"]  # Law of the noise of each
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
     moves: _Positive  # How often a record may come or go
     # The last night whose numbers the server has received, so that whoever adds noise can tell
     # whether it has forgotten one; 0 for none
-    released: _Number = 0
+    released: Number = 0
 
     def __post_init__(self) -> None:
         if not self.released < self.number <= self.nights:
@@ -177,7 +177,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     asked: _Positive  # Clients in the cohort, as the server says
     selection: Json[Selection] = EVERYTHING  # Which records are counted
     # Most records a client may count, a uniform sample of its own; 0 for no limit
-    clip: _Number = 0
+    clip: Number = 0
     # How finely counts are released, and whether alike records are counted: by default in whole
     # counts, and not; None of sums
     allotment: Json[Allotment | None] = None
