@@ -199,13 +199,9 @@ class Series(ABC, Generic[R]):
         """Read one element of what `to_json` wrote, or a line of a simulation."""
         report = values["report"]
         return Point(
-            number=int(values["round"]),
-            report=None if report is None else cls._of.from_dict(report),
-            population_truth=values.get("population_truth"),
-            cohort_truth=values.get("cohort_truth"),
-            failure=values.get("failure"),
-            started=values.get("started"),
-            ended=values.get("ended", True),
+            int(values["round"]),
+            None if report is None else cls._of.from_dict(report),
+            **{name: values[name] for name in cls._facts if name in values},
         )
 
     def save(self, file: str | Path, *, title: str = "", subtitle: str = "") -> None:
