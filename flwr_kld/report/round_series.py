@@ -26,13 +26,6 @@ _COLOURS: Final = (
 """Of Okabe and Ito, which colour-blind readers tell apart; candidates beyond share a grey."""
 
 
-def candidates_of(rounds: Sequence[Point[PredictorReport]]) -> list[str]:
-    """Names of all candidates, in their own order."""
-    return list(
-        dict.fromkeys(name for r in rounds if r.report for name in r.report.reading.weights)
-    )
-
-
 def draw_rounds(
     axes: Any, rounds: Sequence[Point[PredictorReport]], theme: Theme, longest: int
 ) -> None:
@@ -53,7 +46,8 @@ def _draw_weights(
     axes: Any, rounds: Sequence[Point[PredictorReport]], theme: Theme, longest: int
 ) -> None:
     """Stack the weights in the candidates' own order, the least of too many as one."""
-    names = candidates_of(rounds)
+    named = (name for r in rounds if r.report for name in r.report.reading.weights)
+    names = list(dict.fromkeys(named))
     if not names:
         return
     edges, weights = _steps(rounds, names)
