@@ -19,7 +19,7 @@ from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted
+from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted, some_of
 from flwr_kld.report.series import Series, views
 from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, nats, table_of
 
@@ -313,9 +313,9 @@ def _cells(check: Point[Report]) -> tuple[str, ...]:
 def _drifted(report: Report) -> str:
     """Write which columns of a table drifted, in brief."""
     names = drifted(report.columns) if report.is_table else []
-    more = len(names) - _NAMED
-    listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return listed if names or not report.is_table else f"0 of {len(report.columns)}"
+    if report.is_table and not names:
+        return f"0 of {len(report.columns)}"
+    return some_of(names, _NAMED)
 
 
 def _cohorts(reading: Reading) -> str:

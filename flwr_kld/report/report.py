@@ -232,10 +232,10 @@ _NAMED = 5
 """Clients that a sentence names."""
 
 
-def some_of(clients: Sequence[str]) -> str:
-    """Name the first few clients, and count the others."""
-    more = len(clients) - _NAMED
-    return ", ".join(clients[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def some_of(names: Sequence[str], most: int = _NAMED) -> str:
+    """Name the first few, and count the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
