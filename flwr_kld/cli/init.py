@@ -7,7 +7,6 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from shlex import join, quote
 from textwrap import indent
@@ -450,17 +449,6 @@ def _open(url: str, budget: Budget) -> None:
             ledger.set_budget(own)
 
 
-def _made_of_clients(rows: Sample, folder: Path, ledger: str) -> Iterator[tuple[str, str]]:
-    """Yield the command by which clients make the reference, where it is made up."""
-    if rows.made_up:
-        file = folder / folder.name.replace("-", "_") / "reference.json"
-        yield (
-            f"flwr-kld describe {quote(str(folder))} CONNECTION --reference {quote(str(file))} "
-            f"--run-config 'drift-sample=\"\"' --ledger {quote(ledger)} --key first",
-            "once, on the deployment, for half of the budget; later checks compare with it",
-        )
-
-
 def _write_table(rows: Sample, file: Path) -> None:
     """Write the data dictionary alone, to be edited first."""
     if file.exists():
@@ -516,6 +504,12 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
             "of their rows, in rotation"
         )
     say(f"budget: {proposal.pace}")
+    made = quote(str(table.with_name("reference.json")))
+    by_clients = (
+        f"flwr-kld describe {quote(str(folder))} CONNECTION --reference {made} "
+        f"--run-config 'drift-sample=\"\"' --ledger {quote(ledger)} --key first",
+        "once, on the deployment, for half of the budget; later checks compare with it",
+    )
     results.print("next:", markup=False)
     for command, why in (
         (
@@ -537,6 +531,6 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
             f"flwr-kld doctor {quote(str(folder))} CONNECTION",
             "before the first check of a deployment",
         ),
-        *_made_of_clients(rows, folder, ledger),
+        *([by_clients] if rows.made_up else []),
     ):
         results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)
