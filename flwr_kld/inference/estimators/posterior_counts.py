@@ -63,11 +63,9 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
         theta=theta,
         estimator=NAME,
         target="cohort",
-        mean=_scatter(mean, scored, plan.cells),
-        sampling=cohort_deviation(plan, counts.records, _scatter(ratio, scored, plan.cells), theta),
-        privacy=noise_deviation(
-            plan, _scatter(np.where(sharp, by_noise, spread), scored, plan.cells)
-        ),
+        mean=mean,
+        sampling=cohort_deviation(plan, counts.records, ratio, theta),
+        privacy=noise_deviation(plan, np.where(sharp, by_noise, spread)),
     )
 
 
@@ -80,13 +78,6 @@ def _seen(
     total = min(counts.records - float(counts.values.sum() - y.sum()), counts.records)
     likelihood = Likelihood(groups, counts.noise, theta)
     return likelihood, total, (plan.cells - len(at)) * variance
-
-
-def _scatter(values: Floats, at: NDArray[np.int64], cells: int) -> Floats:
-    """Put values of scored cells at their place among all cells."""
-    out = np.zeros(cells)
-    out[at] = values
-    return out
 
 
 def _fit(

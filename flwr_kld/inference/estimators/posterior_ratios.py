@@ -73,8 +73,9 @@ def posterior_ratios(
     value = float(chance @ found.value)
     variance = float(chance @ (found.variance + (found.value - value) ** 2))
     ceiling = score_ceiling(theta)
-    mean = np.zeros(plan.cells)
-    mean[scored] = cells.scores(found, chance) if value <= ceiling * cells.weight.sum() else ceiling
+    mean = np.full(len(scored), ceiling)
+    if value <= ceiling * cells.weight.sum():
+        mean = cells.scores(found, chance)
     # Poisson and noise answer for the error in proportion to their variance in the counts.
     by_records = effect * cells.expected * np.exp(cells.log_means)
     by_noise = cells.weight @ (noise / (noise + by_records))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flwr_kld.inference.estimators.score import Floats, score
 from flwr_kld.query.plan import HEAD
@@ -52,9 +51,6 @@ class Estimate:
     # Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower lower
     # bound, never on these.
     error: ErrorSplit
-    # Shape [cells], in nats, summing to `value`; 0 for cells that are counted but not scored. None
-    # if the estimator tells no more than the value.
-    contribution: Floats | None = None
 
 
 def assemble(
@@ -67,24 +63,20 @@ def assemble(
     sampling: float,
     privacy: float,
 ) -> Estimate:
-    """Add scored cells up."""
-    # Shapes: mean [cells].
-    scored = plan.weight > 0
-    contribution = np.zeros(plan.cells)
-    contribution[scored] = plan.weight[scored] * mean[scored]
-    error = ErrorSplit(sampling, _monte_carlo(plan, scored, mean[scored]), privacy)
-    return Estimate(float(contribution.sum()), theta, estimator, target, error, contribution)
+    """Add scored cells up, of which `mean` has the mean scores."""
+    value = float((plan.weight[plan.weight > 0] * mean).sum())
+    error = ErrorSplit(sampling, _monte_carlo(plan, mean), privacy)
+    return Estimate(value, theta, estimator, target, error)
 
 
 def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
-    """Deviation of the sum of independent scores, in nats, from their variances, shape [cells]."""
-    scored = plan.weight > 0
-    return float(np.sqrt((plan.weight[scored] ** 2 * variance[scored]).sum()))
+    """Deviation of the sum of independent scores, in nats, from the scored cells' variances."""
+    return float(np.sqrt((plan.weight[plan.weight > 0] ** 2 * variance).sum()))
 
 
 def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
     """Estimate the deviation of D_θ over cohorts drawn from the same population, in nats."""
-    # `ratio` is the estimated ``P / Π >= 0`` of each cell, shape [cells].
+    # `ratio` is the estimated ``P / Π >= 0`` of each scored cell.
     #
     # Counts h of a population's cohort are Poisson(λ): the variance of φ(h / (N Π)) is summed
     # exactly below 3 records and taken from the forward difference above. A fixed number of records
@@ -92,7 +84,7 @@ def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: floa
     # size is ``Cov(h, φ) = λ E[φ(h + 1) - φ(h)]``.
     scored = plan.weight > 0
     weight, expected = plan.weight[scored], records * plan.mass[scored]
-    count = expected * ratio[scored]
+    count = expected * ratio
 
     def phi(h: Floats, at: Floats) -> Floats:
         # theta = 0 has no finite score at no records: half a record stands for it.
@@ -114,8 +106,9 @@ def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: floa
     return float(np.sqrt(max(left, 0.0)))
 
 
-def _monte_carlo(plan: QueryPlan, scored: NDArray[np.bool_], mean: Floats) -> float:
+def _monte_carlo(plan: QueryPlan, mean: Floats) -> float:
     """Estimate the standard deviation over the plan's own draws, in nats."""
+    scored = plan.weight > 0
     weight = plan.weight[scored]
     stratum, thinned = plan.stratum[scored], 1 - plan.inclusion[scored]
     variance = 0.0

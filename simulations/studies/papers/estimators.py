@@ -32,10 +32,11 @@ def paper(
     theta = check_theta(theta)
     lam, tau = real("lam", lam, least=0), real("tau", tau, above=0)
     plan, records = counts.plan, counts.records
-    mass = np.where(plan.weight > 0, plan.mass, 1.0)
-    ratio = np.maximum(counts.values / records, tau) / mass
+    scored = plan.weight > 0
+    mass, share = plan.mass[scored], counts.values[scored] / records
+    ratio = np.maximum(share, tau) / mass
     # Noise does not move a clipped count, to first order.
-    moves = np.where(counts.values / records > tau, (lam - 1 / ratio) / (records * mass), 0.0)
+    moves = np.where(share > tau, (lam - 1 / ratio) / (records * mass), 0.0)
     return assemble(
         plan,
         theta=0.0,

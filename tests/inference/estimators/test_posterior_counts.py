@@ -88,7 +88,6 @@ def test_order_of_cells_does_not_matter(plan_for, release, zipf):
     two = type(one)(values, one.records, one.event, turned, one.private)
     a, b = estimate(one), estimate(two)
     assert b.value == pytest.approx(a.value, abs=1e-9)
-    assert a.contribution[plan.cell_of][turn] == pytest.approx(b.contribution[turned.cell_of])
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
@@ -129,7 +128,6 @@ def test_plans_of_fewer_cells_than_symbols(plan_for, release, exact, zipf):
         got = estimate(release(plan, h, 1.0, seed))
         assert abs(got.value - exact(p, h)) < 0.15
         assert got.error.monte_carlo > 0
-        assert (got.contribution[plan.weight == 0] == 0).all()
 
 
 @settings(max_examples=examples(60))
@@ -149,7 +147,6 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
     got = estimate(release(plan_for(p), np.array(h), epsilon, 1), theta=theta)
     assert np.isfinite([got.value, got.error.total]).all()
     assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9
-    assert got.value == pytest.approx(got.contribution.sum())
 
 
 def test_a_prior_that_follows_the_tilt_does_not_run_away(plan_for, release, exact):

@@ -305,6 +305,5 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
     p = np.array(masses) / sum(masses)
     got = posterior_ratios(release(plan_for(p, cells=16), np.array(h), epsilon, 1), theta)
     assert np.isfinite([got.value, got.error.total]).all()
-    assert got.value == pytest.approx(got.contribution.sum())
     if theta:
         assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9

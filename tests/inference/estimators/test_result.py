@@ -39,13 +39,11 @@ def test_score_is_the_skewed_divergence_of_a_pair():
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_names_itself_and_adds_up(plan_for, release, zipf, name):
+def test_every_estimator_names_itself(plan_for, release, zipf, name):
     p = zipf(30)
     counts = release(plan_for(p), np.full(30, 100), 1.0)
     got = estimate(counts, estimator=name)
     assert got.estimator == name
-    assert got.value == pytest.approx(got.contribution.sum())
-    assert got.contribution.shape == (counts.plan.cells,)
 
 
 def test_refuses_unknown_names_and_thetas(plan_for, release, zipf):
