@@ -176,18 +176,10 @@ class ServerState(Private):
 class SumResult(Private):
     """A sum over the survivors, and nobody else. Private: shows no value."""
 
-    __slots__ = ("dropped", "reveals", "survivors", "total")
-    _hidden = frozenset({"reveals"})
+    __slots__ = ("survivors", "total")
 
-    def __init__(
-        self,
-        total: RingSum,
-        survivors: tuple[str, ...],
-        dropped: tuple[str, ...],
-        reveals: dict[str, bytes],
-    ) -> None:
-        self.total = total
-        self.survivors, self.dropped, self.reveals = survivors, dropped, reveals
+    def __init__(self, total: RingSum, survivors: tuple[str, ...]) -> None:
+        self.total, self.survivors = total, survivors
 
 
 class SumServer(Private):
@@ -282,13 +274,8 @@ class SumServer(Private):
 
     def _open(self) -> None:
         _open_sum(self._state)
-        alive, members = self._state.alive, range(self.session.size)
-        self._result = SumResult(
-            RingSum(self._state.total),
-            tuple(self.name(i) for i in members if alive[i]),
-            tuple(self.name(i) for i in members if not alive[i]),
-            {self.name(i): told.to_bytes() for i, told in sorted(self._state.reveals.items())},
-        )
+        survivors = tuple(map(self.name, np.flatnonzero(self._state.alive).tolist()))
+        self._result = SumResult(RingSum(self._state.total), survivors)
 
 
 def _next_requests(state: ServerState, closed: Phase) -> dict[int, ServerMessage]:
