@@ -324,7 +324,7 @@ class SumClient(OneProcess):
                 me,
                 beside,
                 confirmations(confirm, digest, seat.neighbours[beside].tolist()),
-                session.confirmations,
+                session.shape.confirmations,
                 self._random,
             )
             opening = Slots.of(beside, locks)

@@ -106,8 +106,7 @@ class ServerState(Private):
 
     def confirmed(self, who: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whose reveals open if these, and no others, confirm the list of survivors, shape [n]."""
-        opens: NDArray[np.bool_] = self.beside(who).sum(1) >= self.session.confirmations
-        return opens
+        return np.asarray(self.beside(who).sum(1) >= self.session.shape.confirmations)
 
     def take(self, message: ClientMessage) -> None:
         """Take a message whose sender, phase and signature are right."""
@@ -145,7 +144,7 @@ class ServerState(Private):
             names,
             self.locks["lock"][owners] ^ theirs,
             self.beside(who)[owners],
-            self.session.confirmations,
+            self.session.shape.confirmations,
         ):
             own, *_ = rows = np.frombuffer(plain, dtype=np.uint8).reshape(-1, SHARE)
             dealt = self.shared[self.table[index]]

@@ -107,11 +107,6 @@ class Session:
         return hashlib.sha256(b"flwr-kld secure-sum 2 session\0" + self.to_bytes()).digest()
 
     @property
-    def confirmations(self) -> int:
-        """Neighbours that must confirm a client's list of survivors before its reveal opens."""
-        return self.shape.confirmations
-
-    @property
     def tag(self) -> bytes:
         """First half of the digest: names the session in messages."""
         return self.digest[:16]
@@ -209,7 +204,7 @@ class Seat:
 
     def require_neighbours(self, left: NDArray[np.bool_]) -> None:
         """Go on only with neighbours enough to confirm a list (`Shape.confirmations`)."""
-        there, needed = int(left.sum()), self.session.confirmations
+        there, needed = int(left.sum()), self.session.shape.confirmations
         if there < needed:
             raise errors.TooFewSurvivors(
                 f"{there} of this client's neighbours are left; {needed} are needed"
