@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flwr_kld.codec.model import Model
 from flwr_kld.errors import DomainError, QueryRefused
@@ -20,6 +19,7 @@ from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
+from flwr_kld.query.score_wire import inflated
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {
     "labels": class_maps.labels,
@@ -69,25 +69,14 @@ class Query:
         """Rebuild a query on a client; the channel is checked again in exact arithmetic."""
         wire = _Wire.from_config(config)
         try:
-            class_of = unpacked(wire.class_of, "<u2", labels).astype(np.uint16)
+            raw = inflated(wire.class_of, 2 * labels, "a class is missing, or one too many")
+            class_of = np.frombuffer(raw, "<u2").astype(np.uint16)
             channel = RandomisedResponse(wire.classes, wire.epsilon)
             if class_of.max() >= wire.classes:
                 raise ValueError("a class has no row in the channel")
         except (ValueError, ArithmeticError):
             raise QueryRefused("the predictor's query is not readable over this domain") from None
         return cls(class_of, channel)
-
-
-def unpacked(packed: bytes, dtype: str, count: int) -> NDArray[np.int64]:
-    """Read exactly this many compressed little-endian integers."""
-    inflater, size = zlib.decompressobj(), count * np.dtype(dtype).itemsize
-    try:
-        raw = inflater.decompress(packed, size + 1)  # a byte more shows that there is more
-    except zlib.error:
-        raise ValueError("packed integers are not readable") from None
-    if len(raw) != size or not inflater.eof or inflater.unused_data:
-        raise ValueError(f"there must be {count} packed integers")
-    return np.frombuffer(raw, dtype=dtype).astype(np.int64)
 
 
 def named_query(laws: Laws, name: str, epsilon: float) -> Query:

@@ -24,6 +24,7 @@ from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.score_wire import (
     NO_SCORES,
+    inflated,
     scores_as_bytes,
     scores_from_wire,
     scores_to_wire,
@@ -278,15 +279,8 @@ def cells_from_wire(
     domain_size, total = sum(sizes), sum(cells)
     if total > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
-    inflater = zlib.decompressobj()
-    try:
-        raw = inflater.decompress(wire, 4 * domain_size)  # never inflate more than the domain holds
-    except zlib.error:
-        raise ValueError("the query plan's cells are not readable") from None
-    if len(raw) != 4 * domain_size or inflater.unconsumed_tail:
-        raise ValueError("the query plan does not assign a cell to each symbol of the domain")
-    if not inflater.eof or inflater.unused_data:  # its check sum is missing, or bytes follow it
-        raise ValueError("the query plan's cells are not readable")
+    one_each = "the query plan does not assign a cell to each symbol of the domain"
+    raw = inflated(wire, 4 * domain_size, one_each)  # never more than the domain holds
     cell_of = np.frombuffer(raw, dtype="<i4").astype(np.int32)
     if cell_of.min() < 0 or cell_of.max() >= total:
         raise ValueError("the query plan names a cell that it does not have")

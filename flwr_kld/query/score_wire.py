@@ -56,15 +56,10 @@ def scores_from_wire(wire: bytes, columns: int, cells: int) -> tuple[Scores, ...
         return None
     most_records, deflated = _read_head(wire)
     body, length = wire[_HEAD.size :], _A_COLUMN * columns + _A_CELL * cells
-    if deflated:
-        inflater = zlib.decompressobj()
-        try:
-            raw = inflater.decompress(body, length)
-        except zlib.error:
-            raise ValueError(_NOT_READABLE) from None
-        if not inflater.eof or inflater.unused_data or len(body) >= length:
-            raise ValueError(_NOT_READABLE)
-        body = raw
+    if deflated and len(body) < length:
+        body = inflated(body, length, _NOT_READABLE)
+    elif deflated:
+        raise ValueError(_NOT_READABLE)
     if len(body) != length:
         raise ValueError("the query does not score each cell of each column")
     sizes = np.frombuffer(body, "<u4", columns)
@@ -78,6 +73,18 @@ def scores_from_wire(wire: bytes, columns: int, cells: int) -> tuple[Scores, ...
         Scores(tuple(one.tolist()), tuple(other.tolist()), ceiling, most_records)
         for one, other, ceiling in zip(*split, ceilings.tolist(), strict=True)
     )
+
+
+def inflated(packed: bytes, size: int, error: str) -> bytes:
+    """Inflate what holds exactly so many bytes, at least 1, and no byte more of anything else."""
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(packed, size)
+    except zlib.error:
+        raise ValueError(error) from None
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
+        raise ValueError(error)
+    return raw
 
 
 def _head(scores: tuple[Scores, ...], *, deflated: bool) -> bytes:

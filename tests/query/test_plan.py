@@ -95,8 +95,8 @@ def test_a_bomb_is_never_inflated(monkeypatch):
             return raw
 
         @property
-        def unconsumed_tail(self):
-            return self.inflater.unconsumed_tail
+        def eof(self):
+            return self.inflater.eof
 
     monkeypatch.setattr("flwr_kld.query.plan.zlib.decompressobj", Watched)
     with pytest.raises(ValueError, match="does not assign a cell"):
