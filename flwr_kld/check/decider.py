@@ -25,10 +25,11 @@ from flwr_kld.inference.outside import (
 from flwr_kld.inference.recent_checks import RecentChecks
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
+from flwr_kld.inference.whole_cohort import whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
-from flwr_kld.planner.detection import Estimating, Whole
+from flwr_kld.planner.detection import Estimating
 from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report import Verdict
@@ -209,7 +210,7 @@ class Decider:
         """Decide on all counts of a cohort, about the very clients that were asked."""
         threshold, tolerated = self.tested
         alarm, at_once, (_, each) = self.alarm, self._level_at_once, self._levels
-        found = self._whole(counts).read(counts)
+        found = whole_cohort(counts, theta=self.theta, threshold=threshold, error=at_once)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         verdict = self._verdict(
             measured,
@@ -310,18 +311,6 @@ class Decider:
         )
         told = None if self.stands else alarm  # by no evidence
         return replace(self._limited(verdict, hidden), holds=holds, alarm=told)
-
-    def _whole(self, counts: NoisyCounts) -> Whole:
-        """Say what is public of a check whose counts decide."""
-        return Whole(
-            counts.plan,
-            counts.event,
-            counts.records,
-            self.tested[0],
-            self.theta,
-            self._levels[1],
-            self._level_at_once,
-        )
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
         """Say in a verdict what its reference cannot tell, and how many rows could."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -48,21 +48,15 @@ _NEAR = 0.15
 _RARE = 1e-9
 
 
-def power_of(
-    setting: Setting,
-    plan: QueryPlan,
-    law: Law,
-    *,
-    witnesses: int | None = None,
-) -> float:
+def power_of(setting: Setting, plan: QueryPlan, law: Law, *, witnesses: int = _WITNESSES) -> float:
     """Probability that the lower bound exceeds the threshold; deterministic."""
-    witnesses = witnesses or _WITNESSES
-    if setting.about == "these clients":
-        return whole_of(setting, plan).power(law, cohorts=_EACH_WITNESS * witnesses)
     generator, bits = np.random.default_rng(0), SeededBits(0)
-    p, effect, deciding = _in_cells(law, plan), setting.design_effect, deciding_of(setting)
-    power = []
-    for first in _drawn(plan, setting.event, p, setting.total, effect, witnesses, generator, bits):
+    p, drawn = _in_cells(law, plan), partial(_drawn, plan, setting.event)
+    if setting.about == "these clients":
+        cohorts = _EACH_WITNESS * witnesses
+        return _power_by_counts(setting, drawn(p, setting.total, 1.0, cohorts, generator, bits))
+    effect, deciding, power = setting.design_effect, deciding_of(setting), []
+    for first in drawn(p, setting.total, effect, witnesses, generator, bits):
         witness = Witness.from_counts(first, deciding)
         half = DecidingHalf(witness, setting.sums_event, p, setting.level, effect)
         power.append(half.power(generator, bits))
@@ -90,55 +84,27 @@ def _drawn(
         yield published(h, plan, event, bits)
 
 
-def whole_of(setting: Setting, plan: QueryPlan) -> Whole:
-    """Return the check of a setting that is about its own clients."""
-    return Whole(
-        plan,
-        setting.event,
-        setting.total,
-        _threshold_of(setting),
-        setting.theta,
-        setting.level,
-        error=min(_YEARLY, 1 - setting.level),
-    )
-
-
 def _threshold_of(setting: Setting) -> float:
     if setting.threshold is None:
         raise ValueError("a check without a threshold decides nothing")
     return setting.threshold
 
 
-@dataclass(frozen=True)
-class Whole:
-    """What is public of a check whose counts decide, about the clients that answer."""
+def by_counts(setting: Setting, counts: NoisyCounts) -> WholeCohort:
+    """Read a cohort's counts as a check of a setting does that is about its own clients."""
+    error = min(_YEARLY, 1 - setting.level)
+    return whole_cohort(counts, theta=setting.theta, threshold=_threshold_of(setting), error=error)
 
-    plan: QueryPlan
-    event: Release  # Of the counts
-    records: float
-    threshold: float  # That is tested, in nats
-    theta: float
-    level: float  # Confidence of the lower bound
-    error: float  # With which a single check may alarm
 
-    def power(self, law: Law, *, cohorts: int) -> float:
-        """Probability that the bound exceeds the threshold, by so many cohorts that are drawn."""
-        # How clients differ is no chance here. The statistic is nearly normal where it is small.
-        found = list(self._tests(law, cohorts))
-        quantile = np.array([one.quantile(self.threshold) for one in found])
-        usual = float(np.median(quantile))
-        below = np.minimum(quantile - usual, 0)
-        spread = max(math.sqrt(2 * float(np.mean(below**2))), _SPREAD) if len(found) > 1 else 1.0
-        return float(ndtr((usual - found[0].needed(self.level)) / spread))
-
-    def _tests(self, law: Law, cohorts: int) -> Iterator[WholeCohort]:
-        p, drawn = _in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))
-        for counts in _drawn(self.plan, self.event, p, self.records, 1.0, cohorts, *drawn):
-            yield self.read(counts)
-
-    def read(self, counts: NoisyCounts) -> WholeCohort:
-        """Read a cohort's counts."""
-        return whole_cohort(counts, theta=self.theta, threshold=self.threshold, error=self.error)
+def _power_by_counts(setting: Setting, counts: Iterable[NoisyCounts]) -> float:
+    """Probability that the bound exceeds the threshold, by cohorts that were drawn."""
+    # How clients differ is no chance here. The statistic is nearly normal where it is small.
+    found = [by_counts(setting, one) for one in counts]
+    quantile = np.array([one.quantile(_threshold_of(setting)) for one in found])
+    usual = float(np.median(quantile))
+    below = np.minimum(quantile - usual, 0)
+    spread = max(math.sqrt(2 * float(np.mean(below**2))), _SPREAD)
+    return float(ndtr((usual - found[0].needed(setting.level)) / spread))
 
 
 @dataclass(frozen=True)
@@ -201,7 +167,7 @@ def _deviation(roots: Law) -> float:
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
     """Least D_θ of the population, in nats, that is found with the setting's power, or None."""
 
-    def excess(log_divergence: float, witnesses: int | None = None) -> float:
+    def excess(log_divergence: float, witnesses: int = _WITNESSES) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
         power = power_of(setting, plan, law, witnesses=witnesses)
         return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))

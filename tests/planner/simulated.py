@@ -13,7 +13,7 @@ from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting
-from flwr_kld.planner.detection import deciding_of, whole_of
+from flwr_kld.planner.detection import by_counts, deciding_of
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import design_effect_of, published
 from flwr_kld.query.plan import QueryPlan
@@ -74,9 +74,8 @@ def surprises(case: Case, divergence, runs, seed=0):
     for _ in range(runs):
         first, second = case.draw(federation, rng)
         if setting.about == "these clients":
-            check = whole_of(setting, case.query)
-            read = check.read(first)
-            surplus = read.quantile(check.threshold) - read.needed(setting.level)
+            read = by_counts(setting, first)
+            surplus = read.quantile(setting.threshold) - read.needed(setting.level)
             found.append(surplus + float(ndtri(setting.level)))
             continue
         witness = Witness.from_counts(first, deciding_of(setting))
