@@ -96,39 +96,10 @@ class Conclusions:
         self, measured: Measured, budget: str
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
-        why = measured.contradiction()
-        measured_of = measured.columns
-        effects = {name: self._design_effects(name, one) for name, one in measured_of.items()}
-        found = {
-            name: self._column(name, one, budget, why, effects[name])
-            for name, one in measured_of.items()
-        }
-        parts = {
-            name: () if why else self._segments(name, measured_of)
-            for name, one in measured_of.items()
-        }
-        found = {name: _held(one, parts[name]) for name, one in found.items()}
-        states = tuple(state for _, decided in found.values() for state in decided.states)
-        table = self.reference.domain
-        units, descriptions = (
-            (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
-        )
-        columns = {
-            name: column_report(
-                name,
-                measured_of[name].published,
-                reading,
-                decided.verdict,
-                columns=len(found),
-                effects=effects[name],
-                draws=measured.parts[0].by,
-                segments=parts[name],
-                unit=units.get(name, ""),
-                description=descriptions.get(name, ""),
-            )
-            for name, (reading, decided) in found.items()
-        }
-        return columns, states
+        why, measured_of = measured.contradiction(), measured.columns
+        found = {name: self._column(name, measured_of, budget, why) for name in measured_of}
+        states = tuple(state for _, kept in found.values() for state in kept)
+        return {name: column for name, (column, _) in found.items()}, states
 
     def _design_effects(self, name: str, measured: Measured) -> DesignEffects:
         """How far a column's counts spread, as this check and the last ones tell."""
@@ -143,16 +114,12 @@ class Conclusions:
         return divergence_sum(measured.witness, sums, self.alarm.level_at_once).design_effect
 
     def _column(
-        self,
-        name: str,
-        measured: Measured,
-        budget: str,
-        contradiction: str | None,
-        effects: DesignEffects,
-    ) -> tuple[Reading, Decided]:
-        decider = self._deciders.get(name)
-        decided = Decided(None)
-        if decider is not None:
+        self, name: str, measured_of: Mapping[str, Measured], budget: str, contradiction: str | None
+    ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
+        """Return what a check says of one column, and what it keeps."""
+        measured, decided = measured_of[name], Decided(None)
+        effects = self._design_effects(name, measured)
+        if (decider := self._deciders.get(name)) is not None:
             decided = decider.decide(measured, budget, contradiction, effects.of_drift)
         reading = read(
             measured.published,
@@ -169,7 +136,24 @@ class Conclusions:
             )
             reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
         decided, note = self._doubt(decided, reading, contradiction)
-        return replace(reading, note=note, drawn_from=drawn_from, counted=counted), decided
+        parts = () if contradiction else self._segments(name, measured_of)
+        table = self.reference.domain
+        units, descriptions = (
+            (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
+        )
+        report = column_report(
+            name,
+            measured.published,
+            replace(reading, note=note, drawn_from=drawn_from, counted=counted),
+            decided.verdict and hold_to_segments(decided.verdict, parts),
+            columns=len(measured_of),
+            effects=effects,
+            draws=measured.parts[0].by,
+            segments=parts,
+            unit=units.get(name, ""),
+            description=descriptions.get(name, ""),
+        )
+        return report, decided.states
 
     def _segments(self, name: str, measured_of: Mapping[str, Measured]) -> tuple[Segment, ...]:
         """Read the segments of a column that has some."""
@@ -206,10 +190,3 @@ class Conclusions:
         population = None if told is None else told.value
         held = hold_to_estimates(verdict, population, estimate, reading.outside)
         return replace(decided, verdict=held), note
-
-
-def _held(found: tuple[Reading, Decided], parts: tuple[Segment, ...]) -> tuple[Reading, Decided]:
-    reading, decided = found
-    if decided.verdict is None:
-        return found
-    return reading, replace(decided, verdict=hold_to_segments(decided.verdict, parts))
