@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 from flwr_kld.errors import EstimateUndefined
@@ -43,16 +42,7 @@ def read(
     effects: DesignEffects = INDEPENDENT,
 ) -> Reading:
     """Return what follows from the published values alone."""
-    return replace(
-        _read_counts(published, estimator, theta, effects),
-        outside=outside_fraction(published, effects),
-    )
-
-
-def _read_counts(
-    published: NoisyCounts, estimator: str | Estimator, theta: float, effects: DesignEffects
-) -> Reading:
-    population, hidden = None, 0.0
+    population, hidden, outside = None, 0.0, outside_fraction(published, effects)
     try:
         found = estimate(published, estimator=estimator, theta=theta)
         if found.target == "cohort":
@@ -67,6 +57,7 @@ def _read_counts(
             monte_carlo=None,
             privacy=None,
             records=published.records,
+            outside=outside,
             note=str(error),
         )
     if population is not None:
@@ -86,6 +77,7 @@ def _read_counts(
         population_deviation=(
             None if population is None else math.hypot(population.error.total, hidden)
         ),
+        outside=outside,
     )
 
 
