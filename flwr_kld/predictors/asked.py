@@ -83,8 +83,7 @@ def _climb(laws: Laws, epsilon: float, scores: Floats, rivals: Floats) -> Floats
 ADAPTIVE = "adaptive"
 KINDS = (*DESIGNS, ADAPTIVE)
 MOST_STATIC = 20
-"""Hypotheses beyond which queries adapt by default."""
-"""Hypotheses up to which one design for all rounds is the default."""
+"""Hypotheses up to which one design for all rounds is the default; beyond, queries adapt."""
 _NUMBERS = 16
 """Query numbers set aside for a round of queries that adapt; a number names its round."""
 Stored = dict[str, tuple[list[str], list[int]]]

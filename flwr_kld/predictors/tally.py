@@ -102,14 +102,12 @@ class Tally:
         del self._rounds[round]
 
     def together(
-        self, designs: Callable[[int, str], Design], only: str | None = None
+        self, designs: Callable[[int, str], Design], context: str
     ) -> dict[Design, RowCounts]:
-        """Return the counts of all rounds, by the design that their reports answer."""
+        """Return a context's counts of all rounds, by the design that their reports answer."""
         total: dict[Design, RowCounts] = {}
         for number, contexts in self:
-            for context, counts in contexts.items():
-                if only not in (None, context):
-                    continue
+            if (counts := contexts.get(context)) is not None:
                 asked = designs(number, context)
                 total[asked] = total[asked] + counts if asked in total else counts
         return total

@@ -111,7 +111,7 @@ def test_the_symbols_law_is_the_channels():
     learning.check(one)
     design = learning.predictor.design()
     counts = np.zeros(len(design.law))
-    rows = learning.predictor._tally.together(lambda *_: design)[design]
+    rows = learning.predictor._tally.together(lambda *_: design, "")[design]
     counts[rows.rows] = rows.counts
     expected = np.concatenate(
         [
