@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Decimal, localcontext
-from itertools import repeat
+from itertools import accumulate, repeat
+from operator import mul
 
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
 
@@ -65,10 +66,7 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
             step *= shrink
             if len(relative) > _LONGEST_REACH:
                 raise _too_large("sigma", "epsilon or delta")
-        unit = TOTAL / (2 * sum(relative, Decimal(0)) - 1)
-        side = [int(unit * r) for r in relative[1:] if unit * r >= 1]
-    centre = TOTAL - 2 * sum(side)
-    return NoiseTable((*side[::-1], centre, *side))
+        return _table(relative)
 
 
 def truncated_laplace(scale: float, reach: int) -> NoiseTable:
@@ -79,7 +77,7 @@ def truncated_laplace(scale: float, reach: int) -> NoiseTable:
         raise _too_large("noise", "epsilon or delta")
     with localcontext(prec=_DIGITS, rounding=ROUND_FLOOR):
         ratio = (-(1 - _ROUNDING_SLACK) / Decimal(scale)).exp()
-        return _table(repeat(ratio, reach))
+        return _of_ratios(repeat(ratio, reach))
 
 
 def _too_large(what: str, cure: str) -> ValueError:
@@ -111,7 +109,7 @@ def laplace_share(scale: float, clients: int) -> NoiseTable:
         for k in range(_start(float(_NEGLIGIBLE / rate)), 0, -1):
             ratio = q * (k - 1 + shape) / ((1 + q * q) * k - q * (k + 1 - shape) * ratio)
             ratios.append(ratio)
-        return _table(reversed(ratios))
+        return _of_ratios(reversed(ratios))
 
 
 def skellam_share(variance: float) -> NoiseTable:
@@ -130,14 +128,7 @@ def skellam_share(variance: float) -> NoiseTable:
         ):
             ratio = 1 / (2 * k / mean + ratio)
             ratios.append(ratio)
-        return _table(reversed(ratios))
-
-
-def gaussian_share(sigma: float) -> NoiseTable:
-    """Discrete Gaussian of parameter `sigma` in grid steps (Kairouz, Liu, Steinke 2021)."""
-    # The sum of several is close to a discrete Gaussian only for sigma of about 1 and more: below,
-    # the sum protects less than its variance says. The accountant does not rely on it.
-    return discrete_gaussian(sigma)
+        return _of_ratios(reversed(ratios))
 
 
 def _start(reach: float) -> int:
@@ -146,11 +137,13 @@ def _start(reach: float) -> int:
     return math.ceil(reach) + 1
 
 
-def _table(ratios: Iterable[Decimal]) -> NoiseTable:
+def _of_ratios(ratios: Iterable[Decimal]) -> NoiseTable:
     """Build the symmetric law with ``P(k) / P(k - 1) = ratios[k - 1]``, k = 1, 2 and so on."""
-    relative = [Decimal(1)]
-    for ratio in ratios:
-        relative.append(relative[-1] * ratio)
+    return _table(list(accumulate(ratios, mul, initial=Decimal(1))))
+
+
+def _table(relative: list[Decimal]) -> NoiseTable:
+    """Build the symmetric law with ``P(k) / P(0) = relative[k]``, k = 0, 1 and so on."""
     unit = TOTAL / (2 * sum(relative, Decimal(0)) - 1)
     side = [int(unit * r) for r in relative[1:] if unit * r >= 1]
     centre = TOTAL - 2 * sum(side)

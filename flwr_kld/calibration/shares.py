@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Literal, get_args
 
 from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
-from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
+from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
 from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
@@ -71,7 +71,10 @@ def calibrate_shares(
         if mechanism == "discrete-gaussian":  # a share's variance is at least one grid step's
             grid = math.ceil(math.sqrt(n_min) / total) | 1  # odd: sums round to counts evenly
         own = grid * total / math.sqrt(n_min)
-        share = gaussian_share(own) if mechanism == "discrete-gaussian" else skellam_share(own**2)
+        # Discrete Gaussians (Kairouz, Liu, Steinke 2021) add up to about one only if each sigma is
+        # about 1 or more; below, the sum protects less than its variance says, and `event` knows.
+        gaussian = mechanism == "discrete-gaussian"
+        share = discrete_gaussian(own) if gaussian else skellam_share(own**2)
         try:
             return event(share, grid)
         except NotPrivateEnough:

@@ -23,10 +23,10 @@ _NO_MASS = 1e-290
 """Target masses below this count as zero: their fraction of any divergence is below 1e-287 nats."""
 
 
-def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
+def check_epsilon(epsilon: float) -> float:
     """Return an epsilon as Python's number; ValueError unless it is in [1e-9, 40] nats."""
-    smallest, largest = _SMALLEST_EPSILON, _LARGEST_EPSILON
-    return real(name, epsilon, least=smallest, most=largest, unit="nats")
+    least, most = _SMALLEST_EPSILON, _LARGEST_EPSILON
+    return real("epsilon", epsilon, least=least, most=most, unit="nats")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.calibration.laws import gaussian_share, laplace_share, skellam_share
+from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
 from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.delta import delivered_delta, exp_below, pure_delta, renyi_delta
@@ -71,7 +71,7 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
     weaker = {
         "discrete-laplace": lambda: laplace_share(0.9 * 2 / epsilon, 200),
         "skellam": lambda: skellam_share(sigma**2),
-        "discrete-gaussian": lambda: gaussian_share(sigma),
+        "discrete-gaussian": lambda: discrete_gaussian(sigma),
     }
     with pytest.raises(NotPrivateEnough):
         replace(event, share=weaker[mechanism]())
@@ -97,12 +97,14 @@ def test_epsilon_falls_with_every_survivor(mechanism, clip):
 def test_missing_shares_cost_what_is_documented():
     laplace = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=200)
     assert epsilon_of(laplace, 160) == pytest.approx(1.38, abs=0.01)
-    fine = gaussian_share(3 * SIGMA / math.sqrt(200))
+    fine = discrete_gaussian(3 * SIGMA / math.sqrt(200))
     gaussian = delivered_epsilon(fine, 160, (1, -1), 1e-6, grid=3)
     assert gaussian == pytest.approx(1.13, abs=0.01)
 
 
-@pytest.mark.parametrize("share", [laplace_share(2.0, 9), skellam_share(2.0), gaussian_share(1.4)])
+@pytest.mark.parametrize(
+    "share", [laplace_share(2.0, 9), skellam_share(2.0), discrete_gaussian(1.4)]
+)
 @pytest.mark.parametrize("moves", [(1, -1), Ball(1, 3, 3), Ball(2, 18, 3)])
 def test_delivered_epsilon_is_rounded_up(share, moves):
     epsilon = delivered_epsilon(share, 7, moves, 1e-5)
@@ -117,7 +119,9 @@ def test_noise_that_others_know_does_not_count():
     assert epsilon_of(event, 0) == math.inf
 
 
-@pytest.mark.parametrize("share", [laplace_share(2.0, 5), skellam_share(0.9), gaussian_share(1.1)])
+@pytest.mark.parametrize(
+    "share", [laplace_share(2.0, 5), skellam_share(0.9), discrete_gaussian(1.1)]
+)
 @pytest.mark.parametrize("moves", [(1, -1), (1,), (3,), (2, 1)])
 def test_delivered_delta_against_brute_force(share, moves):
     for copies, epsilon in itertools.product((2, 5, 8), (0.2, 1.0, 2.5)):
@@ -126,7 +130,9 @@ def test_delivered_delta_against_brute_force(share, moves):
         assert exact == pytest.approx(brute, abs=1e-8)
 
 
-@pytest.mark.parametrize("share", [laplace_share(1.5, 3), skellam_share(3.0), gaussian_share(1.6)])
+@pytest.mark.parametrize(
+    "share", [laplace_share(1.5, 3), skellam_share(3.0), discrete_gaussian(1.6)]
+)
 @pytest.mark.parametrize("ball", [Ball(2, 4, 2), Ball(2, 3, 1), Ball(1, 3, 3), Ball(1, 2, 1)])
 def test_a_ball_is_certified_for_every_move_in_it(share, ball):
     moves = [
@@ -152,7 +158,7 @@ def test_what_a_pure_core_leaves_out_counts_once_for_every_coordinate():
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
-    share, ball = gaussian_share(2.1), Ball(2, 4, 2)
+    share, ball = discrete_gaussian(2.1), Ball(2, 4, 2)
     total = noise_sum(share, 3)
     worst = max(float_delta(share, 3, move, epsilon) for move in [(4,), (2, 2, 2)])
     assert worst - 1e-8 <= renyi_delta(total, ball, 2, epsilon)
@@ -205,7 +211,7 @@ def test_noise_that_a_client_outreaches_protects_nobody():
     ball = Ball(2, 100**2, 100)
     assert renyi_delta(skellam_share(0.5), ball, 1, 1.0) == 1
     assert delivered_delta(skellam_share(0.5), 1, ball, 1.0) == 1
-    assert delivered_epsilon(gaussian_share(0.1), 1, (1,), 1e-6) == math.inf
+    assert delivered_epsilon(discrete_gaussian(0.1), 1, (1,), 1e-6) == math.inf
 
 
 def shares(epsilon, delta, adjacency, **options):

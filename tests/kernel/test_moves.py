@@ -21,7 +21,6 @@ from flwr_kld.calibration.central import (
 from flwr_kld.calibration.laws import (
     discrete_gaussian,
     discrete_laplace,
-    gaussian_share,
     skellam_share,
 )
 from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
@@ -37,7 +36,7 @@ TABLES = {
     "laplace": discrete_laplace(5.7),
     "wide laplace": discrete_laplace(300.0),
     "skellam": noise_sum(skellam_share(2.0), 20),
-    "gaussian shares": noise_sum(gaussian_share(1.5), 12),
+    "gaussian shares": noise_sum(discrete_gaussian(1.5), 12),
 }
 
 

@@ -9,7 +9,6 @@ from scipy import special, stats
 from flwr_kld.calibration.laws import (
     discrete_gaussian,
     discrete_laplace,
-    gaussian_share,
     laplace_share,
     skellam_share,
 )
@@ -73,9 +72,9 @@ def test_skellam_shares_sum_to_skellam(clients):
     assert abs(law(total, whole.reach) - whole.probabilities).max() < 1e-15
 
 
-def test_gaussian_shares_sum_to_less_than_a_gaussian_below_one_grid_step():
-    coarse = noise_sum(gaussian_share(math.sqrt(0.17848)), 200)
-    fine = noise_sum(gaussian_share(3 * math.sqrt(0.17848)), 200)
+def test_discrete_gaussians_sum_to_less_than_a_gaussian_below_one_grid_step():
+    coarse = noise_sum(discrete_gaussian(math.sqrt(0.17848)), 200)
+    fine = noise_sum(discrete_gaussian(3 * math.sqrt(0.17848)), 200)
     assert coarse.variance < 0.62 * 35.7
     assert fine.variance == pytest.approx(9 * 35.7, rel=1e-3)
     whole = discrete_gaussian(3 * math.sqrt(35.696))
@@ -84,7 +83,8 @@ def test_gaussian_shares_sum_to_less_than_a_gaussian_below_one_grid_step():
 
 @pytest.mark.parametrize("copies", [1, 2, 3, 37, 160])
 @pytest.mark.parametrize(
-    "share", [laplace_share(2.0, 160), skellam_share(0.2), gaussian_share(0.9), gaussian_share(0.3)]
+    "share",
+    [laplace_share(2.0, 160), skellam_share(0.2), discrete_gaussian(0.9), discrete_gaussian(0.3)],
 )
 def test_noise_sum_against_a_fourier_transform(share, copies):
     total = noise_sum(share, copies)
@@ -127,7 +127,7 @@ def fits(observed: np.ndarray, expected: np.ndarray) -> bool:
         (lambda s: laplace_share(s, 5), 2.0),
         (lambda s: laplace_share(s, 20), 40.0),
         (lambda s: skellam_share(s * s), 1.7),
-        (gaussian_share, 1.3),
+        (discrete_gaussian, 1.3),
     ],
 )
 def test_law_of_two_million_drawn_shares(law_of, scale):
@@ -156,7 +156,9 @@ def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
         assert event.share.variance > 0.99
 
 
-@pytest.mark.parametrize("law_of", [lambda s: laplace_share(s, 9), skellam_share, gaussian_share])
+@pytest.mark.parametrize(
+    "law_of", [lambda s: laplace_share(s, 9), skellam_share, discrete_gaussian]
+)
 @pytest.mark.parametrize("size", [0.0, -1.0, math.nan, math.inf])
 def test_noise_of_no_use_is_refused(law_of, size):
     with pytest.raises(ValueError, match=r"noise|variance|sigma"):
@@ -165,7 +167,7 @@ def test_noise_of_no_use_is_refused(law_of, size):
 
 @pytest.mark.parametrize(
     ("share", "grid", "bits"),
-    [(laplace_share(2.0, 160), 1, 15), (gaussian_share(4 * math.sqrt(0.2)), 4, 17)],
+    [(laplace_share(2.0, 160), 1, 15), (discrete_gaussian(4 * math.sqrt(0.2)), 4, 17)],
 )
 def test_ring_bits_of_a_typical_check(share, grid, bits):
     assert ring_bits_needed(share, 200, 20_000, 1000, grid=grid, failure=1e-9) == bits
