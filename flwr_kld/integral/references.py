@@ -88,9 +88,18 @@ class ColumnCells:
 
     @property
     def fractions(self) -> Floats:
-        """The law that the records were drawn from, shape [symbols]."""
-        noise = _noise(self.mechanism, self.deviation)
-        return fractions_of_cells(self.prior, self.cell_of, self.values, noise)
+        """The law that the records were drawn from, shape [symbols]; in a cell the prior's."""
+        noise, cell_of, prior = _noise(self.mechanism, self.deviation), self.cell_of, self.prior
+        shares, cells = denoised_fractions(self.values, noise), len(self.values)
+        unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
+        drowned = unlisted & (self.values < CLEAR * math.sqrt(noise.variance))
+        if not drowned.all():  # of a domain that lists nothing, one of them is all there is
+            shares[drowned] = 0
+        shares /= shares.sum()
+        empty = np.bincount(cell_of, prior.probabilities, cells)[cell_of] == 0
+        within = np.where(empty, 1.0, prior.probabilities)
+        of_cell = np.bincount(cell_of, within, cells)
+        return np.asarray((shares / of_cell)[cell_of] * within)
 
 
 def reference_of_cells(domain: Domain, columns: Iterable[ColumnCells]) -> Reference:
@@ -116,21 +125,3 @@ def _noise(mechanism: str, deviation: float) -> NoiseTable:
         q = (1 + variance - math.sqrt(1 + 2 * variance)) / variance
         return discrete_laplace(-1 / math.log(q))
     return discrete_gaussian(max(deviation, _LEAST_DEVIATION))
-
-
-def fractions_of_cells(
-    prior: Reference, cell_of: NDArray[np.int32], values: NDArray[np.int64], noise: NoiseTable
-) -> Floats:
-    """Estimate a column's distribution from its cells, in each of which the prior holds."""
-    # Shapes: cell_of [domain.size], values [cells].
-    shares, cells = denoised_fractions(values, noise), len(values)
-    unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
-    drowned = unlisted & (values < CLEAR * math.sqrt(noise.variance))
-    if not drowned.all():  # of a domain that lists nothing, one of them is all there is
-        shares[drowned] = 0
-    shares /= shares.sum()
-    empty = np.bincount(cell_of, prior.probabilities, cells)[cell_of] == 0
-    within = np.where(empty, 1.0, prior.probabilities)
-    of_cell = np.bincount(cell_of, within, cells)
-    found: Floats = (shares / of_cell)[cell_of] * within
-    return found
