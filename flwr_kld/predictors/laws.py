@@ -46,18 +46,6 @@ class Laws:
         return np.asarray(self.probabilities.mean(axis=0))
 
     @cached_property
-    def divergences(self) -> Floats:
-        """``KL(f_i || f_j)`` in nats, shape [K, K]; infinite where f_j misses a label of f_i."""
-        laws = self.probabilities
-        logs = np.log(np.maximum(laws, np.finfo(float).tiny))
-        table = (laws * logs).sum(axis=1)[:, None] - laws @ logs.T
-        if (laws == 0).any():
-            missed = (laws > 0).astype(np.float64) @ (laws == 0).astype(np.float64).T
-            table[missed > 0] = np.inf
-        np.fill_diagonal(table, 0.0)
-        return np.asarray(np.maximum(table, 0.0))
-
-    @cached_property
     def distances(self) -> Floats:
         """Total variation between any two laws, shape [K, K]."""
         laws = self.probabilities

@@ -7,11 +7,13 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import Design
+from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.tally import LocalReports, RowCounts
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.papers.learners import ScorePredictor
@@ -130,6 +132,12 @@ def draw(cumulative: Floats, count: int, rng: np.random.Generator) -> Integers:
     return np.asarray(found, dtype=np.int64)
 
 
+def divergences(laws: Laws) -> Floats:
+    """``KL(f_i || f_j)`` in nats, shape [K, K]; infinite where f_j misses a label of f_i."""
+    table = laws.probabilities
+    return np.array([rel_entr(law, table).sum(axis=1) for law in table])
+
+
 def kl_risk_bound(design: Design) -> Floats:
     """Bound the cumulative KL-risk for each true hypothesis, however long; without share.
 
@@ -139,7 +147,7 @@ def kl_risk_bound(design: Design) -> Floats:
 
     with BC_ij the Bhattacharyya coefficient of one report.
     """
-    price = np.minimum(design.laws.divergences / 2, 1)
+    price = np.minimum(divergences(design.laws) / 2, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(price == 0, 0.0, price / (1 - design.affinities))
     return np.asarray(terms.sum(axis=1))
@@ -147,8 +155,7 @@ def kl_risk_bound(design: Design) -> Floats:
 
 def divergence(law: Floats, predicted: Floats) -> float:
     """``KL(law || predicted)`` in nats."""
-    some = law > 0
-    return float(law[some] @ np.log(law[some] / predicted[some]))
+    return float(rel_entr(law, predicted).sum())
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,3 @@ def test_laws_are_equal_when_their_numbers_are_and_cannot_be_changed():
     assert laws != Laws(table)
     with pytest.raises(ValueError, match="read-only"):
         laws.probabilities[0] = 0.1
-
-
-def test_divergences_are_infinite_only_where_a_label_is_missed():
-    table = Laws([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]).divergences
-    assert table[0, 1] == pytest.approx(0.5 * np.log(2) + 0.5 * np.log(2 / 3))
-    assert np.isinf(table[2, :2]).all()
-    assert np.isfinite(table[:2]).all()
-    assert (np.diag(table) == 0).all()
