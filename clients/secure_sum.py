@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -127,20 +128,15 @@ def _text_of(record: object) -> str:
     return text
 
 
+@dataclass(frozen=True)
 class _Turn:
     """One message's worth of answers."""
 
-    def __init__(
-        self,
-        context: Context,
-        members: SumMembers,
-        agree: Callable[[Terms, Context], None],
-        contribution: Contribution,
-        hosted: Callable[[Context], frozenset[int]],
-    ) -> None:
-        self._context, self._members = context, members
-        self._agree, self._contribution = agree, contribution
-        self._hosted = hosted
+    _context: Context
+    _members: SumMembers
+    _agree: Callable[[Terms, Context], None]
+    _contribution: Contribution
+    _hosted: Callable[[Context], frozenset[int]]
 
     def open(self, member: int, payload: bytes, opening: ConfigRecord, offered: object) -> bytes:
         """Agree to the terms and the list of clients, reserve the spend; make keys."""
