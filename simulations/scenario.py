@@ -23,7 +23,7 @@ from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source
-from flwr_kld.simulations.handwriting.style import StylePopulation
+from flwr_kld.simulations.handwriting.style import OTHER_HAND
 
 if TYPE_CHECKING:
     from flwr_kld.cohort.halves import Part
@@ -33,7 +33,6 @@ Drift = Literal["none", "digits", "writers"]
 _REFERENCE_WRITERS, _POPULATION = 1_000_000, 100_000_000
 """Virtual writers from these numbers on make the reference, and stand for everybody whom cohorts
 are drawn from; clients are numbered from 0."""
-_OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Scenario:
 
     def _virtual(self, writer: int, drifted: bool) -> Handwriting:
         resampler = self._other if drifted and self.drift == "writers" else self._usual
-        mix = self._ones_and_sevens if drifted and self.drift == "digits" else None
+        mix = resampler.mostly(1, 7) if drifted and self.drift == "digits" else None
         return resampler.writer(writer, self.records, mix)
 
     def secret(self, member: int) -> bytes:
@@ -180,11 +179,6 @@ class Scenario:
     def _kept(self) -> dict[tuple[int, bool], Handwriting]:
         return {}
 
-    @cached_property
-    def _ones_and_sevens(self) -> NDArray[np.float64]:
-        mix = np.where(np.isin(self._usual.digits, (1, 7)), 0.35, 0.3 / 8)
-        return np.asarray(mix / mix.sum(), dtype=np.float64)
-
     def _counts(self, data: Handwriting) -> NDArray[np.int64]:
         return np.bincount(self.domain.encode(data.images), minlength=self.domain.size)
 
@@ -202,7 +196,7 @@ class Scenario:
 
     @cached_property
     def _other(self) -> WriterResampler:
-        return WriterResampler(self._source, self.seed, _OTHER_HAND)
+        return WriterResampler(self._source, self.seed, OTHER_HAND)
 
 
 @lru_cache(maxsize=4)

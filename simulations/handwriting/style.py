@@ -70,6 +70,10 @@ class StylePopulation:
         )
 
 
+OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
+"""Slanted and thick: a drift of hands."""
+
+
 def restyle(
     images: NDArray[np.uint8], style: WriterStyle, rng: np.random.Generator
 ) -> NDArray[np.uint8]:

@@ -17,6 +17,7 @@ from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
+from flwr_kld.simulations.handwriting.style import OTHER_HAND
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.federations import (
@@ -27,7 +28,7 @@ from flwr_kld.simulations.studies.federations import (
     Pareto,
     Silos,
 )
-from flwr_kld.simulations.studies.hands import OTHER_HAND, Hands, Writers
+from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.runner import generator
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed

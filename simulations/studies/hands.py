@@ -14,8 +14,6 @@ from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import StylePopulation
 from flwr_kld.simulations.studies.records import Integers, Records
 
-OTHER_HAND = StylePopulation(slant=0.35, thickness=0.04)
-
 
 @dataclass(frozen=True, eq=False)
 class Hands:
@@ -40,14 +38,11 @@ class Hands:
         records: int,
         *,
         styles: StylePopulation | None = None,
-        digits: tuple[int, ...] | None = None,
+        digits: tuple[int, ...] = (),
     ) -> Hands:
         """Make virtual writers of scikit-learn's digits, who mostly write `digits` if given."""
         resampler = WriterResampler(load_digits(1), seed=1, styles=styles)
-        mix = None
-        if digits is not None:
-            mix = np.where(np.isin(resampler.digits, digits), 0.7 / len(digits), 0.0)
-            mix += 0.3 / 8 * (mix == 0)
+        mix = resampler.mostly(*digits) if digits else None
         parts = [resampler.writer(i, records, mix) for i in writers]
         encode = parts[0].patterns().encode
         pools = np.concatenate([encode(part.images) for part in parts])
