@@ -37,11 +37,15 @@ from flwr_kld.strategies.exchange import (
 )
 
 
-class Roles:
-    """What nodes said of themselves. Which keys they hold, they prove."""
+class ByAggregators:
+    """What ways to add up by aggregators share: they find them, and see sums with noise alone."""
+
+    hides_parts = True
+    adds_noise = True
 
     def __init__(self) -> None:
         self._keys: dict[int, str | None] = {}
+        """What nodes said of themselves. Which keys they hold, they prove."""
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
         """Leave out aggregators, ours or another's; ask nodes that were not asked before."""
@@ -49,8 +53,10 @@ class Roles:
         self._keys.update(_ask_roles(grid, unknown, timeout))
         return [p for p in present if not self._keys.get(p.node)]
 
-    def require(self, grid: Grid, keys: Iterable[str]) -> None:
-        """Refuse a check if nobody connected holds one of these keys; the error is `holder`'s."""
+    def prepare(
+        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
+    ) -> None:
+        """Refuse a check of which an aggregator is not there; the error is `holder`'s."""
         # Nodes that answered with an error are asked again at the next check then: most are
         # clients, whose apps know of no roles, but one may be the aggregator that is missing.
         try:
@@ -71,26 +77,6 @@ class Roles:
                 "aggregate_drift_checks"
             )
         return ours[-1]  # a node that came back under a new id was heard last
-
-
-class ByAggregators:
-    """What ways to add up by aggregators share: they find them, and see sums with noise alone."""
-
-    hides_parts = True
-    adds_noise = True
-
-    def __init__(self) -> None:
-        self._roles = Roles()
-
-    def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
-        """Leave out aggregators, ours or another's."""
-        return self._roles.clients(present, grid, timeout)
-
-    def prepare(
-        self, chosen: list[Participant], grid: Grid, timeout: float, least: int, keys: Sequence[str]
-    ) -> None:
-        """Refuse a check of which an aggregator is not there."""
-        self._roles.require(grid, keys)
 
 
 def _ask_roles(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str | None]:

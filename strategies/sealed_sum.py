@@ -24,7 +24,7 @@ class SealedSum(ByAggregators):
         terms = exchange.terms
         if len(terms.aggregators) != 1:
             raise CheckFailed("counts can be sealed for a TrustedAggregator only")
-        node = self._roles.holder(exchange.grid, terms.aggregators[0])
+        node = self.holder(exchange.grid, terms.aggregators[0])
         cohort = CohortReplies(exchange)
         boxes = dict[Participant, bytes]()
         for participants, sealed in cohort.read():

@@ -29,7 +29,7 @@ class SplitSum(ByAggregators):
         terms = exchange.terms
         if len(terms.aggregators) != 2:
             raise CheckFailed("counts can be split for TwoAggregators only")
-        nodes = [self._roles.holder(exchange.grid, key) for key in terms.aggregators]
+        nodes = [self.holder(exchange.grid, key) for key in terms.aggregators]
         cohort, portions = CohortReplies(exchange), dict[Participant, tuple[bytes, bytes]]()
         for participants, sealed in cohort.read():
             for participant, parcel in zip(participants, sealed.into(list), strict=True):

@@ -21,7 +21,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.strategies.aggregators import Roles
+from flwr_kld.strategies.aggregators import ByAggregators
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
 
@@ -50,14 +50,14 @@ def test_an_aggregator_without_its_key_is_no_client_either(config, monkeypatch):
     with pytest.raises(CheckFailed, match="no connected node holds the aggregator's key: start a"):
         monitor().check(deployed(shared_app(), config))
     failure = r"the aggregator refused: the aggregator's key (cannot be read|must be named)"
-    monkeypatch.setattr(Roles, "holder", lambda *_: AGGREGATOR)
+    monkeypatch.setattr(ByAggregators, "holder", lambda *_: AGGREGATOR)
     with pytest.raises(CheckFailed, match=failure):
         monitor().check(deployed(shared_app(), config))
 
 
 def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
     grid = deployed(shared_app(), {"drift-key": key_file})
-    monkeypatch.setattr(Roles, "holder", lambda *_: 1003)
+    monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1003)
     with pytest.raises(CheckFailed, match="the aggregator refused: this node is not an aggregator"):
         monitor().check(grid)
 

@@ -26,7 +26,7 @@ from flwr_kld.strategies import (
     KLDrift,
     TrustedAggregator,
 )
-from flwr_kld.strategies.aggregators import Roles
+from flwr_kld.strategies.aggregators import ByAggregators
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 
@@ -136,7 +136,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
 
     monkeypatch.setattr(OwnRecords, "load", broken)
     key = AggregatorKey.generate().public
-    monkeypatch.setattr(Roles, "holder", lambda *_: 1019)
+    monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1019)
     trusted = TrustedAggregator(1.0, aggregator=key)
     monitor = plain() if ask == "plain" else KLDrift(REFERENCE, trusted)
     with pytest.raises(CheckFailed, match=r"could not go on \(RuntimeError\)") as error:
