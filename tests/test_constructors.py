@@ -41,7 +41,7 @@ from flwr_kld.errors import SecureSumError
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.deciding import Deciding
-from flwr_kld.inference.e_detector import EDetector, Evidence
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import estimate
@@ -226,7 +226,7 @@ EXAMPLES = {
 """Arguments that are right, for everything public that takes a number, or a list of any."""
 
 ANSWERS = {
-    LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts, Evidence,
+    LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts,
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
     accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,

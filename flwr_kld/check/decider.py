@@ -151,7 +151,7 @@ class Decider:
         self._detector = self.alarm.detector
         if self.sampled:
             rate = self._detector.rate - SHARE * self.alarm.rate
-            self._detector = EDetector(rate, self.alarm.horizon)
+            self._detector = replace(self._detector, rate=rate)
 
     @property
     def sampled(self) -> bool:
@@ -182,7 +182,7 @@ class Decider:
         self._version = found.version
         if found.value["version"] != _EVIDENCE:
             return False
-        self._detector = EDetector.restore(found.value["evidence"])
+        self._detector = EDetector.from_config(found.value["evidence"])
         self._recent = RecentChecks.from_json(found.value["recent"])
         return True
 
@@ -280,10 +280,8 @@ class Decider:
     ) -> Verdict:
         """Decide, and allow for what the reference hides."""
         error, held = 1 - self.alarm.level, measured.first.holds_to_limits
-        if log_evidence is None:  # nothing is staked on it, either
-            evidence = self._detector.evidence
-        else:
-            evidence = self._detector.update(log_evidence)
+        if log_evidence is not None:  # else nothing is staked on it, either
+            self._detector = self._detector.update(log_evidence)
         upper = upper_limit(
             measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
         )
@@ -292,7 +290,7 @@ class Decider:
             replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
             alone,
             replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
-            evidence,
+            self._detector,
             outside,
             threshold=self.threshold,
             resolution=self.alarm.resolution,
@@ -344,7 +342,7 @@ class Decider:
     def _remembered(self, budget: str) -> Remembered:
         kept = {
             "version": _EVIDENCE,
-            "evidence": self._detector.state(),
+            "evidence": self._detector.to_config(),
             "recent": self._recent.to_json(),
         }
         remembered = Remembered(self._name(budget), kept, self._version)

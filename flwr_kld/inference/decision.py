@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flwr_kld.inference.divergence import nats, replaced
-from flwr_kld.inference.e_detector import Evidence
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideFraction, OutsideLimits
 from flwr_kld.inference.segments import Segment, moved_segments
@@ -70,7 +70,7 @@ def decide(
     bound: LowerBound,
     alone: Alone,
     upper: UpperLimit | None,
-    evidence: Evidence,
+    detector: EDetector,
     outside: Outside,
     *,
     threshold: float,
@@ -88,7 +88,7 @@ def decide(
     """
     seen = None
     allowed = f"{threshold:g} tolerated and {resolution:g} of resolution"
-    decided = _found(bound, alone, evidence, outside, threshold, level)
+    decided = _found(bound, alone, detector, outside, threshold, level)
     if decided is None:
         decided = _excluded(bound, upper, threshold + resolution, allowed)
         if decided[0] is Outcome.INCONCLUSIVE and bound.point <= threshold + resolution:
@@ -109,8 +109,8 @@ def decide(
         level=level,
         interval=None if upper is None else (max(bound.lower, 0.0), max(upper.value, bound.lower)),
         interval_note="no upper limit" if upper is None else None,
-        evidence=evidence.value,
-        alarm_at=evidence.alarm_at,
+        evidence=detector.evidence,
+        alarm_at=detector.alarm_at,
         population=about,
         resolution=resolution,
         seen_from=seen if outcome is Outcome.QUIET else None,
@@ -255,7 +255,7 @@ def _by_chance(level: float) -> str:
 def _found(
     bound: LowerBound,
     alone: Alone,
-    evidence: Evidence,
+    detector: EDetector,
     outside: Outside,
     threshold: float,
     level: float,
@@ -275,18 +275,18 @@ def _found(
             f"{tolerated}; {_by_chance(alone.level)}"
         )
         return Outcome.DRIFT, reason, None
-    if evidence.alarmed:
+    if detector.alarmed:
         reason = (
-            f"the evidence of {evidence.checks} checks for a divergence above {threshold:g} nats"
-            f"{at_least} has reached {evidence.value:.3g}, and alarms from "
-            f"{evidence.alarm_at:.3g} on"
+            f"the evidence of {detector.checks} checks for a divergence above {threshold:g} nats"
+            f"{at_least} has reached {detector.evidence:.3g}, and alarms from "
+            f"{detector.alarm_at:.3g} on"
         )
         return Outcome.DRIFT, reason, None
     if bound.lower > threshold:
         reason = (
             f"the divergence is at least {nats(bound.lower)}, above {threshold:g}, but only "
             f"with confidence {100 * level:g} %, too little for an alarm; the evidence of "
-            f"all checks stands at {evidence.value:.2g} of {evidence.alarm_at:.3g}"
+            f"all checks stands at {detector.evidence:.2g} of {detector.alarm_at:.3g}"
         )
         return Outcome.INCONCLUSIVE, reason, alone.resolve
     if outside.limits is not None and outside.limits.lower > outside.tolerated:

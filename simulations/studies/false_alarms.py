@@ -24,7 +24,6 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
@@ -262,13 +261,14 @@ def live(item: tuple[int, int, int]) -> Lived:
     rng = generator(world.name, seed)
     federation = world.make(rng)
     checks = world.checks(federation)
-    detectors = [EDetector(ALARM.detector.rate, DAYS) for _ in range(years)]
+    detectors = [ALARM.detector] * years
     by_evidence: list[int | None] = [None] * years
     at_once: list[int | None] = [None] * years
     above = below = 0
     for day in range(1, DAYS + 1):
         for year, check in enumerate(_checks(checks, federation, world.clients, years, rng)):
-            if detectors[year].update(check.evidence).alarmed:
+            detectors[year] = detectors[year].update(check.evidence)
+            if detectors[year].alarmed:
                 by_evidence[year] = by_evidence[year] or day
             if checks.found_at_once(check, ALARM):
                 at_once[year] = at_once[year] or day

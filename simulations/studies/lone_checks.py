@@ -34,7 +34,6 @@ import numpy as np
 from flwr_kld.check.decider import Alarm
 from flwr_kld.cohort.halves import MANY
 from flwr_kld.inference.decision import decide
-from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import Estimate
@@ -96,14 +95,13 @@ def population(check: Halves | Whole) -> Estimate:
 
 def verdict(check: Halves | Whole, alarm: Alarm, threshold: float) -> Verdict:
     """Decide a check that stands alone."""
-    detector = EDetector(alarm.detector.rate, alarm.horizon)
     bound, upper = limits(check, alarm.level)
     alone, outside = single(check, alarm)
     return decide(
         bound,
         alone,
         upper,
-        detector.update(check.evidence),
+        alarm.detector.update(check.evidence),
         outside,
         threshold=threshold,
         resolution=alarm.resolution,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flwr_kld.inference.decision import Alone, Outside, decide, hold_to_estimates
-from flwr_kld.inference.e_detector import Evidence
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.verdict import Outcome
@@ -13,7 +13,7 @@ from flwr_kld.inference.verdict import Outcome
 BOUND = LowerBound(lower=0.01, point=0.03)
 ALONE = Alone(0.9, 1e-4, "client")
 NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)
-QUIET, LOUD = Evidence(0.1, 33.3, 5), Evidence(40.0, 33.3, 5)
+QUIET, LOUD = (EDetector(0.03, checks=5, evidence=value) for value in (0.1, 40.0))
 
 
 @dataclass(frozen=True)

@@ -10,30 +10,31 @@ from flwr_kld.inference.e_detector import EDetector
 
 
 def test_evidence_adds_up_and_forgets_what_was_lost():
-    detector = EDetector(0.05, 10)
-    assert detector.update(-5.0).value == pytest.approx(0.1 * math.exp(-5))
-    evidence = detector.update(math.log(250))
-    assert evidence.value == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 250)
-    assert evidence.alarmed
-    assert detector.update(1e6).value == pytest.approx(30)
+    one = EDetector(0.05, 10).update(-5.0)
+    assert one.evidence == pytest.approx(0.1 * math.exp(-5))
+    two = one.update(math.log(250))
+    assert two.evidence == pytest.approx((0.1 + 0.1 * math.exp(-5)) * 250)
+    assert two.alarmed
+    assert two.update(1e6).evidence == pytest.approx(30)
 
 
 def test_an_alarm_ends_with_the_first_check_that_shows_nothing():
     """Whatever it gathered while a drift lasted: a p-value of 1 halves it."""
     detector = EDetector(0.05, 12)
-    assert all(detector.update(30.0).alarmed for _ in range(6))
+    for _ in range(6):
+        detector = detector.update(30.0)
+        assert detector.alarmed
     assert not detector.update(-math.log(2)).alarmed
 
 
 def test_a_state_is_read_back_exactly_and_others_are_refused():
-    detector = EDetector(0.03, 365)
-    detector.update(1.234567)
-    state = json.loads(json.dumps(detector.state()))
-    again = EDetector.restore(state)
+    detector = EDetector(0.03, 365).update(1.234567)
+    state = json.loads(json.dumps(detector.to_config()))
+    again = EDetector.from_config(state)
     assert again.update(0.3) == detector.update(0.3)
     for wrong in ({"schema": 2}, {"evidence": -1.0}, {"rate": 2.0}):
         with pytest.raises(ValueError, match=r"state|rate"):
-            EDetector.restore(state | wrong)
+            EDetector.from_config(state | wrong)
 
 
 def run_lengths(detector, growth, deviation, runs, seed):
@@ -70,5 +71,6 @@ def test_the_recursion_of_these_tests_is_the_detectors():
     detector = EDetector(0.03, 365)
     (checks,) = run_lengths(detector, 0.4, 1e-12, 1, seed=0)
     for _ in range(int(checks) - 1):
-        assert not detector.update(0.4).alarmed
+        detector = detector.update(0.4)
+        assert not detector.alarmed
     assert detector.update(0.4).alarmed
