@@ -240,8 +240,8 @@ class _Aggregation:
         terms = self._terms
         layout, promised = _layout(terms), terms.guarantee
         self._open()
-        opened = _Opened(self._key, terms, self._context.run_id)
-        night, answers = self._night(4 * terms.numbers), opened.read(self._boxes)
+        unopened: dict[str, str] = {}
+        night, answers = self._night(4 * terms.numbers), self._opened(unopened)
         clear: ClearSum | LabelSum
         if terms.by_text:
             clear = LabelSum(answers)
@@ -254,7 +254,7 @@ class _Aggregation:
                 most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
             )
         refused = clear.refused if night is None else clear.refused | night.refused
-        rejected = opened.rejected | {
+        rejected = unopened | {
             sender: why for sender, why in refused.items() if sender in self._boxes
         }
         self._require(clear.clients, rejected)
@@ -265,6 +265,19 @@ class _Aggregation:
         released = clear.release(terms.central(), noise)
         carried = 0 if night is None else night.carried
         return Published.of(terms.check, released, rejected, clear.limit, carried)
+
+    def _opened(self, unopened: dict[str, str]) -> Iterator[tuple[list[str], Held[list[bytes]]]]:
+        """Yield each client's name and what its box holds; put into `unopened` why one does not."""
+        often = Counter(self._boxes.values())
+        for sender, box in self._boxes.items():
+            if often[box] > 1:
+                unopened[sender] = "Duplicated: the same sealed counts under two names"
+                continue
+            sealed_for = SealContext(self._context.run_id, self._terms.fingerprint, sender)
+            try:
+                yield [sender], Held([open_sealed(self._key, box, sealed_for)])
+            except NotOpened as error:
+                unopened[sender] = f"NotOpened: {error}"
 
     def _night(self, size: int) -> NightAnswers | None:
         """Return what is kept of a session, answers of `size` bytes each; None outside of one."""
@@ -296,27 +309,6 @@ class _Aggregation:
             rejected=addition.rejected,
             carried=0 if night is None else night.carried,
         )
-
-
-class _Opened:
-    """Opens boxes one by one; a bad one is left out by reason."""
-
-    def __init__(self, key: AggregatorKey, terms: Terms, run: int) -> None:
-        self._key, self._terms, self._run = key, terms, run
-        self.rejected: dict[str, str] = {}
-
-    def read(self, boxes: Mapping[str, bytes]) -> Iterator[tuple[list[str], Held[list[bytes]]]]:
-        """Yield every client's name, which keys `boxes`, and what its box holds."""
-        often = Counter(boxes.values())
-        for sender, box in boxes.items():
-            if often[box] > 1:
-                self.rejected[sender] = "Duplicated: the same sealed counts under two names"
-                continue
-            sealed_for = SealContext(self._run, self._terms.fingerprint, sender)
-            try:
-                yield [sender], Held([open_sealed(self._key, box, sealed_for)])
-            except NotOpened as error:
-                self.rejected[sender] = f"NotOpened: {error}"
 
 
 def _layout(terms: Terms) -> Layout:
