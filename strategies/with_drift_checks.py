@@ -128,7 +128,8 @@ class WithDriftChecks(Strategy):
         """Run one check or round; whatever goes wrong in it must not cost the training."""
         monitor = self.monitor
         try:
-            report = self._ask(grid, arrays)
+            shows = isinstance(monitor, KLDrift) and monitor.with_model
+            report = monitor.check(grid, **({"model": arrays} if shows else {}))
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s after round %s failed: %s", monitor.asks, server_round, error)
             return monitor.failed
@@ -145,11 +146,6 @@ class WithDriftChecks(Strategy):
         ):
             self.on_drift(server_round, report)
         return monitor.metrics(report)
-
-    def _ask(self, grid: Grid, arrays: ArrayRecord) -> Any:
-        if isinstance(self.monitor, KLDrift) and self.monitor.with_model:
-            return self.monitor.check(grid, model=arrays)
-        return self.monitor.check(grid)
 
     # --------------------------------------------- the wrapped strategy's rounds, as they are
 
