@@ -126,27 +126,24 @@ class Round(ABC, Generic[Asked, R]):
         opening = Opening(key)
         about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
         with timed(opening.clock), phase("check", **about):
-            return self._all_of(grid, opening)
-
-    def _all_of(self, grid: Grid, opening: Opening) -> R:
-        try:
-            with phase("choose"):
-                asked = self._chosen(grid)
-            with phase("reserve"):
-                reservation = self._reserve(opening, asked)
-        except (CheckFailed, BudgetExhausted) as refusal:
-            self._refuse(opening, refusal)
-            raise
-        spent = None if self.ledger is None else self.ledger.spent(self.budget)
-        try:
-            with phase("ask"):
-                settled = self._ask(grid, opening, asked, spent)
-        except Exception as error:  # an interrupted round stays reserved, which counts as spent
-            self._fail(reservation, error)
-            raise
-        with phase("settle"):
-            self._settle(reservation, settled)
-        return settled.result
+            try:
+                with phase("choose"):
+                    asked = self._chosen(grid)
+                with phase("reserve"):
+                    reservation = self._reserve(opening, asked)
+            except (CheckFailed, BudgetExhausted) as refusal:
+                self._refuse(opening, refusal)
+                raise
+            spent = None if self.ledger is None else self.ledger.spent(self.budget)
+            try:
+                with phase("ask"):
+                    settled = self._ask(grid, opening, asked, spent)
+            except Exception as error:  # an interrupted round stays reserved, which counts as spent
+                self._fail(reservation, error)
+                raise
+            with phase("settle"):
+                self._settle(reservation, settled)
+            return settled.result
 
     def _chosen(self, grid: Grid) -> Asked:
         """Return whom to ask for what, of those who are there."""
