@@ -64,10 +64,18 @@ class HostedClients:
 
         Raises `CheckFailed` if no node says which clients it hosts.
         """
-        nodes = sorted(grid.get_node_ids())
-        self.left_out = {}
-        hosted = self._ask(grid, nodes, timeout)
-        if self.left_out and self.left_out.keys() == set(nodes):
+        nodes, hosted = sorted(grid.get_node_ids()), dict[int, tuple[int, ...]]()
+        self.left_out = dict.fromkeys(nodes, NO_REPLY)
+        for node, reply in first_replies(grid, nodes, HOSTED_ACTION, timeout):
+            if reply.has_error():
+                self.left_out[node] = failure(reply.error)
+                continue
+            try:
+                hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
+                del self.left_out[node]
+            except InvalidReply as error:
+                self.left_out[node] = f"invalid reply: {error}"
+        if nodes and not hosted:
             raise CheckFailed(
                 "no node says which clients it hosts: does its app call host_drift_queries? "
                 f"({next(iter(self.left_out.values()))})"
@@ -75,18 +83,3 @@ class HostedClients:
         for node, why in self.left_out.items():
             logger.warning("node %s is left out: %s", node, why)
         return [Participant(node, m) for node in nodes for m in hosted.get(node, ())]
-
-    def _ask(self, grid: Grid, nodes: list[int], timeout: float) -> dict[int, tuple[int, ...]]:
-        """Learn from each node."""
-        hosted: dict[int, tuple[int, ...]] = {}
-        for node, reply in first_replies(grid, nodes, HOSTED_ACTION, timeout):
-            if reply.has_error():
-                self.left_out[node] = failure(reply.error)
-                continue
-            try:
-                hosted[node] = Hosted.from_config(reply.content.get(ANSWER)).members
-            except InvalidReply as error:
-                self.left_out[node] = f"invalid reply: {error}"
-        heard = hosted.keys() | self.left_out.keys()
-        self.left_out |= {node: NO_REPLY for node in nodes if node not in heard}
-        return hosted
