@@ -133,12 +133,12 @@ def ask_aggregators(
             if why == NO_REPLY:
                 break
             raise CheckFailed(f"{who} failed: {why}")
-        answer, published = reply.content.get(ANSWER), reply.content.get(PUBLISHED)
+        answer = reply.content.get(ANSWER)
         try:
             if isinstance(answer, ConfigRecord):
                 for reason in Answer.from_config(answer).reasons:
                     raise CheckFailed(f"{who} {refusal(reason)}")
-            part = answers.from_config(published if isinstance(published, ConfigRecord) else {})
+            part = answers.from_config(reply.content.get(PUBLISHED))
             if part.check != exchange.check:
                 raise InvalidReply("it belongs to another check")
         except InvalidReply as error:

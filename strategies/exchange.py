@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -172,13 +172,6 @@ LONGEST_REASON = 200
 def by_reason(left_out: Mapping[Participant, str]) -> dict[str, int]:
     """Count participants that were left out, each once."""
     return dict(Counter(left_out.values()))
-
-
-def missing(
-    chosen: Iterable[Participant], counted: Container[Participant], heard: Mapping[Participant, str]
-) -> dict[Participant, str]:
-    """Say why each participant that was not counted was not; silence is a reason."""
-    return {p: heard.get(p, NO_REPLY) for p in chosen if p not in counted}
 
 
 def refusals(members: Iterable[Participant], answer: Answer) -> dict[Participant, str]:

@@ -25,19 +25,19 @@ from flwr_kld.messages.envelopes import (
     Signers,
 )
 from flwr_kld.strategies.exchange import (
+    NO_REPLY,
     Collected,
     Exchange,
     by_reason,
     failure,
     first_replies,
-    missing,
     refusal,
     refusals,
     replies,
 )
 from flwr_kld.sums import Roster
 from flwr_kld.sums.graph import Tolerance
-from flwr_kld.sums.messages import Advert, MaskedVector, Reveal, SealedShares, decode
+from flwr_kld.sums.messages import decode
 from flwr_kld.sums.server import SumResult, SumServer
 from flwr_kld.sums.session import Session
 
@@ -160,7 +160,7 @@ class SecureSum:
         in_the_sum = {people[name] for name in result.survivors}
         return Collected(
             total,
-            missing(exchange.chosen, in_the_sum, run.heard),
+            {p: run.heard.get(p, NO_REPLY) for p in exchange.chosen if p not in in_the_sum},
             (run.bytes_down / cohort, run.bytes_up / cohort),
         )
 
@@ -230,11 +230,8 @@ class SumRun:
             asked = {self._people[server.name(i)]: (i, text) for i, text in requests.items()}
             for participant, payload in self._ask(asked, opening):
                 try:
-                    message = decode(payload)
-                    if not isinstance(message, Advert | SealedShares | MaskedVector | Reveal):
-                        raise InvalidReply("this is not a client's message")
-                    server.receive(message, server.name(asked[participant][0]))
-                except (SecureSumError, InvalidReply) as error:
+                    server.receive(decode(payload), server.name(asked[participant][0]))
+                except SecureSumError as error:
                     why = f"invalid reply: {type(error).__name__}: {error}"
                     self.heard.setdefault(participant, why)
             opening = None
@@ -272,19 +269,15 @@ class SumRun:
     def _answers(
         self, members: list[Participant], content: RecordDict
     ) -> Iterator[tuple[Participant, bytes]]:
-        record, payloads = content.get(ANSWER), content.get(PHASE)
+        payloads = content.get(PHASE) or ConfigRecord()
         try:
-            answer = Answer.from_config(record if isinstance(record, ConfigRecord) else {})
+            answer = Answer.from_config(content.get(ANSWER))
         except InvalidReply as error:
             self._note(dict.fromkeys(members, f"invalid reply: {error}"))
             return
         self._note(refusals(members, answer))
         for participant in members:
-            payload = (
-                payloads.get(str(participant.member))
-                if isinstance(payloads, ConfigRecord)
-                else None
-            )
+            payload = payloads.get(str(participant.member))
             if isinstance(payload, bytes):
                 self.bytes_up += len(payload)
                 yield participant, payload
