@@ -32,9 +32,19 @@ class UnbiasedPowers:
     covariance: Floats  # Shape [9, 9]: ``E C_k C_l`` of the noise alone, at μ = A = 0
 
     @classmethod
+    @lru_cache(maxsize=8)
     def of(cls, noise: NoiseTable) -> UnbiasedPowers:
         """Compute them from the noise's exact probabilities."""
-        return _of(noise)
+        z, chance = noise.support.astype(np.float64), noise.probabilities
+        falling, h = np.ones_like(z), []
+        for k in range(HIGHEST + 2):
+            h.append(float(falling @ chance) / math.factorial(k))
+            falling = falling * (z - k)
+        series = _log_derivative(h)
+        found = np.stack(cls(series, np.zeros(())).estimates(z, np.zeros_like(z), HIGHEST))
+        covariance = (found * chance) @ found.T
+        covariance[0, 1:] = covariance[1:, 0] = 0  # exactly, as the others have mean 0
+        return cls(series, covariance)
 
     def estimates(self, counts: Floats, expected: Floats, highest: int) -> list[Floats]:
         """Return C_0, …, C_highest for each count Y, around A = `expected`; shapes [cells]."""
@@ -67,19 +77,6 @@ class UnbiasedPowers:
         )
 
 
-@lru_cache(maxsize=8)
-def _of(noise: NoiseTable) -> UnbiasedPowers:
-    z, chance = noise.support.astype(np.float64), noise.probabilities
-    falling, h = np.ones_like(z), []
-    for k in range(HIGHEST + 2):
-        h.append(float(falling @ chance) / math.factorial(k))
-        falling = falling * (z - k)
-    series = _log_derivative(h)
-    powers = UnbiasedPowers(series, np.zeros(()))
-    found = np.stack(powers.estimates(z, np.zeros_like(z), HIGHEST))
-    return UnbiasedPowers(series, (found * chance) @ found.T * _parity())
-
-
 @cache
 def _ways() -> Floats:
     """``binom(k, j) binom(l, j) j!`` at [j, k, l]."""
@@ -95,10 +92,3 @@ def _log_derivative(h: Sequence[float]) -> tuple[float, ...]:
     for j in range(len(h) - 1):
         found.append((j + 1) * h[j + 1] - sum(found[i] * h[j - i] for i in range(j)))
     return tuple(found)
-
-
-def _parity() -> Floats:
-    """Let C_0 be uncorrelated with the others exactly: they have mean 0."""
-    keep = np.ones((HIGHEST + 1, HIGHEST + 1))
-    keep[0, 1:] = keep[1:, 0] = 0
-    return keep
