@@ -1,6 +1,6 @@
 """How likely a noisy count is under each component of a law of ``r = P / Π``.
 
-A component says that a symbol's ratio is Gamma with mean ``e^u`` and relative deviation `spacing`,
+A component says that a symbol's ratio is Gamma with mean ``e^u`` and relative deviation `_SPACING`,
 that of the grid of u, so a mixture of components is smooth however sharp the likelihood. Its count
 is then negative binomial. Component 0 says: never seen.
 """
@@ -18,41 +18,40 @@ from flwr_kld.inference.estimators.noise_window import NoiseWindow
 from flwr_kld.inference.estimators.score import Floats, exp, score
 from flwr_kld.kernel.law import NoiseTable
 
-SPACING = 0.2
+_SPACING = 0.2
+_SHAPE = 1 / _SPACING**2
+"""Of the Gamma law."""
 _TOP = 6.0
 
 
-def component_grid(theta: float, spacing: float = SPACING) -> Floats:
+def component_grid(theta: float) -> Floats:
     """Means ``ln r`` of the components, shape [U]; low enough that φ has levelled off."""
     low = -max(7.0, 2.5 - math.log(max(theta, 1e-6)))
-    return np.arange(low, _TOP + spacing / 2, spacing)
+    return np.arange(low, _TOP + _SPACING / 2, _SPACING)
 
 
-def _log_pmf(h: Floats, mean: Floats, shape: float) -> Floats:
-    """Log pmf of the Gamma-Poisson count with this mean and shape, broadcast."""
-    ways = gammaln(h + shape) - gammaln(shape) - gammaln(h + 1)
-    log_pmf = -h * np.log1p(shape / mean)
+def _log_pmf(h: Floats, mean: Floats) -> Floats:
+    """Log pmf of the Gamma-Poisson count with this mean, broadcast."""
+    ways = gammaln(h + _SHAPE) - gammaln(_SHAPE) - gammaln(h + 1)
+    log_pmf = -h * np.log1p(_SHAPE / mean)
     log_pmf += ways
-    log_pmf -= shape * np.log1p(mean / shape)
+    log_pmf -= _SHAPE * np.log1p(mean / _SHAPE)
     return log_pmf
 
 
 class Likelihood:
     """Noisy counts of all groups against all components; tables are built once."""
 
-    def __init__(
-        self, groups: Groups, noise: NoiseTable, theta: float, spacing: float = SPACING
-    ) -> None:
+    def __init__(self, groups: Groups, noise: NoiseTable, theta: float) -> None:
         self.groups = groups
-        self.grid = component_grid(theta, spacing)
-        self._shape = 1 / spacing**2
+        self.grid = component_grid(theta)
         self.noise_variance = noise.variance
         window = NoiseWindow(groups, noise)
         self._blurred, self._window, self._counts = window.at, window.chance, window.counts
         expected = np.exp(groups.log_expected)
         grid = np.append(self.grid[0], self.grid)  # the first one's place is for the unseen
         mean = expected[:, None] * np.exp(grid)
-        self._table = exp(_log_pmf(self._counts[:, None], mean[:, None, :], self._shape))
+        self._table = exp(_log_pmf(self._counts[:, None], mean[:, None, :]))
         self._table[:, :, 0] = self._counts == 0
         self._score = score(self._counts / expected[:, None], theta)
         self._slices = self._bin_slices()
@@ -67,9 +66,7 @@ class Likelihood:
 
     def _sharp(self, mean: Floats) -> Floats:
         sharp = self.groups.sharp
-        rows = _log_pmf(
-            self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]], self._shape
-        )
+        rows = _log_pmf(self.groups.value[sharp, None], mean[self.groups.bin_of[sharp]])
         rows = exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
         rows[:, 0] = 0.0
         return rows
