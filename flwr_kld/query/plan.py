@@ -105,15 +105,8 @@ class QueryPlan:
         references = self.reference.columns
         if not self.reference.is_table:
             return dict.fromkeys(references, self)
-        scores = (
-            (None,) * len(references) if self.scores is None else tuple((s,) for s in self.scores)
-        )
-        symbols, allotted = self.reference.domain.parts, self.allotment
-        steps = (
-            (None,) * len(references)
-            if allotted is None
-            else tuple(Allotment((n,), allotted.alike) for n in allotted.counts)
-        )
+        parts = zip(references.items(), self.reference.domain.parts, self.parts, strict=True)
+        allotted = self.allotment
         return {
             name: QueryPlan(
                 reference,
@@ -122,12 +115,10 @@ class QueryPlan:
                 self.inclusion[cells],
                 self.stratum[cells],
                 self.selection,
-                score,
-                step,
+                None if self.scores is None else (self.scores[i],),
+                None if allotted is None else Allotment((allotted.counts[i],), allotted.alike),
             )
-            for (name, reference), own, cells, score, step in zip(
-                references.items(), symbols, self.parts, scores, steps, strict=True
-            )
+            for i, ((name, reference), own, cells) in enumerate(parts)
         }
 
     def scored(self, scores: tuple[Scores, ...]) -> QueryPlan:
