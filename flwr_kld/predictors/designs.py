@@ -16,7 +16,7 @@ from scipy.special import softmax
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.predictors.class_maps import as_code
 from flwr_kld.predictors.laws import Floats, Laws
-from flwr_kld.predictors.query import Query, named_query
+from flwr_kld.predictors.query import named_query
 
 Integers = NDArray[np.int64]
 
@@ -33,10 +33,12 @@ class Design:
         if not names or len(self.weights) != len(names) or min(self.weights) < 1:
             raise ValueError("a design needs queries, and a positive integer weight for each")
         self.queries = [named_query(laws, name, epsilon) for name in names]
-        masses = class_masses(laws, self.queries)
-        self.law: Floats = np.vstack(
-            [q.channel.push(mass).T for q, mass in zip(self.queries, masses, strict=True)]
-        )
+        rows = []
+        for query in self.queries:  # a label is in one class: it is added up there
+            of, classes = query.class_of.astype(np.int64), query.channel.classes
+            masses = np.array([np.bincount(of, law, classes) for law in laws.probabilities])
+            rows.append(query.channel.push(masses).T)
+        self.law: Floats = np.vstack(rows)
         """``Q_j(z | q)``, shape [cells, K]."""
         self.starts: Integers = np.cumsum([0, *(query.channel.classes for query in self.queries)])
         """First row of each query, and the number of rows; shape [queries + 1]."""
@@ -82,15 +84,6 @@ class Design:
     @cached_property
     def _bounds(self) -> list[int]:
         return list(accumulate(int(w) for w in self.weights))
-
-
-def class_masses(laws: Laws, queries: Sequence[Query]) -> list[Floats]:
-    """Mass of each query's classes under the hypotheses, shape [K, C] each."""
-    masses: list[Floats] = []
-    for query in queries:  # a label is in one class: it is added up there, however many there are
-        of, classes = query.class_of.astype(np.int64), query.channel.classes
-        masses.append(np.array([np.bincount(of, law, classes) for law in laws.probabilities]))
-    return masses
 
 
 _STEPS, _SHORT = 600, 150
