@@ -68,7 +68,9 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
     unseen = _unseen(reference, counts, z)
     seen = counts[counts > 0]
     noise = np.minimum(reference.noise**2 / seen, 2 * most * seen)  # of one with mean 1, in mean
-    spread = float((1 + noise).sum()) - 1 + _singletons(counts, reference.noise)
+    spread = float((1 + noise).sum()) - 1
+    if not reference.noise:  # which hides what a single record has
+        spread += float(np.count_nonzero(np.rint(counts) == 1))
     scale = float((2 + 4 * noise + 5 * noise**2).sum() / (2 * (1 + noise).sum()))
     if seen.min() < CLEAR * reference.noise:  # noise may have made all of it
         scale = max(scale, most * reference.noise / math.sqrt(2))
@@ -104,11 +106,6 @@ def _rounded(rows: float) -> int:
     """Round up to two digits."""
     unit = 10.0 ** max(math.floor(math.log10(rows)) - 1, 0)
     return int(math.ceil(rows / unit) * unit)
-
-
-def _singletons(counts: Floats, noise: float) -> float:
-    """Count the symbols that a single record has; noise hides which."""
-    return 0.0 if noise else float(np.count_nonzero(np.rint(counts) == 1))
 
 
 def _unseen(reference: Reference, counts: Floats, z: float) -> float:

@@ -110,15 +110,11 @@ def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
 def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
     """Return uniform and standard normal numbers, shape [draws, cells]; always the same."""
     size = draws * cells
-    uniform, normal = _kept_numbers() if size <= _KEPT else _numbers(size)
+    uniform, normal = _numbers(max(size, _KEPT))
     return uniform[:size].reshape(draws, cells), normal[:size].reshape(draws, cells)
 
 
-@lru_cache(maxsize=1)
-def _kept_numbers() -> tuple[Floats, Floats]:
-    return _numbers(_KEPT)
-
-
+@lru_cache(maxsize=2)
 def _numbers(size: int) -> tuple[Floats, Floats]:
     generator = np.random.default_rng(0)
     return generator.random(size), generator.standard_normal(size)
