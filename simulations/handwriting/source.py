@@ -1,12 +1,11 @@
 """One name for each source of handwriting, as commands and run configs give it."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from flwr_kld._extras import require
-from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
+from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.clients.handwriting.sources import load_femnist, load_npz
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 
@@ -22,13 +21,13 @@ def load_digits(clients: int = 10) -> Handwriting:
 _FEMNIST_WRITERS = 500
 
 
-def load_source(source: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwriting:
-    """Load a source by its name."""
+def load_source(source: str | Path) -> Handwriting:
+    """Load the digits of a source by its name."""
     if str(source) == "digits":
-        return load_digits(1).with_labels(labels)
+        return load_digits(1)
     if str(source) == "femnist":
-        return load_femnist(range(_FEMNIST_WRITERS), labels=labels)
-    return load_npz(source).with_labels(labels)
+        return load_femnist(range(_FEMNIST_WRITERS))
+    return load_npz(source).with_labels()
 
 
 def load_writers(source: str | Path, writers: int, records: int) -> Handwriting:
