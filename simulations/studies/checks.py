@@ -78,14 +78,11 @@ class Checks:
     trust: Trust  # Who adds the noise
     threshold: float  # Nats of D_θ that are tolerated
     most_records: int  # That a client counts
-    cells: int = 1000  # Budget of the partition
     about: About | None = None  # By default the population, if many clients are asked
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""
-        return (
-            Partition(self.cells).draw(self.reference, rng).allotted(self._trust.allotment.first(1))
-        )
+        return Partition().draw(self.reference, rng).allotted(self._trust.allotment.first(1))
 
     @property
     def _most(self) -> int:
@@ -93,7 +90,7 @@ class Checks:
 
     @cached_property
     def _trust(self) -> Trust:
-        usual = Partition(self.cells).draw(self.reference, np.random.default_rng(0))
+        usual = Partition().draw(self.reference, np.random.default_rng(0))
         return self.trust.over(allot(self.trust, usual, {}, theta=THETA))
 
     def run(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves | Whole:

@@ -119,12 +119,12 @@ def pair(pi: Floats, levels: int, rng: np.random.Generator) -> Family:
     return lambda amount: _inside(pi * (1 - amount + amount * same))
 
 
-def amount_at(family: Family, pi: Floats, nats: float, theta: float = THETA) -> float:
+def amount_at(family: Family, pi: Floats, nats: float) -> float:
     """Amount of a family at this D_θ."""
     padded = np.append(pi, 0.0)
 
     def excess(amount: float) -> float:
-        return skewed_divergence(padded, family(amount), theta) - nats
+        return skewed_divergence(padded, family(amount), THETA) - nats
 
     if nats == 0:
         return 0.0
@@ -133,9 +133,9 @@ def amount_at(family: Family, pi: Floats, nats: float, theta: float = THETA) -> 
     return float(brentq(excess, 0.0, 1.0, xtol=1e-12))
 
 
-def law_at(family: Family, pi: Floats, nats: float, theta: float = THETA) -> Floats:
+def law_at(family: Family, pi: Floats, nats: float) -> Floats:
     """P of a family at this D_θ, over the listed symbols, 'other' and 'missing'."""
-    return np.append(family(amount_at(family, pi, nats, theta)), 0.0)
+    return np.append(family(amount_at(family, pi, nats)), 0.0)
 
 
 def _exponential(pi: Floats, direction: Floats) -> Family:

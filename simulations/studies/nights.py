@@ -309,16 +309,13 @@ def lived(task: Configuration) -> Arrays:
     for number in range(int(task["years"])):
         counts = tables(float(task["turnover"]), tilt, rng)
         if scheme == "rotation":
-            counts = np.array([_sampled(now, rows, rng) for now in counts])
+            whole = counts.astype(np.int64)
+            counts = np.array([rng.multivariate_hypergeometric(now, rows) for now in whole])
         noise = drawn(scheme, seed_of(task, f"noise {number}"), year.plan.cells)
         shown = noise.copy()
         shown[:, ~year.plan.outside] += counts
         found.append(year.found(shown, rows, DRIFT_FROM if tilt else 0))
     return {"found": np.array(found)}
-
-
-def _sampled(now: Floats, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    return np.asarray(rng.multivariate_hypergeometric(now.astype(np.int64), rows))
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies import KLDrift, Trusted
 
-_BINS, _THRESHOLD = 20, 0.1
+_BINS, _THRESHOLD, _TRUST = 20, 0.1, Trusted(1.0, 1e-6)
 _QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)
 _WRITERS, _EACH = 200, 50
 """Virtual writers, and digits of each, of a source that names none."""
@@ -71,7 +71,7 @@ class World:
         setting = Setting(
             clients=self.clients,
             records=self.records,
-            trust=_trust(),
+            trust=_TRUST,
             threshold=_THRESHOLD,
             design_effect=self.design_effect,
             population=10 * self.clients if self.drawn else None,
@@ -94,7 +94,7 @@ class World:
 
         answer_drift_queries(app, rows, reference.domain)
         monitor = KLDrift(
-            reference, _trust(), threshold=_THRESHOLD, seed=seed,
+            reference, _TRUST, threshold=_THRESHOLD, seed=seed,
             about="the population" if self.drawn else "these clients",
         )  # fmt: skip
         return monitor.check(InProcessGrid(app, self.clients))
@@ -110,10 +110,6 @@ class World:
             law = own.dirichlet(law * ((self.records - 1) / (self.design_effect - 1) - 1))
         drawn: np.ndarray = own.choice(_BINS, self.records, p=law) + 0.5
         return drawn
-
-
-def _trust() -> Trusted:
-    return Trusted(1.0, 1e-6)
 
 
 def worlds(values: int) -> list[World]:

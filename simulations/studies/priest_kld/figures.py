@@ -78,7 +78,7 @@ def _by_lambda(rows: list[Row], panels: list[tuple[str, Row]], where: str) -> An
         return None
     figure = _figure((4.2 * len(panels), 5.2))
     for letter, axes, (title, fixed) in zip(
-        "abc", _grid(figure, 1, len(panels), sharey=True)[0], panels, strict=False
+        "abc", _grid(figure, 1, len(panels))[0], panels, strict=False
     ):
         for series in _LABELS:
             own = _of(rows, series, fixed)
@@ -95,7 +95,7 @@ def _by_epsilon(rows: list[Row], at: Row, epsilons: Sequence[float], number: str
     if len(epsilons) < 2:
         return None
     figure = _figure((13, 8.6))
-    grid = _grid(figure, 2, 3, sharey=True)
+    grid = _grid(figure, 2, 3)
     for letter, axes, (model, many) in zip("abc", grid[0], _MODELS.items(), strict=True):
         for series in many:
             for marker, (pair, suffix) in zip(("", "v", "^"), _PAIRS.items(), strict=True):
@@ -122,7 +122,7 @@ def _by_cohort(rows: list[Row], cohorts: Sequence[int], epsilons: Sequence[float
     if len(cohorts) < 2 or len(epsilons) < 2:
         return None
     figure = _figure((13, 8.6))
-    grid = _grid(figure, 2, 3, sharey=True)
+    grid = _grid(figure, 2, 3)
 
     def own(series: Series, epsilon: float) -> list[Row]:
         return [
@@ -183,8 +183,8 @@ def _figure(size: tuple[float, float]) -> Any:
     return require("matplotlib.figure", extra="plots").Figure(size, layout="constrained")
 
 
-def _grid(figure: Any, rows: int, columns: int, *, sharey: bool = False) -> Any:
-    return figure.subplots(rows, columns, squeeze=False, sharey=sharey)
+def _grid(figure: Any, rows: int, columns: int) -> Any:
+    return figure.subplots(rows, columns, squeeze=False, sharey=True)
 
 
 def _finished(figure: Any, unit: str) -> Any:
