@@ -1,7 +1,7 @@
 """A standing session on a real SuperLink, all through which processes are killed.
 
 A night is a run. Clients, the aggregator and the server die by kill -9 while they are at work; the
-SuperNodes of a client and of the aggregator, between nights. Records stay the same, so that every
+SuperNodes of clients and of the aggregator, between nights. Records stay the same, so that every
 night's counts are known.
 """
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 CLIENTS, GUARDED, AGGREGATOR = ("ayr", "bern", "cork", "dover"), "ayr", "aggregator"
 USUAL = {"bus": 310, "car": 250, "train": 120, "walk": 320}
 NIGHTS = int(os.environ.get("NIGHTS", "8"))
-"""A session of 30 takes an hour."""
+"""A session of 30 takes half an hour."""
 EPSILON, FAR = 8.0, 6
 PATIENCE = 20.0
 """Seconds that a night waits for whoever is silent."""
@@ -82,15 +82,15 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
             assert attempts <= 8 * NIGHTS, running.log("run")[-3000:]
             quiet = night in (0, 1, NIGHTS - 1)
             for name in (*CLIENTS, AGGREGATOR, "server"):
-                if not quiet and fate.random() < 0.8:
+                if not quiet and fate.random() < (0.4 if name == "server" else 0.8):
                     (tmp_path / f"{name}.trap").write_text(str(fate.uniform(0, 0.4)))
             if night == NIGHTS // 2:
                 (tmp_path / f"{GUARDED}.memory.standing").unlink(missing_ok=True)
-            if not quiet and fate.random() < 0.6:
-                name = fate.choice((*CLIENTS, AGGREGATOR))
-                running.kill_one(nodes[name])
-                killed["node"] += 1
-                nodes[name] = running.add_node(name, config(name))
+            for name in nodes:
+                if not quiet and fate.random() < 0.8:
+                    running.kill_one(nodes[name])
+                    killed["node"] += 1
+                    nodes[name] = running.add_node(name, config(name))
             run = running.start_run(
                 app, "--run-config",
                 f'nodes={len(nodes)} nights={NIGHTS} timeout={HANGS if quiet else PATIENCE} '

@@ -481,9 +481,11 @@ def test_hidden_presence_stands_too(tmp_path):
     trust = Standing(
         Trusted(1.0, DELTA, adjacency=Adjacency.ADD_REMOVE), nights=9, book=tmp_path / "b.db"
     )
-    report = KLDrift(REFERENCE, trust, threshold=0.05).check(federation.grid)
-    assert off(report, federation.truth()) < 7
-    assert report.reading.records != NODES * EACH
+    monitor = KLDrift(REFERENCE, trust, threshold=0.05)
+    reports = [monitor.check(federation.grid) for _ in range(6)]
+    assert all(off(report, federation.truth()) < 7 for report in reports)
+    # Their number is noised: all six are the true one in less than one of a million runs.
+    assert {report.reading.records for report in reports} != {NODES * EACH}
 
 
 def lie(change) -> object:
