@@ -45,11 +45,6 @@ class Design:
         self.searched = False
         """Whether the queries were searched for, so that another machine may find others."""
 
-    @property
-    def epsilon(self) -> float:
-        """What a report costs its client, in nats."""
-        return self.queries[0].channel.epsilon
-
     @cached_property
     def log_law(self) -> Floats:
         """``ln Q_j(z | q)``, shape [cells, K]."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +45,6 @@ class Figures:
     hellinger: Figure  # Distance ``sqrt(1 - Σ sqrt(P Π))``, in [0, 1]
     shares: tuple[ShareFigure, ...]  # Of the outer bins, and of what the domain does not list
     ordered: OrderedFigures | None  # Of `Binned` columns of two edges or more
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form."""
-        return asdict(self)
 
 
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 
 import numpy as np
 import pytest
@@ -200,7 +200,7 @@ def test_they_are_the_same_whenever_they_are_asked():
 def test_json_gives_them_back(domain, law):
     plan = plan_of(domain, law)
     found = figures(release(plan, np.rint(1000 * plan.reference.probabilities), GAUSSIAN))
-    text = json.dumps(found.to_dict(), allow_nan=False)
+    text = json.dumps(asdict(found), allow_nan=False)
     assert TypeAdapter(Figures).validate_json(text, strict=True) == found
 
 
@@ -245,7 +245,7 @@ def test_whatever_is_published_figures_are_finite_and_in_range(
     noisy = NoisyCounts(np.array(counts), records, blank.event, plan, False)
     with np.errstate(all="raise", under="ignore"):
         found = figures(noisy, DesignEffects(design_effect))
-    form = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    form = json.loads(json.dumps(asdict(found), allow_nan=False))
     assert all(math.isfinite(number) for number in numbers_in(form))
     assert 0 <= found.total_variation.value <= 1 + 1e-9
     assert 0 <= found.hellinger.value <= 1 + 1e-9
