@@ -11,6 +11,7 @@ from sealed_federation import KEY
 from split_federation import KEYS, PAIR, Members
 
 from flwr_kld.clients import aggregate_drift_checks, host_drift_queries
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import apply_masks, from_ring
 from flwr_kld.kernel.vector import ClientRows
@@ -117,7 +118,8 @@ def test_a_limit_is_each_members_own():
 
 
 def test_members_that_are_not_hosted_are_refused_and_no_other(monkeypatch):
-    monkeypatch.setattr(HostedClients, "_ask", lambda *_: {1000: (0, 1, 999, 4)})
+    asked = [Participant(1000, member) for member in (0, 1, 999, 4)]
+    monkeypatch.setattr(HostedClients, "present", lambda *_: asked)
     _, reply, _, report = answers_of(Trusted(1.0), hosted=range(10))
     assert json.loads(reply["answer"]["answer"])["answered"] == [0, 1, 4]
     assert report.cohort.dropouts == {
