@@ -188,7 +188,9 @@ class Addition(Private):
                 name = "NotOpened: " if isinstance(error, NotOpened) else ""
                 self.rejected[sender] = f"{name}{error}"
                 continue
-            if night is not None and not night.came(token, digest + content, context.sender):
+            # By both names: who learns another's token does not take its place.
+            client = sha256(text(context.sender) + token).digest()[:NAME]
+            if night is not None and not night.came(client, digest + content, context.sender):
                 self.rejected[sender] = night.refused[context.sender]
                 continue
             opened.append(content)

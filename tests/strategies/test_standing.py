@@ -194,6 +194,24 @@ def test_a_node_that_lost_its_memory_counts_as_before(federation):
             file.unlink()
 
 
+def test_a_client_of_a_roster_does_not_take_the_place_of_another(tmp_path):
+    """It has learned the token of one that is silent, which the server sees."""
+    federation = Federation("split", tmp_path)
+    monitor, grid, (victim, liar) = federation.monitor(), federation.grid, (1000, 1001)
+    monitor.check(grid)
+    before = federation.truth()
+    federation.silent = {victim}
+    federation.records[liar] = dict.fromkeys(federation.records[victim], "durian")
+    memory = grid._contexts[victim].node_config["drift-memory"]
+    grid._contexts[liar].node_config |= {"drift-memory": memory}
+    own = grid._contexts[victim].node_config["partition-id"]
+    grid._contexts[liar].node_config |= {"partition-id": own}
+    report = monitor.check(grid)
+    assert report.cohort.silent == 2
+    assert "lost its memory" in str(report.cohort)
+    assert off(report, before) < 7
+
+
 def test_values_that_change_are_frozen_unless_moves_are_for_them(trusted):
     frozen = KLDrift(REFERENCE, trusted.standing())
     changing = KLDrift(REFERENCE, trusted.standing(moves=4, name="changing"))
