@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
@@ -53,16 +54,20 @@ def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
 
 def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: float) -> Floats:
     """Posterior mean of the expected count behind each value, shape [cells]."""
-    from scipy.signal import fftconvolve  # imported here: it takes a second
-
     top = _SHARP * max(deviation, 1.0)
     rate = np.exp(np.arange(math.log(_RAREST), math.log(2 * top) + _SPACING, _SPACING))
     counts = np.arange(math.ceil(rate[-1] + 10 * math.sqrt(rate[-1])))
-    poisson = np.exp(counts * np.log(rate)[:, None] - rate[:, None] - gammaln(counts + 1))
-    law = fftconvolve(poisson, noise.probabilities[None], axes=1)  # of values from -reach up
-    place = np.clip(values + noise.reach, 0, law.shape[1] - 1)
+    of_counts = gammaln(counts + 1)
+    size = len(counts) + 2 * noise.reach
+    place = np.clip(values + noise.reach, 0, size - 1)
     places, cell, times = np.unique(place, return_inverse=True, return_counts=True)
-    likelihood = np.maximum(law[:, places].T, 0.0) + _LEAST
+    padded = next_fast_len(size, real=True)
+    of_noise = rfft(noise.probabilities, padded)
+    likelihood = np.full((len(places), len(rate)), _LEAST)
+    for column, one in zip(likelihood.T, rate, strict=True):  # all at once would take gigabytes
+        poisson = np.exp(counts * math.log(one) - one - of_counts)
+        law = irfft(rfft(poisson, padded) * of_noise, padded)  # of values from -reach up
+        column += np.maximum(law[places], 0.0)
     prior = np.full(len(rate), 1 / len(rate))
     for _ in range(_STEPS):
         posterior = likelihood * prior

@@ -1,5 +1,7 @@
 """Public references out of what has been paid for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from integral.laws import kl
@@ -8,6 +10,7 @@ from rows import counted
 
 from flwr_kld import Reference
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.integral.references import ColumnCells, denoised_fractions, reference_of_cells
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
@@ -73,6 +76,18 @@ def test_gaussian_noise_and_counts_beyond_its_reach_are_read_too():
     values[0] = -10 * table.reach
     assert np.isfinite(denoised_fractions(values, table)).all()
     assert kl(zipf(200)[1:] / zipf(200)[1:].sum(), denoised_fractions(values[1:], table)) < 0.2
+
+
+def test_noise_of_thousands_of_records_takes_little_memory():
+    """It took 260 MB here, and 2.8 GB where noise is 8,000 records."""
+    noise = discrete_gaussian(1000.0)
+    values = np.array([5000, 300, -700, 0])
+    tracemalloc.start()
+    shares = denoised_fractions(values, noise)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert shares.argmax() == 0
+    assert peak < 40e6
 
 
 def plan_of(reference, cells=16):
