@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from pydantic import Field
 
 from flwr_kld.accounting import Kind, Ledger
-from flwr_kld.accounting.entry import Entry, FailureKind, Remembered
+from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.codec.model import Model
 from flwr_kld.operate.receivers import About, AppriseService, Command, Delivery, Notice, Receiver
@@ -32,6 +32,8 @@ _FURTHEST = 1000
 """Checks that are looked through for one with a number."""
 _NAMED = 5
 """Columns that a notice names."""
+_AROUND = 5.0
+"""Seconds that a delivery may take beyond its deadline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +229,19 @@ class Recipient:
     about: frozenset[About] = frozenset(About)  # What it is told
 
 
+@dataclass(frozen=True)
+class _Due:
+    """What this process tells, and no other one until its claim expires."""
+
+    one: Recipient
+    notice: Notice
+    until: float  # By the ledger's clock
+
+    @property
+    def key(self) -> str:
+        return f"{self.notice.about} {self.one.name}"
+
+
 def tell(
     ledger: Ledger,
     population: str,
@@ -234,30 +249,47 @@ def tell(
     recipients: Sequence[Recipient],
 ) -> list[Delivery]:
     """Deliver what a recipient does not know yet; the ledger remembers who knows what."""
-    # What could not be delivered is tried again the next time.
-    kept = ledger.state(_state(population)) or Remembered(_state(population), {})
-    knows: dict[str, list[str]] = dict(kept.value)
+    # It is claimed first, so that processes that run at once tell it once. A claim holds as long as
+    # deliveries may take: that of a process that was killed expires, and a later run tells again.
+    # What could not be delivered is given back, and tried again the next time.
+    state = f"{population}/told"
+    due = [_Due(one, notice, 0.0) for notice in notices for one in recipients]
+    with ledger.changing(state) as (kept, seconds):
+        due = list(_claimed(due, kept, seconds))
     deliveries = []
     try:
-        for notice in notices:
-            told = set(knows.get(notice.about, ()))
-            for one in recipients:
-                if notice.about not in one.about or (one.name in told) != notice.over:
-                    continue
-                delivery = _deliver(one, notice)
-                deliveries.append(delivery)
-                if delivery.delivered:
-                    told ^= {one.name}
-                    knows[str(notice.about)] = sorted(told)
-    finally:  # a signal, too, leaves nobody to be told again
-        knows = {about: names for about, names in knows.items() if names}
-        if knows != kept.value:
-            ledger.keep_state(replace(kept, value=knows))
+        while due:
+            delivery = _deliver(due[0].one, due[0].notice)
+            deliveries.append(delivery)
+            with ledger.changing(state) as (kept, _):
+                _closed(kept, due.pop(0), told=delivery.delivered)
+    finally:  # by a signal, too
+        if due:
+            with ledger.changing(state) as (kept, _):
+                for one in due:
+                    _closed(kept, one, told=False)
     return deliveries
 
 
-def _state(population: str) -> str:
-    return f"{population}/told"
+def _claimed(every: Iterable[_Due], kept: dict[str, Any], seconds: int) -> Iterator[_Due]:
+    """Yield what has to be told and nobody else is telling, claimed for this process."""
+    told, claims = kept.get("told", ()), kept.setdefault("claims", {})
+    until = float(seconds)
+    for due in every:
+        news = due.notice.about in due.one.about and (due.key in told) == due.notice.over
+        if news and claims.get(due.key, 0.0) <= seconds:
+            until += due.one.receiver.deadline + _AROUND  # one is told after the other
+            claims[due.key] = until
+            yield replace(due, until=until)
+
+
+def _closed(kept: dict[str, Any], due: _Due, *, told: bool) -> None:
+    """Give a claim back, and remember what was told."""
+    if kept["claims"].get(due.key) == due.until:  # else it expired, and somebody else has it
+        del kept["claims"][due.key]
+    if told:
+        others = set(kept.get("told", ())) - {due.key}
+        kept["told"] = sorted(others if due.notice.over else others | {due.key})
 
 
 def _deliver(one: Recipient, notice: Notice) -> Delivery:

@@ -63,6 +63,11 @@ class Delivery:
 class Receiver(Protocol):
     """Takes notices."""
 
+    @property
+    def deadline(self) -> float:
+        """Seconds after which a delivery is given up."""
+        ...
+
     def take(self, notice: Notice) -> Delivery:
         """Deliver it; failures that can be expected are returned, not raised."""
         ...

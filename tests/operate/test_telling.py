@@ -135,6 +135,7 @@ class Box:
 
     got: list[Notice] = field(default_factory=list)
     closed: bool = False
+    deadline: float = 60.0
 
     def take(self, notice: Notice) -> Delivery:
         if self.closed:
@@ -176,7 +177,7 @@ def test_who_never_heard_of_the_beginning_does_not_hear_of_the_end(url):
 
 
 def test_a_receiver_that_breaks_keeps_nothing_from_the_others(url, caplog):
-    class Broken:
+    class Broken(Box):
         def take(self, notice):
             raise RuntimeError("https://hooks.example.org/SECRET")
 
@@ -185,16 +186,30 @@ def test_a_receiver_that_breaks_keeps_nothing_from_the_others(url, caplog):
     assert len(box.got) == 1
 
 
-def test_a_signal_while_one_is_told_leaves_nobody_to_be_told_again(url):
-    class Interrupted:
+def test_what_a_signal_kept_from_being_told_is_told_next_and_nothing_else(url):
+    class Interrupted(Box):
         def take(self, notice):
             raise SystemExit(143)
 
-    box = Box()
+    first, second, last = Box(), Box(), Box()
     with pytest.raises(SystemExit):
-        telling(url, [BEGINS], box, Interrupted())
-    telling(url, [BEGINS], box)
-    assert len(box.got) == 1
+        telling(url, [BEGINS], first, Interrupted(), last)
+    telling(url, [BEGINS], first, second, last)
+    assert len(first.got) == len(second.got) == len(last.got) == 1
+
+
+def test_runs_at_the_same_moment_tell_it_once(url):
+    other = Box()
+
+    class Slow(Box):
+        def take(self, notice):
+            telling(url, [BEGINS, SILENT], other)
+            return super().take(notice)
+
+    slow = Slow()
+    telling(url, [BEGINS, SILENT], slow)
+    assert slow.got == [BEGINS, SILENT]
+    assert other.got == []
 
 
 def test_everybody_hears_only_what_they_asked_for(url):
