@@ -267,8 +267,8 @@ def _described(own: ColumnStatistics) -> Iterator[tuple[Any, ...]]:
     for one in own.unlisted:
         yield "share", one, one.name
     if own.numbers is not None:
-        yield "mean", own.numbers.mean
-        yield "deviation", own.numbers.deviation
+        moments = {"mean": own.numbers.mean, "deviation": own.numbers.deviation}
+        yield from ((name, one) for name, one in moments.items() if not own.drowned(one))
         for quantile in own.numbers.quantiles:
             yield "quantile", quantile, f"{quantile.level:g}"
 

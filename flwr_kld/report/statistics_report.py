@@ -355,14 +355,17 @@ def what(column: ColumnStatistics) -> Iterator[str]:
         yield "no more values than the noise explains"
         return
     if column.numbers is not None:
-        yield from _numbers(column.numbers)
+        yield from _numbers(column, column.numbers)
         return
     yield ", ".join(map(frequent, column.most_frequent(_FREQUENT)))
 
 
-def _numbers(numbers: NumberStatistics) -> Iterator[str]:
-    yield f"mean {within(numbers.mean)}"
-    yield f"s.d. {within(numbers.deviation)}"
+def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[str]:
+    told = {"mean": numbers.mean, "s.d.": numbers.deviation}
+    drowned = [name for name, one in told.items() if column.drowned(one)]
+    yield from (f"{name} {within(one)}" for name, one in told.items() if name not in drowned)
+    if drowned:
+        yield f"hidden by noise in bins far out: {' and '.join(drowned)}"
     for one in numbers.quantiles:
         if one.level in _SHOWN:
             beyond = {"below": "< ", "above": "≥ ", None: ""}[one.beyond]

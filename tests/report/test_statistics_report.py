@@ -14,7 +14,7 @@ from report.samples import STATISTICS
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.inference.figures.numbers import Figure
-from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.statistics_report import StatisticsReport, what
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Statistics, Trusted
 
@@ -134,6 +134,29 @@ def test_metrics_have_every_number_but_the_histogram(tmp_path):
         assert found["kld_described_mean", "minutes", group, "low", None] == 18.0
         assert found["kld_described_quantile", "minutes", group, "value", "0.5"] == 20.0
     assert found["kld_described_records", None, None, None, None] == STATISTICS.records
+
+
+ONCE = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("domain", "values", "is_told"),
+    [
+        (Binned.powers(), ONCE.lognormal(8, 1.2, 2000), False),
+        (Binned.powers(0), ONCE.poisson(0.05, 2000), False),
+        (Binned.powers(0, 120), ONCE.normal(50, 15, 2000), True),
+        (Binned.uniform(0, 100, 500), ONCE.uniform(0, 100, 2000), True),  # no bin stands out
+        (Binned([1, 10, 100]), np.repeat([0, 50], [1900, 100]), True),  # nor do deciles differ
+        (Binned([2020.5, 2021.5, 2022.5]), np.full(2000, 2021), True),
+    ],
+)
+def test_a_mean_that_noise_far_out_leaves_anywhere_is_not_told(domain, values, is_told, tmp_path):
+    report = told(Table({"x": domain}), {"x": values}, 1.0)
+    said = list(what(report.columns["x"].statistics))
+    assert any(part.startswith("mean ") for part in said) == is_told
+    assert any(part.startswith("50%: ") for part in said)
+    report.save(tmp_path / "d.prom")
+    assert ("kld_described_mean{" in (tmp_path / "d.prom").read_text()) == is_told
 
 
 @pytest.mark.parametrize("form", ["html", "png", "svg", "csv", "json", "prom"])

@@ -55,6 +55,21 @@ class ColumnStatistics:
     histogram: tuple[Fraction, ...]
     numbers: NumberStatistics | None  # Of `Binned` columns of two edges or more
 
+    def drowned(self, figure: Figure) -> bool:
+        """Whether noise in bins far from all values leaves their mean, or s.d., anywhere.
+
+        Then its interval is more than twice as wide as the range of the values that are seen: in
+        the deciles, or in bins that hold records for certain.
+        """
+        if self.numbers is None:
+            return False
+        edges = self.numbers.edges
+        held = [place for place, one in enumerate(self.histogram) if one.low > 0]
+        seen = [end for one in self.numbers.quantiles for end in (one.low, one.high)]
+        seen += [edges[max(place - 1, 0)] for place in held]
+        seen += [edges[min(place, len(edges) - 1)] for place in held]
+        return figure.high - figure.low > 2 * (max(seen) - min(seen))
+
     def most_frequent(self, most: int) -> tuple[Fraction, ...]:
         """Return so many symbols at most, the most frequent first."""
         return tuple(sorted(self.histogram, key=lambda one: -one.value)[:most])
