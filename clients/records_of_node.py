@@ -13,7 +13,7 @@ from typing import Any
 from flwr.app import Context
 
 from flwr_kld.domain.base import Domain
-from flwr_kld.domain.dialect import Dialect, is_text_file
+from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
 from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.query.selection import asked_period
@@ -136,15 +136,15 @@ def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
     try:
         if not isinstance(place, str):
             raise RecordsError(
-                f"the node config names none: give {RECORDS}, the absolute path of a .csv or "
-                f".parquet file, or a database's URL and a query under {QUERY}"
+                f"the node config names none: give {RECORDS}, the absolute path of a file, "
+                f"{FILES}, or a database's URL and a query under {QUERY}"
             )
         own = _own_dialect(config)
         if "://" in place:
             found: Any = _of_database(place, query)
             return OwnColumns(found, own) if own else found
         if not is_text_file(place) and Path(place).suffix != ".parquet":
-            raise RecordsError("the file's name must end in .csv, .tsv or .parquet")
+            raise RecordsError(f"the file's name must end in {FILES}")
         _require_file(place)
         if not is_text_file(place):
             found = read_parquet(place)

@@ -32,6 +32,7 @@ from flwr_kld.cli.new_app import (
 )
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns
 from flwr_kld.cli.sample import Sample, read_sample
+from flwr_kld.domain.dialect import FILES
 from flwr_kld.domain.frame import texts_in
 from flwr_kld.domain.sniff import signs_in
 from flwr_kld.domain.table import Table
@@ -288,7 +289,7 @@ def init(
     sample: Annotated[
         Path,
         typer.Argument(
-            help="PUBLIC rows, .csv or .parquet; or only their data dictionary, table.toml. "
+            help=f"PUBLIC rows, {FILES}; or only their data dictionary, table.toml. "
             "Clients and server see some of their values, as edges and labels."
         ),
     ],

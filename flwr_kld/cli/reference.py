@@ -21,6 +21,7 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.sample import read_rows, say_dialect
+from flwr_kld.domain.dialect import FILES
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import rows_needed
@@ -45,9 +46,7 @@ Threshold = Annotated[
 def build(
     rows: Annotated[
         Path,
-        typer.Argument(
-            help="PUBLIC rows, .csv or .parquet, of which a table and its reference are made."
-        ),
+        typer.Argument(help=f"PUBLIC rows, {FILES}, of which a table and its reference are made."),
     ],
     *,
     table: Annotated[

@@ -14,7 +14,7 @@ import numpy as np
 from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.dialect import Dialect, is_text_file
+from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
 from flwr_kld.domain.frame import TextFile, columns_of, read_parquet, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
@@ -30,9 +30,9 @@ _MONDAY = datetime(2024, 1, 1)
 def read_rows(file: Path, known: Table | None = None) -> Any:
     """Read public rows; say how text was taken to be written."""
     if file.suffix != ".parquet" and not is_text_file(file):
-        raise ValueError(f"{file} is neither a .csv nor a .parquet file: give public rows")
+        raise ValueError(f"the name of {file} ends in none of these: give public rows, {FILES}")
     if not file.is_file():
-        raise ValueError(f"there is no file {file}: give public rows, .csv or .parquet")
+        raise ValueError(f"there is no file {file}: give public rows, {FILES}")
     if is_text_file(file):
         if known is not None:
             return TextFile(file, dialect=known.dialect, public=True)

@@ -62,6 +62,8 @@ LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
+FILES = ".csv or .tsv, also as .gz or .zst, or .parquet"
+"""Endings of the files that are read."""
 
 
 @dataclass(frozen=True)

@@ -138,11 +138,11 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "init: no file": (
         lambda p: ["init", p.folder / "no.csv", "--out", p.folder / "new"],
-        r"there is no file .*: give public rows, \.csv or \.parquet",
+        r"there is no file .*: give public rows, .*\.parquet",
     ),
     "init: another kind of file": (
         lambda p: ["init", p.folder / "node.key", "--out", p.folder / "new"],
-        r"neither a \.csv nor a \.parquet file: give public rows",
+        r"ends in none of these: give public rows, .*\.tsv",
     ),
     "init: not Parquet": (
         lambda p: ["init", p.write("a.parquet", b"no"), "--out", p.folder / "new"],

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import polars as pl
+import pyarrow
 import pytest
 
 from flwr_kld import Labels, Reference, Table
@@ -87,6 +88,23 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
     assert columns[3] == {
         "name": "day: weekday", "kind": "times", "symbols": 8, "unlisted": 0.25,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["rows.csv", "rows.tsv", "rows.csv.gz", "rows.tsv.zst", "rows.parquet"]
+)
+def test_help_names_the_ending_of_every_file_that_is_read(cli, tmp_path, name):
+    file = tmp_path / name
+    rows = pl.DataFrame({"age": [20 + i % 40 for i in range(300)], "job": ["clerk", "nurse"] * 150})
+    if file.suffix == ".parquet":
+        rows.write_parquet(file)
+    else:
+        text = rows.write_csv(separator="\t" if ".tsv" in name else ",")
+        with pyarrow.output_stream(str(file)) as stream:  # compressed if the name says so
+            stream.write(text.encode())
+    for command, out in ((("reference", "build"), "made.json"), (("init",), "app")):
+        assert cli(*command, file, "--out", tmp_path / out).exit_code == 0
+        assert file.suffix in cli(*command, "--help").stdout
 
 
 @pytest.mark.parametrize(

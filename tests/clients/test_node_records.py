@@ -108,7 +108,7 @@ def test_what_is_no_csv_by_its_header_is_refused_with_a_sentence(tmp_path, caplo
         (None, None, ["drift-records"]),
         ("rows.csv", None, ["absolute path"]),
         ("/nowhere/rows.csv", None, ["/nowhere/rows.csv", "[Errno 2]", "No such file"]),
-        ("/nowhere/rows.xlsx", None, ["/nowhere/rows.xlsx", ".csv, .tsv or .parquet"]),
+        ("/nowhere/rows.xlsx", None, ["/nowhere/rows.xlsx", ".parquet"]),
         (
             "postgresql+psycopg://drift:SECRET@localhost:1/x?sslpassword=SECRET",
             "SELECT 1",
