@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
     from flwr_kld.kernel.promise import Adjacency, Clip
     from flwr_kld.query.period import SinceLastCheck
-    from flwr_kld.query.selection import Period
+    from flwr_kld.query.selection import EVERYTHING, Period
     from flwr_kld.standing.standing import Standing
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
 __all__ = [
+    "EVERYTHING",
     "Adjacency",
     "Alarm",
     "Clip",

@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
@@ -28,6 +30,19 @@ def told() -> dict[str, list[str]]:
 
 def test_every_public_name_has_its_line_and_no_other():
     assert told() == exported()
+
+
+def pages() -> list[Path]:
+    """README, docs and the examples' own pages."""
+    return [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_import_nothing_that_may_change_in_any_release(page):
+    listed = exported()
+    imported = re.findall(r"from (flwr_kld[\w.]*) import ([\w, ]+)", page.read_text("utf-8"))
+    for package, names in imported:
+        assert set(names.strip().split(", ")) <= set(listed.get(package, ())), (package, names)
 
 
 def test_public_names_are_few_and_in_one_place():

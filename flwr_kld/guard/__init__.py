@@ -4,6 +4,7 @@ The operator of a node writes a file (``docs/guard.md``); neither the server nor
 server ships can loosen what it says.
 """
 
+from flwr_kld.guard.limits import read_limits
 from flwr_kld.guard.receipts import node_identity, verify
 
-__all__ = ["node_identity", "verify"]
+__all__ = ["node_identity", "read_limits", "verify"]

@@ -208,7 +208,13 @@ class _File(Model, what="the guard file", refused=GuardFileError):
 
 
 def read_limits(path: str | Path) -> Limits:
-    """Read a guard file."""
+    """Read a guard file.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, or a key is unknown, missing or has a bad value; says which.
+    """
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_number)
