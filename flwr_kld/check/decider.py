@@ -285,11 +285,11 @@ class Decider:
         upper = upper_limit(
             measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
         )
-        hidden = self._hidden(error)
+        hidden, most = self._hidden(error), -math.log(self.theta) if self.theta else math.inf
         verdict = decide(
             replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
             alone,
-            replace(upper, value=hidden.at_most(upper.value), level=self.alarm.level),
+            replace(upper, value=min(hidden.at_most(upper.value), most), level=self.alarm.level),
             self._detector,
             outside,
             threshold=self.threshold,

@@ -1,5 +1,6 @@
 """Few clients, or few records each: checks work, or say in words why they decide nothing."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
+from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
     Alarm,
     KLDrift,
@@ -233,3 +235,10 @@ def test_an_estimate_above_the_threshold_is_told_once():
     assert report.outcome is Outcome.INCONCLUSIVE
     assert "tolerated" in report.verdict.reason
     assert "tolerated" not in report.reading.note
+
+
+def test_no_limit_is_above_the_most_that_the_divergence_can_be():
+    """A reference that is a sample widened it: 5.6 nats were said, of at most 4.6."""
+    reference = Reference.from_samples(Labels(["a", "b"]), ["a"] * 300)
+    report = simulate(KLDrift(reference, Trusted(5.0), threshold=0.05), ["b"] * 4000, clients=20)
+    assert report.verdict.interval[1] == pytest.approx(-math.log(report.reading.theta))
