@@ -23,6 +23,8 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.envelopes import (
     ANSWER,
+    CHALLENGE,
+    CHALLENGED,
     IDENTITY_ACTION,
     PHASE,
     ROSTER,
@@ -34,7 +36,7 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.identity import Identity, Roster
+from flwr_kld.sums.identity import Identity, Roster, claim_text
 from flwr_kld.sums.messages import Adverts, Deliveries, Phase, Survivors, decode
 from flwr_kld.sums.policy import ClientPolicy, check_question
 from flwr_kld.sums.session import Session
@@ -62,16 +64,21 @@ def answer_secure_sums(
     def drift_identity(message: Message, context: Context) -> Message:
         """Say under which names and public keys this node's clients sign, or why not."""
         signers, refused = {}, []
+        asked = message.content.get(CHALLENGE)
+        challenge = asked.get(CHALLENGE) if isinstance(asked, ConfigRecord) else None
         for m in sorted(hosted(context)):
             try:
-                name, key = members.name(context, m), members.identity(context, m).public
+                if not isinstance(challenge, bytes) or len(challenge) != CHALLENGED:
+                    raise QueryRefused("the challenge is not 32 bytes")
+                name, key = members.name(context, m), members.identity(context, m)
+                proof = key.sign(claim_text(challenge, f"{context.node_id}:{m}", name))
             except QueryRefused as error:
                 refused.append(str(error))
             except Exception as error:  # Flower would send its text
                 logger.error("a signing key could not be used: %s", type(error).__name__)
                 refused.append(f"the client cannot sign ({type(error).__name__})")
             else:
-                signers[str(m)] = (name, key.hex())
+                signers[str(m)] = (name, key.public.hex(), proof.hex())
         return tell(message, Signers(signers, tuple(refused)).to_config())
 
     @app.query(SUM_ACTION)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,14 @@ from flwr.serverapp import Grid
 
 from flwr_kld.calibration.shares import check_ring, ring_bits_needed
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.errors import CheckFailed, SecureSumError
+from flwr_kld.errors import BadSignature, CheckFailed, SecureSumError
 from flwr_kld.kernel.channels import check_bits
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.envelopes import (
     ANSWER,
+    CHALLENGE,
+    CHALLENGED,
     IDENTITY_ACTION,
     PHASE,
     ROSTER,
@@ -37,6 +40,7 @@ from flwr_kld.strategies.exchange import (
 )
 from flwr_kld.sums import Roster
 from flwr_kld.sums.graph import Tolerance
+from flwr_kld.sums.identity import claim_text
 from flwr_kld.sums.messages import decode
 from flwr_kld.sums.server import SumResult, SumServer
 from flwr_kld.sums.session import Session
@@ -44,8 +48,8 @@ from flwr_kld.sums.session import Session
 _MOST_RECORDS = 2**24
 """Records of a whole cohort in one cell that the ring is checked for."""
 
-_STRANGER = "not in the server's roster"
-_TAKEN = "it signs under another client's name or key"
+_STRANGER = "its name and key are not in the server's roster"
+_TAKEN = "it claims another client's name or key"
 
 
 @dataclass
@@ -95,12 +99,8 @@ class SecureSum:
 
         Raises `CheckFailed` if too few say so.
         """
-        roster = self._learn(chosen, grid, timeout)
-        signs = [p for p in chosen if p in self._names]
-        strangers = [p for p in signs if self._names[p] not in roster.names]
-        why = self._refused | dict.fromkeys(strangers, _STRANGER)
-        able = len(signs) - len(strangers)
-        require_clients(able, max(least, 2), "can take part in a secure sum", by_reason(why))
+        self._learn(chosen, grid, timeout)
+        self._able(chosen, least)
 
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Run one sum over the cohort.
@@ -122,18 +122,11 @@ class SecureSum:
         if not any(p in self._names for p in exchange.chosen):
             self._learn(exchange.chosen, exchange.grid, exchange.timeout)
         roster = self._listed
-        refused = {p: self._refused[p] for p in exchange.chosen if p in self._refused}
-        people = {name: p for p in exchange.chosen if (name := self._names.get(p)) is not None}
-        strangers = people.keys() - set(roster.names)
-        for name in strangers:
-            refused[people.pop(name)] = _STRANGER
+        people, refused = self._able(exchange.chosen, least)
         # A pinned list is known to clients: some 100 bytes a client are not sent to each of them.
         shown = roster.to_json() if self.roster is None else roster.fingerprint.hex()
         run = SumRun(exchange, people)
         run.heard.update(refused)
-        require_clients(
-            len(people), max(least, 2), "can take part in a secure sum", by_reason(refused)
-        )
         try:
             session = Session.open(
                 roster,
@@ -175,15 +168,38 @@ class SecureSum:
             + (why or "give answer_drift_queries(…, secure_sum=…)")
         )
 
+    def _able(
+        self, chosen: list[Participant], least: int
+    ) -> tuple[dict[str, Participant], dict[Participant, str]]:
+        """Return who of a cohort can take part, by name, and why others cannot.
+
+        Raises `CheckFailed` if too few can.
+        """
+        asked = set(chosen)
+        people, why = dict[str, Participant](), dict[Participant, str]()
+        for participant, name in self._names.items():
+            if participant not in asked:
+                continue
+            if name in people:  # who came back under another node id was heard last
+                why[people[name]] = _TAKEN
+            people[name] = participant
+        why |= {p: reason for p, reason in self._refused.items() if p in asked}
+        require_clients(len(people), max(least, 2), "can take part in a secure sum", by_reason(why))
+        return people, why
+
     def _learn(self, chosen: list[Participant], grid: Grid, timeout: float) -> Roster:
         """Learn the names of participants that have not said theirs; return the list of clients."""
-        self._names, first = dict(self._names), self._first_use
+        self._names = dict(self._names)
         unknown = [p for p in chosen if p not in self._names]
         found, self._refused = _signers(unknown, grid, timeout)
-        keys = {} if first is None else dict(zip(first.names, first.keys, strict=True))
+        known = self.roster or self._first_use
+        keys = {} if known is None else dict(zip(known.names, known.keys, strict=True))
         names = {key: name for name, key in keys.items()}
         for participant, name, key in found:
-            if self.roster is None and (keys.get(name, key), names.get(key, name)) != (key, name):
+            if self.roster is not None and keys.get(name) != key:
+                self._refused[participant] = _STRANGER
+                continue
+            if (keys.get(name, key), names.get(key, name)) != (key, name):
                 self._refused[participant] = _TAKEN
                 continue
             self._names[participant] = name
@@ -196,18 +212,30 @@ class SecureSum:
 def _signers(
     unknown: list[Participant], grid: Grid, timeout: float
 ) -> tuple[list[tuple[Participant, str, bytes]], dict[Participant, str]]:
-    """Ask nodes with unknown participants under which names and keys those sign."""
+    """Ask nodes with unknown participants under which names and keys those sign.
+
+    Names and public keys are no secret, so each signs a challenge.
+    """
     asked: dict[int, list[Participant]] = defaultdict(list)
     for participant in unknown:
         asked[participant.node].append(participant)
     found, refused = [], dict[Participant, str]()
-    for node, reply in first_replies(grid, sorted(asked), IDENTITY_ACTION, timeout):
+    challenge = os.urandom(CHALLENGED)
+    told_all = {CHALLENGE: ConfigRecord({CHALLENGE: challenge})}
+    for node, reply in first_replies(grid, sorted(asked), IDENTITY_ACTION, timeout, told_all):
         try:
             told = Signers.from_config(reply.content.get(ANSWER) if reply.has_content() else None)
         except InvalidReply:
             continue  # a node that cannot say how it signs is not in the cohort
-        for member, (name, key) in told.signers.items():
-            found.append((Participant(node, int(member)), name, bytes.fromhex(key)))
+        for member, (name, key, proof) in told.signers.items():
+            participant, public = Participant(node, int(member)), bytes.fromhex(key)
+            signed = claim_text(challenge, str(participant), name)
+            try:
+                Roster({name: public}).verify(0, bytes.fromhex(proof), signed)
+            except BadSignature:
+                refused[participant] = _TAKEN
+            else:
+                found.append((participant, name, public))
         silent = [p for p in asked[node] if str(p.member) not in told.signers]
         refused.update(zip(silent, map(refusal, told.refused), strict=False))
     return found, refused

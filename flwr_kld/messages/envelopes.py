@@ -40,7 +40,9 @@ MODEL = "model"
 ROSTER = "roster"
 """Beside the terms of a secure sum: the server's list of clients, or its fingerprint."""
 CHALLENGE, PROOF = "challenge", "proof"
-"""A new public key, and what only its holder and that of the aggregator's key can make."""
+"""To an aggregator, a new public key, and what only its holder and that of the aggregator's key can
+make. To clients that sign, so many random bytes."""
+CHALLENGED = 32
 ORDER = "order"
 QUERY = "query"
 """Queries of a predictor: ``query.7`` is number 7; ``query`` says which member gets which."""
@@ -59,6 +61,8 @@ _MOST_HOSTED = 2**20
 _Id = Annotated[str, Field(max_length=LONGEST_ID)]
 _Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
 _Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
+_Name = Annotated[str, Field(max_length=255)]
+_Signature = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
 _EACH_ONCE = must("name nobody twice", lambda members: len(members) == len(set(members)))
 
 
@@ -93,8 +97,8 @@ class Hosted(Model, what="the list of hosted clients", version=VERSION, refused=
 class Signers(Model, what="the list of signers", version=VERSION, refused=InvalidReply):
     """Under which names and keys a node's clients sign in a secure sum."""
 
-    # Name and public key, hexadecimal, by number of the member
-    signers: Json[dict[_Member, tuple[str, Key]]]
+    # Name, public key, and the signature of `claim_text` (hexadecimal), by number of the member
+    signers: Json[dict[_Member, tuple[_Name, Key, _Signature]]]
     refused: Json[tuple[_Reason, ...]]  # Why others do not; free of data values
 
 

@@ -21,6 +21,11 @@ _KEYS = TypeAdapter(dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]])
 """Of a roster as JSON."""
 
 
+def claim_text(challenge: bytes, sender: str, name: str) -> bytes:
+    """Return what a client, at a node, signs to show that it holds the key of a name."""
+    return b"flwr-kld signer 1\0" + challenge + f"{sender}\0{name}".encode()
+
+
 class Identity(Private):
     """A client's signing key. Shows nothing of itself.
 

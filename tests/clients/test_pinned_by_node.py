@@ -14,6 +14,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
 from flwr_kld.sums import Identity, Roster
+from flwr_kld.sums.identity import claim_text
 from flwr_kld.sums.policy import ClientPolicy
 
 NAMES = [f"hospital-{i}" for i in range(5)]
@@ -57,10 +58,11 @@ def hospitals(tmp_path):
     return Hospitals(tmp_path)
 
 
-def identities_of(run) -> ConfigRecord:
+def identities_of(run, challenge: bytes = bytes(32)) -> ConfigRecord:
     """What a node answers when it is asked how it signs."""
     grid = InProcessGrid(run, 1)
-    message = Message(RecordDict({"question": ConfigRecord()}), 1000, "query.drift_identity")
+    content = RecordDict({"challenge": ConfigRecord({"challenge": challenge})})
+    message = Message(content, 1000, "query.drift_identity")
     (reply,) = grid.send_and_receive([message])
     return reply.content["answer"]
 
@@ -73,9 +75,18 @@ def test_five_nodes_with_one_app_and_a_key_each(hospitals):
 
 def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):
     answer = identities_of(hospitals.run)
-    signers = {"0": ["hospital-0", hospitals.public["hospital-0"].hex()]}
-    assert json.loads(answer["signers"]) == signers
+    ((member, (name, key, proof)),) = json.loads(answer["signers"]).items()
+    assert (member, name, key) == ("0", "hospital-0", hospitals.public["hospital-0"].hex())
+    signed = claim_text(bytes(32), "1000:0", "hospital-0")
+    Roster(hospitals.public).verify(0, bytes.fromhex(proof), signed)
     assert json.loads(answer["refused"]) == []
+
+
+@pytest.mark.parametrize("challenge", [b"x", bytes(31), bytes(33), "x" * 32, 7])
+def test_a_node_signs_no_other_challenge(hospitals, challenge):
+    answer = identities_of(hospitals.run, challenge)
+    assert json.loads(answer["signers"]) == {}
+    assert "the challenge is not 32 bytes" in answer["refused"]
 
 
 def test_a_server_with_another_list_is_refused(hospitals):

@@ -30,6 +30,7 @@ from flwr_kld.query.spelling import Spelling
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+SIG = 2 * KEY
 WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
 SCORES = bytes.fromhex(
     "64000000" "00" "04000000" "c800000000000000" "0300feff00000100" "cdffcdffcdffcd03"
@@ -221,14 +222,15 @@ KINDS = {
         Signers,
         {
             "one signs, one cannot": Signers(
-                {"0": ("hospital-0", KEY)}, ("the client cannot sign (KeyError)",)
+                {"0": ("hospital-0", KEY, SIG)}, ("the client cannot sign (KeyError)",)
             )
         },
         {
-            "a member in another spelling": {"signers": f'{{"00":["hospital-0","{KEY}"]}}'},
-            "a key that is too short": {"signers": '{"0":["hospital-0","85"]}'},
-            "a key in capitals": {"signers": f'{{"0":["hospital-0","{KEY.upper()}"]}}'},
+            "a member in another spelling": {"signers": f'{{"00":["hospital-0","{KEY}","{SIG}"]}}'},
+            "a key that is too short": {"signers": f'{{"0":["hospital-0","85","{SIG}"]}}'},
+            "a key in capitals": {"signers": f'{{"0":["hospital-0","{KEY.upper()}","{SIG}"]}}'},
             "no key": {"signers": '{"0":["hospital-0"]}'},
+            "no signature": {"signers": f'{{"0":["hospital-0","{KEY}"]}}'},
         },
     ),
     "published": Kind(

@@ -94,38 +94,50 @@ def test_clients_that_sign_nothing_take_no_part():
 HOSPITALS = {f"hospital-{i}": Identity.generate() for i in range(5)}
 
 
-def pinned_federation(pinned: Roster | None = None):
-    """Nodes with long-term identities and a pinned list."""
-    nodes, identities = len(HOSPITALS), HOSPITALS
-    roster = pinned or Roster({name: identity.public for name, identity in identities.items()})
+def pinned_federation(*others: tuple[str, Identity], claim=None):
+    """Nodes with long-term identities and a pinned list; `others` come after them."""
+    roster = Roster({name: identity.public for name, identity in HOSPITALS.items()})
     apps = [
-        app_of(secure_sum=Pinned(name, identity, roster)) for name, identity in identities.items()
+        app_of(secure_sum=Pinned(name, identity, roster))
+        for name, identity in [*HOSPITALS.items(), *others]
     ]
 
     def dispatch(message, context):
         return apps[context.node_config["partition-id"]](message, context)
 
-    return InProcessGrid(dispatch, nodes), roster
+    return InProcessGrid(impostor(dispatch, claim, 1005) if claim else dispatch, len(apps)), roster
 
 
-@pytest.mark.parametrize("same", ["name", "key"])
-@pytest.mark.parametrize("late", [False, True])
-def test_where_keys_are_believed_on_first_use_two_clients_share_none(same, late):
-    """The second one that comes is left out; the others sum up, now and later."""
-    app = SUMMING()
-    said = {"name": ("1000:0", "ab" * 32), "key": ("another", None)}[same]
+def impostor(app, claim, node):
+    """Let a node say that it signs as another does: `claim` makes its answer of that one's."""
+    seen = {}
 
-    def lie(message, context):
+    def answer(message, context):
         reply = app(message, context)
         if message.metadata.message_type == "query.drift_identity":
-            if context.node_id == 1000:
-                first["key"] = Signers.from_config(reply.content["answer"]).signers["0"][1]
-            if context.node_id == 1019:
-                told = Signers({"0": (said[0], said[1] or first["key"])}, ())
+            own = Signers.from_config(reply.content["answer"]).signers.get("0")
+            if context.node_id == node:
+                told = Signers({"0": claim(seen["victim"], own)}, ())
                 reply.content["answer"] = ConfigRecord(told.to_config())
+            seen.setdefault("victim", own)  # the first node that is asked
         return reply
 
-    first, grid = {}, grid_of(lie)
+    return answer
+
+
+CLAIMS = {
+    "name": lambda victim, own: (victim[0], *own[1:]),
+    "key": lambda victim, own: (own[0], victim[1], own[2]),
+    "name and key": lambda victim, own: (*victim[:2], own[2]),
+    "all of it": lambda victim, own: victim,
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("late", [False, True])
+def test_where_keys_are_believed_on_first_use_nobody_takes_anothers_place(claim, late):
+    """Whoever claims another's name or key is left out; the others sum up, now and later."""
+    grid = grid_of(impostor(SUMMING(), CLAIMS[claim], 1019))
     cohorts = [list(range(1000, 1020))] * 2
     if late:
         cohorts[0] = cohorts[0][:-1]
@@ -134,8 +146,34 @@ def test_where_keys_are_believed_on_first_use_two_clients_share_none(same, late)
         grid.get_node_ids = lambda connected=connected: connected
         report = monitor.check(grid)
         assert report.cohort.survivors == 19
-        left_out = {"it signs under another client's name or key": 1}
-        assert report.cohort.dropouts == (left_out if len(connected) == 20 else {})
+        assert sum(report.cohort.dropouts.values()) == len(connected) - 19
+        assert all("name or key" in why for why in report.cohort.dropouts)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_nobody_takes_the_place_of_a_client_whose_key_is_pinned(claim):
+    """Neither by its name, nor by the public key beside it, which is no secret."""
+    stranger = ("stranger", Identity.generate())
+    grid, roster = pinned_federation(stranger, claim=CLAIMS[claim])
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
+    for _ in range(2):
+        report = monitor.check(grid)
+        assert report.cohort.survivors == 5
+        assert sum(report.cohort.dropouts.values()) == 1
+        assert "no reply" not in report.cohort.dropouts
+
+
+def test_a_client_that_comes_back_under_another_node_id_is_summed_up_once():
+    grid, roster = pinned_federation(*list(HOSPITALS.items())[:1])
+    connected = [1000, 1001, 1002, 1003, 1004]
+    grid.get_node_ids = lambda: connected
+    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
+    assert monitor.check(grid).cohort.survivors == 5
+    connected.append(1005)  # the SuperLink has not noticed yet that node 1000 is gone
+    grid._lose = lambda message: message.metadata.dst_node_id == 1000
+    report = monitor.check(grid)
+    assert report.cohort.survivors == 5
+    assert sum(report.cohort.dropouts.values()) == 1
 
 
 def test_hospitals_with_pinned_keys():
@@ -145,11 +183,15 @@ def test_hospitals_with_pinned_keys():
 
 
 def test_a_server_with_another_list_is_refused():
-    grid, _ = pinned_federation()
-    other = Roster({f"hospital-{i}": Identity.generate().public for i in range(5)})
-    monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=other))
-    with pytest.raises(CheckFailed, match="roster is not the one pinned here"):
-        monitor.check(grid)
+    grid, pinned = pinned_federation()
+    own = dict(zip(pinned.names, pinned.keys, strict=True))
+    others = {name: Identity.generate().public for name in own}
+    whys = "5: its name and key are not in the server's roster", "not the one pinned here"
+    for roster, why in zip((others, own | {"another": bytes(32)}), whys, strict=True):
+        summing = SecureSum(roster=Roster(roster))
+        monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=summing)
+        with pytest.raises(CheckFailed, match=why):
+            monitor.check(grid)
 
 
 def test_a_client_keeps_its_own_minimum_cohort():
@@ -259,7 +301,7 @@ def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
 def test_clients_that_pin_no_list_take_no_part_under_one():
     roster = Roster({f"other-{i}": Identity.generate().public for i in range(3)})
     monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
-    with pytest.raises(CheckFailed, match="20: not in the server's roster"):
+    with pytest.raises(CheckFailed, match="20: its name and key are not in the server's roster"):
         monitor.check(grid_of(SUMMING()))
 
 
