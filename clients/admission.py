@@ -49,6 +49,10 @@ class Gate:
         """
         self._ask(Guard.admit, member)
 
+    def judge(self) -> None:
+        """Refuse terms beyond the guard's limits, before much is computed; `admit` does, too."""
+        self._ask(lambda guard, terms, _: guard.judge(terms), 0)
+
     def last_night(self, member: int) -> int:
         """Refuse a night that `admit` would refuse; return the session's last one, or 0."""
         return self._ask(Guard.last_night, member) or 0

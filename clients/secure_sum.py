@@ -13,7 +13,7 @@ from functools import cached_property
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import Gate, account, stricter, unexpected
+from flwr_kld.clients.admission import Gate, account, require_claim, stricter, unexpected
 from flwr_kld.clients.answers import tell
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.shown_model import keep_model
@@ -151,6 +151,8 @@ class _Turn:
         listed = _text_of(offered)
         if member not in self._hosts:
             raise QueryRefused("this node does not host the client that is asked")
+        gate = Gate(self._context, terms)
+        gate.judge()
         self._agree(terms, self._context)
         session = Session.from_bytes(payload)
         if session.check != terms.check:
@@ -158,10 +160,11 @@ class _Turn:
         if isinstance(terms.noise, NoiseShares) and session.min_clients < terms.noise.n_min:
             raise QueryRefused("the server would open a sum of fewer clients than the noise needs")
         roster = self._members.roster(self._context, listed)
-        # Before anything is spent, and the list first: tails over a longer one take hours
+        # The list first: tails over a longer one take hours, and noise for more clients minutes.
         check_question(session, roster, terms=terms.fingerprint, length=terms.length)
         self._policy.check(session)
-        Gate(self._context, terms).admit(member)
+        require_claim(terms, "trusted", "distributed")
+        gate.admit(member)
         self._claim(member, session.check, session)
         self._begin(terms, listed)
         client = SumClient(*self._signer(member), roster, self._policy)

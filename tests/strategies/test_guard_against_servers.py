@@ -19,6 +19,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.errors import CheckFailed
+from flwr_kld.messages import terms
 from flwr_kld.messages.terms import NoiseShares
 from flwr_kld.strategies import (
     Distributed,
@@ -27,6 +28,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 from flwr_kld.strategies.aggregators import ByAggregators
+from flwr_kld.sums.policy import ClientPolicy
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 
@@ -126,6 +128,43 @@ def test_claims_are_held_against_what_really_happens(
 
     with pytest.raises(CheckFailed, match=message):
         monitor.check(grid_of(told))
+    assert receipts() == ()
+
+
+@pytest.mark.parametrize(
+    ("lie", "message"),
+    [
+        ({"epsilon": 2.0}, "limit for a check is 1"),
+        ({"noise": NoiseShares(2**20, "skellam").to_json()}, "fewer clients than the noise needs"),
+        ({}, "a cohort of 20; this client's minimum is 30"),
+    ],
+)
+def test_no_noise_is_computed_for_terms_that_are_refused_anyway(
+    limits, receipts, monkeypatch, lie, message
+):
+    """Odd noise takes a client minutes, and a server could ask for it again and again."""
+    limits()
+    app, calibrate = summing(ClientPolicy(min_asked=3 if lie else 30)), terms.calibrate_shares
+    asking, computed = [], []
+
+    def watched(*arguments, **options):
+        computed.extend(asking)
+        return calibrate(*arguments, **options)
+
+    monkeypatch.setattr(terms, "calibrate_shares", watched)
+
+    def told(message, context):
+        if "terms" in message.content:
+            message.content["terms"].update(lie)
+            fit_sessions(message.content)
+        asking.append(context.node_id)
+        reply = app(message, context)
+        asking.clear()
+        return reply
+
+    with pytest.raises(CheckFailed, match=message):
+        summed().check(grid_of(told))
+    assert computed == []
     assert receipts() == ()
 
 
