@@ -28,6 +28,8 @@ from flwr_kld.sums.session_book import NAME, NightAnswers
 from flwr_kld.sums.wire import Reader, text
 
 DIGEST = 32
+SPLIT_BITS = 64
+"""Of the ring: no sum of counts, in their steps, wraps in it."""
 _SEED_BOX = KEY + OVERHEAD
 _MAGIC = b"flwr-kld split sum 1\0"
 
@@ -84,11 +86,6 @@ class Portion:
         return cls(*_read(raw, "a part of a parcel", DIGEST))
 
 
-def split_bits(terms: Terms) -> int:
-    """Return 32, or 64: squares of scores are few, and need more."""
-    return 64 if terms.adds_scores else 32
-
-
 def split_length(terms: Terms) -> int:
     """Return how many numbers are split: a client's, and a 1 for the client itself."""
     return terms.length + 1
@@ -96,7 +93,7 @@ def split_length(terms: Terms) -> int:
 
 def split_size(terms: Terms) -> int:
     """Return the bytes of these numbers."""
-    return split_length(terms) * split_bits(terms) // 8
+    return split_length(terms) * SPLIT_BITS // 8
 
 
 def split(
@@ -106,7 +103,7 @@ def split(
     token = token or bytes(NAME)
     context = SealContext(run, terms.fingerprint, name)
     seeds, vectors = map(bytes.fromhex, terms.aggregators)
-    boxes = vector.split(seeds, vectors, context.to_bytes(), split_bits(terms))
+    boxes = vector.split(seeds, vectors, context.to_bytes(), SPLIT_BITS)
     digests = (sha256(box).digest() for box in boxes)
     return Parcel(name, token, identity.sign(signed_text(context, token, *digests)), *boxes)
 
@@ -160,7 +157,7 @@ class Addition(Private):
         seeds, vectors = terms.aggregators
         self._adds_seeds = key.public.hex() == seeds
         self._other = bytes.fromhex(vectors if self._adds_seeds else seeds)
-        self._part = PartialSum(split_length(terms), split_bits(terms))
+        self._part = PartialSum(split_length(terms), SPLIT_BITS)
         self._transcript = sha256(_ANSWER)
         self.clients = 0
         """Number of clients in the sum. Public."""

@@ -25,7 +25,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.sums.two_aggregators import Parcel, split_bits
+from flwr_kld.sums.two_aggregators import SPLIT_BITS, Parcel
 
 HOSTED = 300
 """More than are counted together."""
@@ -170,7 +170,7 @@ def test_two_parts_add_up_to_the_row_of_their_sender_only():
     """And either is another for each member, and for members alike."""
     terms, reply, context, _ = answers_of(TwoAggregators(1.0, aggregators=PAIR))
     answered = json.loads(reply["answer"]["answer"])["answered"]
-    seeds, bits = set(), split_bits(terms)
+    seeds, bits = set(), SPLIT_BITS
     cell_of = terms.cell_of(FRUIT.sizes)
     for member, raw in zip(answered, reply["numbers"]["numbers"], strict=True):
         parcel = Parcel.from_bytes(raw)

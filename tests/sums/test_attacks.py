@@ -16,12 +16,13 @@ from flwr_kld.kernel.channels import apply_masks, from_ring, seal
 from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Adjacency, Allotment, Unit
+from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
 from flwr_kld.query.selection import Selection
 from flwr_kld.query.spelling import Spelling
 from flwr_kld.sums.identity import Identity
-from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text, split_bits
+from flwr_kld.sums.two_aggregators import SPLIT_BITS, Parcel, Portion, signed_text
 from flwr_kld.trust.trusted import TwoAggregators
 
 NEAR = 10**5
@@ -64,7 +65,7 @@ def test_one_answer_alone_is_random():
     actors = Actors(options={"cells": [5000]})
     for place, portions in enumerate(actors.portions()):
         assert uniform(actors.words(actors.answer(place, actors.addition(place, portions))))
-    assert not uniform(actors.total().astype("<u4")), "the test sees no difference"
+    assert not uniform(actors.total().astype("<u8")), "the test sees no difference"
 
 
 def test_each_part_of_a_parcel_is_random_and_new():
@@ -103,9 +104,9 @@ def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatc
     del second["client-3"]
     both = enumerate([first, second])
     answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
-    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u4")
+    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u8")
     apply_masks(read, [], [seed])
-    assert (np.abs(from_ring(read, split_bits(actors.terms))[:-1]) > NEAR).sum() >= CELLS - 4
+    assert (np.abs(from_ring(read, SPLIT_BITS)[:-1]) > NEAR).sum() >= CELLS - 4
 
 
 def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
@@ -276,7 +277,7 @@ def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, pl
     lying = actors.addition(place, portions[place])
     key = lying._mask()
     apply_masks(words, [key] if place == 0 else [], [] if place == 0 else [key])
-    seen = (words + lying._part._words).view("<i4").astype(np.int64)
+    seen = (words + lying._part._words).view("<i8")
     np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
 
 
@@ -320,3 +321,15 @@ def test_what_is_not_a_parcel_is_refused():
     for raw in (b"", b"\xff" * 300, bytes(100), "text", 1.0):
         with pytest.raises(InvalidReply):
             Parcel.from_bytes(raw)
+
+
+def test_no_sum_of_the_largest_clients_wraps():
+    """Each of them has as many records in one cell as counts can carry, in many steps."""
+    actors = Actors(options={"allotment": Allotment((59,), 1)})
+    for row in actors.rows.values():
+        row[0] = LARGEST_CLIENT
+    first, second = actors.portions()
+    answers = [actors.answer(i, actors.addition(i, ps)) for i, ps in enumerate((first, second))]
+    noise = actors.noise(0) + actors.noise(1)
+    counted = actors.total()[: len(noise)] * actors.terms.layout.steps
+    assert np.array_equal(actors.together(*answers)[: len(noise)], counted + noise)
