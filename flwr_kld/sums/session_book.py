@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,7 +21,6 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from numpy.typing import NDArray
 
 from flwr_kld.calibration.central import continual_release
 from flwr_kld.codec.durable import Schema, writing
@@ -36,13 +36,15 @@ _Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
 NAME = 16
 """Bytes by which a client is known in a session; of a digest of its sender, too."""
 _SEED, _NONCE = 32, 12
-_AT_ONCE = 2**8
-"""Parts that are narrowed together."""
+_AT_ONCE = 2**24
+"""Bytes that are sealed together: SQLite takes a thousand million at most."""
+_PLACE = struct.Struct("<II")
 _SCHEMA = Schema(
     1,
     [
-        """CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL,
-    seeds BLOB NOT NULL, names BLOB NOT NULL, answers BLOB NOT NULL)"""
+        "CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL)",
+        """CREATE TABLE boxes (session TEXT NOT NULL, what TEXT NOT NULL, part INTEGER NOT NULL,
+    box BLOB NOT NULL, PRIMARY KEY (session, what, part))""",
     ],
     page=2**16,
 )
@@ -91,26 +93,24 @@ class SessionBook(Private):
             if law != _law_of(terms):
                 raise _unusable(self._file, "seeds make other noise here")
             fresh = bits.words(_SEED // 8).tobytes()
-            sealed = [
-                self._sealed(_about(what, session, night.number), joined)
-                for what, joined in (
-                    # Seeds with what was published are the counts: none outlasts the session.
-                    ("seeds", [law] if over else [law, *before, fresh]),
-                    ("names", [] if over else [client + senders[client] for client in answers]),
-                    ("answers", [] if over else [*answers.values()]),
-                )
-            ]
-            db.execute(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)",
-                (session, night.number, *sealed),
-            )
+            db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session, night.number))
+            db.execute("DELETE FROM boxes WHERE session = ?", (session,))
+            for what, kept in (
+                # Seeds with what was published are the counts: none outlasts the session.
+                ("seeds", [law] if over else [law, *before, fresh]),
+                ("names", [] if over else [client + senders[client] for client in answers]),
+                ("answers", [] if over else [*answers.values()]),
+            ):
+                sealed = self._sealed(_about(what, session, night.number), kept)
+                rows = ((session, what, part, box) for part, box in enumerate(sealed))
+                db.executemany("INSERT INTO boxes VALUES (?, ?, ?, ?)", rows)
         return NightNoise(night.continual, [*before, fresh], private=bits.private)
 
     def _kept(self, db: sqlite3.Connection, terms: Terms, what: str, size: int) -> list[bytes]:
         """Open what is kept of the nights before this one, which is a later one, in parts."""
         night, session = _night(terms), terms.session
-        read = f"SELECT night, {what} FROM sessions WHERE session = ?"
-        last, box = db.execute(read, (session,)).fetchone() or (0, b"")
+        read = "SELECT night FROM sessions WHERE session = ?"
+        (last,) = db.execute(read, (session,)).fetchone() or (0,)
         if night.released > last:
             raise QueryRefused(
                 f"SessionForgotten: night {night.released} of this session was released, and what "
@@ -121,26 +121,33 @@ class SessionBook(Private):
                 f"AnsweredAlready: night {last} of this session was added up here, and "
                 f"night {night.number} is not after it"
             )
-        if not box:
+        if not last:
             return []
+        read = "SELECT box FROM boxes WHERE session = ? AND what = ? ORDER BY part"
+        boxes = [box for (box,) in db.execute(read, (session, what))]
+        about, parts = _about(what, session, last), list[bytes]()
         try:
-            opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], _about(what, session, last))
-        except InvalidTag:
+            for place, box in enumerate(boxes or [b""], start=1):
+                bound = about + _PLACE.pack(place, len(boxes))
+                opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], bound)
+                joined = np.frombuffer(opened[1:], f"<u{opened[0]}").astype("<u4").tobytes()
+                parts += [joined[i : i + size] for i in range(0, len(joined), size)]
+        except (InvalidTag, ValueError):
             why = f"{what} were sealed under another key, or for another night"
             raise _unusable(self._file, why) from None
-        joined = np.frombuffer(opened[1:], f"<u{opened[0]}").astype("<u4").tobytes()
-        return [joined[i : i + size] for i in range(0, len(joined), size)]
+        return parts
 
-    def _sealed(self, about: bytes, parts: Sequence[bytes]) -> bytes:
-        """Seal parts, each of which is a number of words of four bytes."""
-        some = list[NDArray[np.unsignedinteger]]()
-        for first in range(0, len(parts), _AT_ONCE):
-            words = np.frombuffer(b"".join(parts[first : first + _AT_ONCE]), "<u4")
-            some.append(words.astype(np.min_scalar_type(words.max())))  # most counts are small
-        width = max((words.itemsize for words in some), default=1)
-        narrow = [words.astype(f"<u{width}", copy=False).data for words in some]
-        nonce, content = os.urandom(_NONCE), b"".join([bytes([width]), *narrow])
-        return nonce + self._key.encrypt(nonce, content, about)
+    def _sealed(self, about: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
+        """Seal parts, each of which is a number of words of four bytes, in one box or more."""
+        each = max(_AT_ONCE // len(parts[0]), 1) if parts else 1
+        places = range(0, max(len(parts), 1), each)
+        for place, first in enumerate(places, start=1):
+            words = np.frombuffer(b"".join(parts[first : first + each]), "<u4")
+            width = np.min_scalar_type(words.max(initial=0)).itemsize  # most counts are small
+            nonce = os.urandom(_NONCE)
+            content = bytes([width]) + words.astype(f"<u{width}").tobytes()
+            # No box is left out, or taken for that of another place.
+            yield nonce + self._key.encrypt(nonce, content, about + _PLACE.pack(place, len(places)))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -190,9 +190,30 @@ def test_a_book_without_its_key_goes_on_once_that_is_there(book, tmp_path):
 def test_a_part_of_a_book_is_not_put_back(book, tmp_path, column):
     sit(book, 1, (ANN, bytes(SIZE)))
     with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
-        (old,) = db.execute(f"SELECT {column} FROM sessions").fetchone()
+        (old,) = db.execute("SELECT box FROM boxes WHERE what = ?", (column,)).fetchone()
         sit(book, 2, (ANN, bytes([1] * SIZE)))
-        db.execute(f"UPDATE sessions SET {column} = ?", (old,))
+        db.execute("UPDATE boxes SET box = ? WHERE what = ?", (old, column))
+        db.commit()
+    with pytest.raises(QueryRefused, match="the operator's log says why"):
+        sit(book, 3)
+
+
+def test_answers_are_kept_that_no_single_value_of_sqlite_could_hold(book, monkeypatch, tmp_path):
+    """SQLite takes a thousand million bytes, of 125,000 clients with 1,000 cells; here, few."""
+    monkeypatch.setattr(session_book, "_AT_ONCE", 4 * SIZE)
+    connect = sqlite3.connect
+
+    def limited(*about, **options):
+        db = connect(*about, **options)
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+    told = [(i.to_bytes(NAME), os.urandom(SIZE)) for i in range(200)]
+    sit(book, 1, *told)
+    assert sit(book, 2, *told[:7]) == dict(told[7:])
+    with closing(connect(tmp_path / "standing.db")) as db:
+        db.execute("DELETE FROM boxes WHERE what = 'answers' AND part = 49")
         db.commit()
     with pytest.raises(QueryRefused, match="the operator's log says why"):
         sit(book, 3)
@@ -232,8 +253,8 @@ def test_the_last_night_leaves_neither_answers_nor_seeds(book, tmp_path):
     for number in range(1, 6):
         sit(book, number, *((bytes([i]) * NAME, bytes(SIZE)) for i in range(9)))
         with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
-            read = "SELECT length(names), length(answers), length(seeds) FROM sessions"
-            sizes.append(db.execute(read).fetchone())
+            read = "SELECT length(box) FROM boxes ORDER BY what = 'seeds', what"
+            sizes.append(tuple(size for (size,) in db.execute(read)))
     with pytest.raises(ValueError, match="within the session"):
         Night("5e", 6, 5, 2, 5)
     assert [size[:2] for size in sizes[1:4]] == [sizes[0][:2]] * 3
