@@ -35,6 +35,7 @@ from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import MARKS, Report, columns_table
 from flwr_kld.report.series import FORMATS, Series, require_form
+from flwr_kld.report.words import counted
 
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 
@@ -119,11 +120,11 @@ def report(
     if predictor is not None:
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
         rounds.save(file, title=title or f"Predictor {predictor} of {population}")
-        say(f"{file}: {len(rounds)} rounds")
+        say(f"{file}: {counted(len(rounds), 'round')}")
         return
     entries = back_to(newest, last, is_check)
     checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
     if not checks:
         raise ValueError(f"the ledger has no checks of population {population!r}")
     checks.save(file, title=title or f"Drift checks of {population}")
-    say(f"{file}: {len(checks)} checks")
+    say(f"{file}: {counted(len(checks), 'check')}")

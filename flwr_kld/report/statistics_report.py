@@ -28,7 +28,7 @@ from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS, require_form
-from flwr_kld.report.words import as_text, shown, table_of
+from flwr_kld.report.words import as_text, counted, shown, table_of
 
 _STANDS_OUT = 4.0
 """Standard deviations of the noise that a bin's count exceeds by chance in none of hundreds."""
@@ -179,7 +179,8 @@ class StatisticsReport(Envelope):
         """What was asked of whom, at which cost, in one line."""
         promise = self.guarantee
         return (
-            f"{len(self.columns)} columns of {self.records:,.0f} records of {self.cohort}; "
+            f"{counted(len(self.columns), 'column')} of {self.records:,.0f} records of "
+            f"{self.cohort}; "
             f"ε = {self.cost.epsilon:.3g} per {promise.unit} ({promise.adjacency}, "
             f"{self.protection.trust}){'' if self.protection.private else ', NOT PRIVATE'}; "
             f"reference {self.reference[:12]}"

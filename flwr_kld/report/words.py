@@ -12,6 +12,11 @@ from rich.table import Table
 from flwr_kld.inference.verdict import Verdict
 
 
+def counted(number: int, what: str) -> str:
+    """Write a number of things: ``1 check``, ``2 checks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def shown(name: str) -> str:
     """Write a label for a line of text: what is not printable is escaped, and blanks are quoted."""
     if not name.strip():

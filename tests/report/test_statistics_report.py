@@ -155,6 +155,7 @@ def test_a_mean_that_noise_far_out_leaves_anywhere_is_not_told(domain, values, i
     said = list(what(report.columns["x"].statistics))
     assert any(part.startswith("mean ") for part in said) == is_told
     assert any(part.startswith("50%: ") for part in said)
+    assert report.brief.startswith("1 column of ")
     report.save(tmp_path / "d.prom")
     assert ("kld_described_mean{" in (tmp_path / "d.prom").read_text()) == is_told
 
