@@ -11,6 +11,7 @@ from flwr_kld.accounting import Cost
 from flwr_kld.clients import FirstUse, Pinned
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.envelopes import Signers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Adjacency, Clip, Distributed, KLDrift, SecureSum, Trusted
@@ -45,6 +46,21 @@ def test_every_model_reads_the_truth_over_a_secure_sum(trust):
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
     assert report.protection.trust == trust.name
     assert report.protection.private
+
+
+@pytest.mark.parametrize("trust", [distributed(), Trusted(epsilon=3.0)])
+def test_sums_of_thousands_of_millions_of_records_do_not_wrap(trust, monkeypatch):
+    """Each client counts as many millions as it has records."""
+    count = ClientRows.count
+
+    def many(*arguments):
+        rows = count(*arguments)
+        return ClientRows(rows._values * np.int32(2**22), rows.layout)
+
+    monkeypatch.setattr(ClientRows, "count", many)
+    report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(SUMMING()))
+    assert report.reading.records == 20 * 100 * 2**22
+    assert abs(report.reading.estimate - TRUTH) < 0.02
 
 
 def test_colluding_clients_are_not_counted_on():
