@@ -7,10 +7,13 @@ or from a busy one and an idle one, can be compared.
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import median
+from typing import Any, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,6 +26,7 @@ _NUMBERS = np.ones(1_000_000)
 
 Timed = Callable[[], float]
 """Runs something once and returns its CPU seconds."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ def cpu(run: Callable[[], object]) -> Timed:
         return time.process_time() - began
 
     return timed
+
+
+def in_a_process(run: Callable[..., _T], *arguments: Any) -> _T:
+    """Run a function in a process of its own, whose memory nothing else has filled."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run, *arguments).result()
 
 
 def x25519_seconds() -> float:

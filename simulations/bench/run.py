@@ -13,16 +13,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import multiprocessing
 import platform
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from measuring import Row, exponents
+from measuring import Row, exponents, in_a_process
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -44,8 +42,7 @@ def run(names: tuple[str, ...], repeats: int, *, quick: bool) -> list[Row]:
     """Run benches one after the other, each in a process of its own."""
     found: list[Row] = []
     for name in track(names, description="benches", transient=True):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            found += pool.submit(rows_of, name, repeats, quick).result()
+        found += in_a_process(rows_of, name, repeats, quick)
     return found
 
 

@@ -8,10 +8,8 @@ clients. Records are made before the clock starts; every size has a process of i
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from measuring import Row, Timed, cpu, measured
+from measuring import Row, Timed, cpu, in_a_process, measured
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import host_drift_queries
@@ -50,14 +48,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     """Measure every size of every axis; of each the first two where it has to be quick."""
     for axis, sizes in AXES.items():
         for size in sizes[:2] if quick else sizes:
-            yield in_a_process(axis, size, repeats)
-
-
-def in_a_process(axis: str, size: int, repeats: int) -> Row:
-    """Measure one size, in a process of its own, whose memory nothing else has filled."""
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=fresh) as pool:
-        return pool.submit(point, axis, size, repeats).result()
+            yield in_a_process(point, axis, size, repeats)
 
 
 def point(axis: str, size: int, repeats: int) -> Row:
