@@ -44,7 +44,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.filters.update(nats=nats, percent=_percent, sentence=_sentence, when=_when)
+    environment.filters.update(nats=nats, sentence=_sentence, when=_when)
     return environment
 
 
@@ -66,10 +66,6 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
     for reasons in left_out:
         total.update(reasons)
     return list(total.items())
-
-
-def _percent(share: float) -> str:
-    return f"{share:.2%}" if share >= 0.001 else f"{share:.2g}"
 
 
 def _sentence(words: str) -> str:
