@@ -90,14 +90,14 @@ def describe(
         report.save(save)
     if as_json:
         print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
-    elif report is None:
-        results.print(answer.head("description"), soft_wrap=True)
-        results.print(Text(answer.message or ""), soft_wrap=True)
     else:
         results.print(answer.head("description"), soft_wrap=True)
-        results.print(f"About {report.whom}", markup=False, soft_wrap=True)
-        results.print(statistics_table(report.columns))
-        results.print(report.brief, markup=False, soft_wrap=True)
+        if report is None:
+            results.print(Text(answer.message or ""), soft_wrap=True)
+        else:
+            results.print(f"About {report.whom}", markup=False, soft_wrap=True)
+            results.print(statistics_table(report.columns))
+            results.print(report.brief, markup=False, soft_wrap=True)
     if made is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
         say(f"{kept}: reference {made.fingerprint}")
