@@ -79,8 +79,8 @@ class BlockPatterns(Domain):
         try:
             keep(
                 self,
-                threshold=real("threshold", self.threshold, least=0, most=1) + 0.0,
-                faint=real("faint", self.faint, least=0, below=1) + 0.0,
+                threshold=real("threshold", self.threshold, least=0, most=1),
+                faint=real("faint", self.faint, least=0, below=1),
                 side=whole("side", self.side, least=_GRID),
                 ink=choice("ink", self.ink, get_args(Ink)),
                 pixels=choice("pixels", self.pixels, get_args(Pixels)),
