@@ -87,7 +87,8 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
             if night == NIGHTS // 2:
                 (tmp_path / f"{GUARDED}.memory.standing").unlink(missing_ok=True)
             for name in nodes:
-                if not quiet and fate.random() < 0.8:
+                # A node may hang in what it was sending to a server that has died.
+                if night == NIGHTS - 1 or (not quiet and fate.random() < 0.8):
                     running.kill_one(nodes[name])
                     killed["node"] += 1
                     nodes[name] = running.add_node(name, config(name))
