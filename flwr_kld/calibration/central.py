@@ -48,6 +48,7 @@ def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None 
     return Release("discrete-gaussian", table, shifts, guarantee)
 
 
+@lru_cache(maxsize=64)
 def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
     """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
