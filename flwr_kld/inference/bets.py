@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.inference.deciding import curvature
+from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import NUMBERS, Scores
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
@@ -62,7 +63,7 @@ class Bet:
         drift = _DRIFT * math.hypot(deviation, math.sqrt(noise.variance) * steps[0])
         growth = totals * drift - squares * deviation**2 - (slopes**2).sum(1) * noise.variance / 2
         for i in range(int(np.argmax(growth)), len(parts)):
-            cost = sum(log_moment(noise, slope) for slope in slopes[i])
+            cost = float(log_moment(noise, slopes[i]).sum())
             if cost <= _COST:
                 rounding = clients * float((slopes[i] ** 2).sum()) / 8
                 return cls(float(totals[i]), float(squares[i]), cost + rounding + _SLACK)
@@ -83,17 +84,16 @@ def log_evidence(witness: Witness, sums: ClientSums) -> float:
     return won - bet.cost
 
 
-def log_moment(noise: NoiseTable, slope: float) -> float:
-    """``ln E exp(slope · Z)``, inf where it diverges; the tail included."""
-    ratio = noise.tail_ratio / 2.0**RATIO_BITS
-    if slope * noise.reach > 500 or ratio * math.exp(slope) >= 1:
-        return math.inf
+def log_moment(noise: NoiseTable, slopes: Floats) -> Floats:
+    """``ln E exp(slope · Z)`` for slopes of any shape, inf where it diverges; the tail included."""
+    ratio, slope = noise.tail_ratio / 2.0**RATIO_BITS, np.abs(slopes)
+    exists = (slope * noise.reach <= 500) & (ratio * np.exp(np.minimum(slope, 500)) < 1)
+    slope = np.where(exists, slope, 0.0)
     side = slice(noise.reach + 1, None)
-    grown = np.exp(slope * noise.support[side])  # with its inverse, several times as fast as cosh
-    moment = float(
-        noise.probabilities[noise.reach] + noise.probabilities[side] @ (grown + 1 / grown)
-    )
+    # With its inverse, several times as fast as cosh.
+    grown = np.exp(slope[..., None] * noise.support[side])
+    moment = noise.probabilities[noise.reach] + (grown + 1 / grown) @ noise.probabilities[side]
     edge, first = noise.tail / TOTAL * (1 - ratio) / 2, slope * (noise.reach + 1)
     for sign in (1, -1):
-        moment += edge * math.exp(sign * first) / (1 - ratio * math.exp(sign * slope))
-    return math.log(moment)
+        moment += edge * np.exp(sign * first) / (1 - ratio * np.exp(sign * slope))
+    return np.where(exists, np.log(moment), math.inf)

@@ -121,13 +121,11 @@ class ScoreSum:
         by_noise = sums.noise.variance * (steps**2).sum(axis=0) / 2
         growth = np.outer(drift, stake) - by_noise
         growth -= np.outer(deviation**2 + drift**2 / clients, both)
-        won = [
-            float(slopes[:, i] @ [sums.value(name) for name in names])
-            + float(constant[i])
-            - sum(log_moment(sums.noise, abs(float(step))) for step in steps[:, i])
-            - clients * float((steps[:, i] ** 2).sum()) / 8
-            for i in set(np.argmax(growth, axis=1).tolist())
-        ]
+        tried = np.unique(np.argmax(growth, axis=1))
+        slopes, steps = slopes[:, tried], steps[:, tried]
+        won = np.array([sums.value(name) for name in names]) @ slopes + constant[tried]
+        won -= log_moment(sums.noise, steps).sum(axis=0)
+        won -= clients * (steps**2).sum(axis=0) / 8
         return float(np.logaddexp.reduce(won)) - math.log(len(won))
 
     @property

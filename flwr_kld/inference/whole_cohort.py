@@ -56,6 +56,8 @@ _PRICES = 1 + np.array([0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 1.0, 2.0, 8
 """Of D_θ, in slopes."""
 _BALANCING, _FIRST = 5, 0.1
 """Tries of the multiplier of the total mass, and the first one, in prices."""
+_AT_ONCE = 2**18
+"""Values that are held against each other at once, about."""
 _FEW, _TAILED = 32.0, 0.12
 """Records that a cell surely has, at least, and excess kurtosis that noise brings to its count, at
 most, where the law of that count is taken for what its first four cumulants say."""
@@ -117,9 +119,8 @@ def whole_cohort(
     shared = [(part, tangent.bets()) for part, tangent in zip(_ORDERED, tangents, strict=False)]
     rest = (1 - sum(part for part, _ in shared)) / len(_FLOORS)
     shared += [(rest, cells.bets(floor, threshold)) for floor in _FLOORS]
-    bets = [(bet, np.full(bet.shape[1], 1 / part)) for part, some in shared for bet in some]
-    won, price = np.concatenate([bet for bet, _ in bets], axis=1)
-    among = np.concatenate([of for _, of in bets])
+    won, price = np.concatenate([bets for _, bets in shared], axis=1)
+    among = np.concatenate([np.full(bets.shape[1], 1 / part) for part, bets in shared])
     return WholeCohort(won, price, among, _APART * error)
 
 
@@ -132,8 +133,8 @@ class _Tangent:
     records: float  # N, at most
     noise: NoiseTable
 
-    def bets(self) -> Iterator[Floats]:
-        """Yield what bets on the score win, and what a nat of D_θ takes off that."""
+    def bets(self) -> Floats:
+        """Return what bets on the score win, and what a nat of D_θ takes off; shape [2, bets]."""
         # Bennett's inequality; of the noise, whose cumulants of even order are not negative, a
         # smaller multiple costs at most its square's part of a larger one (Gaussian, Laplace and
         # what lies between).
@@ -149,13 +150,12 @@ class _Tangent:
         farthest = max(float(s.max()) - mean, 1e-12)
         deviation = math.sqrt(self.records * variance + noise * squares)
         top = float(np.abs(s).max())
-        for slope in (_FINE / deviation).tolist():
-            x = slope * farthest
-            cost = self.records * variance / farthest**2 * (math.expm1(x) - x)
-            most = max(log_moment(self.noise, slope * top) / (slope * top) ** 2, noise / 2)
-            cost += most * slope**2 * squares
-            won = slope * float(s @ self.counts) - cost
-            yield np.array([[won], [slope * self.records]])
+        slopes = _FINE / deviation
+        x = slopes * farthest
+        cost = self.records * variance / farthest**2 * (np.expm1(x) - x)
+        most = np.maximum(log_moment(self.noise, slopes * top) / (slopes * top) ** 2, noise / 2)
+        cost += most * slopes**2 * squares
+        return np.stack([slopes * float(s @ self.counts) - cost, slopes * self.records])
 
 
 def _tangents(
@@ -270,28 +270,33 @@ class _Cells:
             theta=theta,
         )
 
-    def bets(self, floor: float, threshold: float) -> Iterator[Floats]:
-        """Yield what some bets on a statistic win, and what a nat of D_θ takes off that.
-
-        Shape [2, bets].
-        """
+    def bets(self, floor: float, threshold: float) -> Floats:
+        """Return what bets on a statistic win, and what a nat of D_θ takes off; [2, bets]."""
         statistic = float(self._read(self.counts, floor, slice(None)).sum())
         statistic += (1 - self.theta) * self.outside
         scores = [self._read(tried.values, floor, tried.cells) for tried in self.tried]
         by_chance = self._kept**2 * (1 + self.noise.variance / self.expected)
         drifted = 2 * max(threshold * self.records, statistic)
         deviation = math.sqrt(float(by_chance @ by_chance) / 2 + drifted)
-        steepest = edge(lambda x: self._by_noise(x) <= _NOISE_COST, 0.0, _STEEPEST, within=0.01)
+        steepest = edge(
+            lambda x: bool(self._by_noise(np.array(x)) <= _NOISE_COST),
+            0.0, _STEEPEST, within=0.01,
+        )  # fmt: skip
         off = self.unknown / self.records
-        for slope in np.unique(np.minimum(_SLOPES / deviation, steepest)).tolist():
+        slopes = np.unique(np.minimum(_SLOPES / deviation, steepest))
+        values = len(slopes) * len(_PRICES) * sum(tried.cost.size for tried in self.tried)
+        found = []
+        for some in np.array_split(slopes, min(1 + values // _AT_ONCE, len(slopes))):
             moments = [
-                tried.log_moments(slope * score)
+                np.stack([tried.log_moments(slope * score) for slope in some.tolist()])
                 for tried, score in zip(self.tried, scores, strict=True)
             ]
-            prices = slope * _PRICES
-            most = self._most(moments, slope, prices)
+            prices = some[:, None] * _PRICES
+            most = self._most(moments, some[:, None], prices)
             most += prices * self.records * off * (self.theta + off)
-            yield np.stack([slope * statistic - most, prices * self.records * (1 + off)])
+            won = some[:, None] * statistic - most
+            found.append([won.ravel(), prices.ravel() * self.records * (1 + off)])
+        return np.concatenate(found, axis=1)
 
     @property
     def _kept(self) -> Floats:
@@ -306,31 +311,32 @@ class _Cells:
         ratio = 1 + kept * (counts / e - 1)
         return np.asarray(e * _score(np.maximum(ratio, floor), self.theta))
 
-    def _by_noise(self, slope: float) -> float:
-        """Return ``ln E exp(slope · noise)`` of all that is counted outside."""
-        return self.cells_outside * log_moment(self.noise, (1 - self.theta) * slope)
+    def _by_noise(self, slopes: Floats) -> Floats:
+        """Return ``ln E exp(slope · noise)`` of all that is counted outside; of any shape."""
+        return self.cells_outside * log_moment(self.noise, (1 - self.theta) * slopes)
 
-    def _most(self, moments: list[Floats], slope: float, prices: Floats) -> Floats:
+    def _most(self, moments: list[Floats], slopes: Floats, prices: Floats) -> Floats:
         """Bound ``ln E exp(slope · statistic) - price · N D_θ`` for laws of every shape.
 
-        Shape [prices].
+        Shapes: moments [slopes, cells, ratios], slopes [slopes, 1], prices [slopes, prices].
         """
         # Means add up to N: whatever multiplier of that is taken, the bound holds. It is convex.
         a, low, high, balance = 1 - self.theta, -prices, prices, 0 * prices
         best = np.full_like(prices, math.inf)
         for each_try in range(_BALANCING + 1):
-            each = math.expm1(slope * a) - prices * a - balance
+            each = np.expm1(slopes * a) - prices * a - balance
             moved = np.where(each < 0, self.fewest_outside, self.most_outside)
             total = each * moved + np.abs(balance) * self.unknown
             for tried, moment in zip(self.tried, moments, strict=True):
-                taken = prices[:, None, None] * tried.cost + balance[:, None, None] * tried.moved
-                highest, there = _highest(moment - taken, tried.moved)
+                taken = prices[..., None, None] * tried.cost
+                taken += balance[..., None, None] * tried.moved
+                highest, there = _highest(moment[:, None] - taken, tried.moved)
                 total, moved = total + highest, moved + there
             best = np.minimum(best, total)
             low, high = np.where(moved > 0, balance, low), np.where(moved > 0, high, balance)
             first = np.copysign(_FIRST * prices, moved)
             balance = (low + high) / 2 if each_try else first
-        return best + self._by_noise(slope)
+        return best + self._by_noise(slopes)
 
 
 def _score(ratio: Floats, theta: float) -> Floats:
@@ -341,22 +347,22 @@ def _score(ratio: Floats, theta: float) -> Floats:
 
 def _highest(value: Floats, moved: Floats) -> tuple[Floats, Floats]:
     """Sum of each cell's maximum, between ratios by a parabola, and of what is moved there."""
-    # Shapes: value [prices, cells, ratios], moved [cells, ratios]. The last ratio is out of order.
-    shape, last = value.shape[:2], value.shape[2] - 1
-    value = value.reshape(-1, last + 1)
-    rows = np.arange(len(value))
-    at = np.argmax(value[:, :last], axis=1)
-    middle = np.clip(at, 1, last - 2)
-    left, top, right = (value[rows, middle + k] for k in (-1, 0, 1))
+    # Shapes: value [..., cells, ratios], moved [cells, ratios]. The last ratio is out of order.
+    shape, ratios = value.shape[:-1], value.shape[-1]
+    flat, last = value.ravel(), ratios - 1
+    at = np.argmax(value[..., :last], axis=-1).ravel()
+    row = np.arange(0, len(flat), ratios)
+    middle = row + np.minimum(np.maximum(at, 1), last - 2)
+    left, top, right = flat[middle - 1], flat[middle], flat[middle + 1]
     with np.errstate(invalid="ignore", divide="ignore"):
         slope, bend = (right - left) / 2, left - 2 * top + right
         vertex = top - slope**2 / (2 * bend)
-    at = np.where(value[:, last] > value[rows, at], last, at)
-    best = value[rows, at]
+    at = row + np.where(flat[row + last] > flat[row + at], last, at)
+    best = flat[at]
     inside = np.isfinite(bend) & (bend < 0) & (np.abs(slope) <= -bend)
     best = np.where(inside, np.maximum(best, vertex), best)
-    there = moved[rows % shape[1], at]
-    return best.reshape(shape).sum(axis=1), there.reshape(shape).sum(axis=1)
+    there = moved.ravel()[at % moved.size]
+    return best.reshape(shape).sum(axis=-1), there.reshape(shape).sum(axis=-1)
 
 
 def _precise(
