@@ -227,7 +227,9 @@ def ratio_likelihood(
 
 def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
     """Log pmf of the negative binomial of this mean and ``design_effect`` times this variance."""
-    over = max(design_effect - 1, _LEAST)
+    over = design_effect - 1
+    if over < _LEAST:
+        return np.asarray(h * np.log(mean) - mean - gammaln(h + 1))
     shape = mean / over
     log_pmf = gammaln(h + shape)
     log_pmf -= gammaln(shape)
