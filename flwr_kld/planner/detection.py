@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -167,6 +167,7 @@ def _deviation(roots: Law) -> float:
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
     """Least D_θ of the population, in nats, that is found with the setting's power, or None."""
 
+    @cache
     def excess(log_divergence: float, witnesses: int = _WITNESSES) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
         power = power_of(setting, plan, law, witnesses=witnesses)
@@ -177,7 +178,7 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | N
         return None
     low, high = math.log(least), math.log(most)
     # Where one witness finds it, all of them do, about; between two steps they are all but linear.
-    ends = excess(low, 1), excess(high, 1)
+    ends = excess(low, witnesses=1), excess(high, witnesses=1)
     x = low if ends[0] >= 0 else high
     if ends[0] < 0 < ends[1]:
         x = root(partial(excess, witnesses=1), low, high, within=_NEAR)
