@@ -40,7 +40,7 @@ _AT_ONCE = 2**24
 """Bytes that are sealed together: SQLite takes a thousand million at most."""
 _PLACE = struct.Struct("<II")
 _SCHEMA = Schema(
-    1,
+    2,
     [
         "CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL)",
         """CREATE TABLE boxes (session TEXT NOT NULL, what TEXT NOT NULL, part INTEGER NOT NULL,
