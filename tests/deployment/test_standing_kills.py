@@ -88,7 +88,7 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
                 (tmp_path / f"{GUARDED}.memory.standing").unlink(missing_ok=True)
             for name in nodes:
                 # A node may hang in what it was sending to a server that has died.
-                if night == NIGHTS - 1 or (not quiet and fate.random() < 0.8):
+                if night == NIGHTS - 1 or (not quiet and fate.random() < 0.9):
                     running.kill_one(nodes[name])
                     killed["node"] += 1
                     nodes[name] = running.add_node(name, config(name))
