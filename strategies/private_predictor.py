@@ -144,6 +144,7 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
             ledger=ledger,
             budget=budget,
         )
+        self._publisher: Publisher | None = None
         if trust is not None:
             least = max(self.min_clients, trust.min_clients)
             sums = fitting(trust, aggregation)
@@ -166,6 +167,21 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         if self.ledger is not None:
             self._version += 1
         return report
+
+    @property
+    def _least(self) -> int:
+        return self.min_clients if self._publisher is None else self._publisher.least
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        present = super()._present(grid)
+        if self._publisher is None:
+            return present
+        return self._publisher.aggregation.clients(present, grid, self.timeout)
+
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        if (counting := self._publisher) is not None:
+            keys = counting.trust.aggregator_keys
+            counting.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> Part:
         select = EVERYTHING if self._publisher is None else self.cohort.select()

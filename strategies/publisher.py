@@ -310,6 +310,17 @@ class Counting(Round[Asked, R]):
             "cost": replace(cost, night=night.number, nights=night.nights) if night else cost,
         }
 
+    @property
+    def _least(self) -> int:
+        return self._publisher.least
+
+    def _present(self, grid: Grid) -> list[Participant]:
+        return self.aggregation.clients(super()._present(grid), grid, self.timeout)
+
+    def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
+        keys = self.trust.aggregator_keys
+        self.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
+
 
 def _night_of(trust: Trust) -> Night | None:
     return trust.night if isinstance(trust, Standing) else None

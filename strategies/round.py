@@ -34,8 +34,6 @@ from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.life import Reservation
-    from flwr_kld.strategies.publisher import Publisher
-
 logger = logging.getLogger("flwr_kld")
 
 
@@ -95,8 +93,6 @@ class Round(ABC, Generic[Asked, R]):
 
     entry: ClassVar[Kind]
     """What it is in a ledger."""
-    _publisher: Publisher | None = None
-    """Through which it asks for counts, if it does."""
 
     def __init__(
         self,
@@ -165,20 +161,14 @@ class Round(ABC, Generic[Asked, R]):
     @property
     def _least(self) -> int:
         """Fewest clients that are asked."""
-        return self.min_clients if self._publisher is None else self._publisher.least
+        return self.min_clients
 
     def _present(self, grid: Grid) -> list[Participant]:
         """Return the clients that are there."""
-        present = self.population.present(grid, self.timeout)
-        if self._publisher is None:
-            return present
-        return self._publisher.aggregation.clients(present, grid, self.timeout)
+        return self.population.present(grid, self.timeout)
 
     def _prepare(self, grid: Grid, chosen: list[Participant]) -> None:
         """Find out, before anything is paid for, whether the cohort can be asked."""
-        if (counting := self._publisher) is not None:
-            keys = counting.trust.aggregator_keys
-            counting.aggregation.prepare(chosen, grid, self.timeout, self._least, keys)
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         """Take up what a ledger remembers."""
