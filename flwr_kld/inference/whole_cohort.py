@@ -313,7 +313,8 @@ class _Cells:
 
     def _by_noise(self, slopes: Floats) -> Floats:
         """Return ``ln E exp(slope · noise)`` of all that is counted outside; of any shape."""
-        return self.cells_outside * log_moment(self.noise, (1 - self.theta) * slopes)
+        moments = log_moment(self.noise, (1 - self.theta) * slopes)
+        return np.multiply(self.cells_outside, moments, out=moments, where=np.isfinite(moments))
 
     def _most(self, moments: list[Floats], slopes: Floats, prices: Floats) -> Floats:
         """Bound ``ln E exp(slope · statistic) - price · N D_θ`` for laws of every shape.
