@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -58,6 +58,7 @@ class DecidingHalf:
         """Least sum that is found if clients' sums and their squares spread so; inf if none is."""
         level = 1 - self.level
 
+        @cache
         def excess(total: float) -> float:
             return math.log(max(self._p_value(total, spread, steps), _TINY) / level)
 
