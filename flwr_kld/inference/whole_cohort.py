@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -278,12 +278,8 @@ class _Cells:
         by_chance = self._kept**2 * (1 + self.noise.variance / self.expected)
         drifted = 2 * max(threshold * self.records, statistic)
         deviation = math.sqrt(float(by_chance @ by_chance) / 2 + drifted)
-        steepest = edge(
-            lambda x: bool(self._by_noise(np.array(x)) <= _NOISE_COST),
-            0.0, _STEEPEST, within=0.01,
-        )  # fmt: skip
         off = self.unknown / self.records
-        slopes = np.unique(np.minimum(_SLOPES / deviation, steepest))
+        slopes = np.unique(np.minimum(_SLOPES / deviation, self._steepest))
         values = len(slopes) * len(_PRICES) * sum(tried.cost.size for tried in self.tried)
         found = []
         for some in np.array_split(slopes, min(1 + values // _AT_ONCE, len(slopes))):
@@ -298,7 +294,15 @@ class _Cells:
             found.append([won.ravel(), prices.ravel() * self.records * (1 + off)])
         return np.concatenate(found, axis=1)
 
-    @property
+    @cached_property
+    def _steepest(self) -> float:
+        """Largest slope at which the noise outside costs little enough."""
+        return edge(
+            lambda x: bool(self._by_noise(np.array(x)) <= _NOISE_COST),
+            0.0, _STEEPEST, within=0.01,
+        )  # fmt: skip
+
+    @cached_property
     def _kept(self) -> Floats:
         """How far ratios are shrunk towards 1, shape [cells]."""
         chance = (1 + self.noise.variance / self.expected) / self.expected

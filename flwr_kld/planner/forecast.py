@@ -16,6 +16,7 @@ from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_neede
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
@@ -86,6 +87,7 @@ class Forecast:
         return {**self.setting.to_dict(), **own}
 
 
+@one_thread()
 def forecast(
     reference: Reference,
     setting: Setting,
