@@ -153,24 +153,29 @@ class Receipts:
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self._path, self._identity = path, identity
+        # Made with the end of an empty chain: a file whose end is gone is never a new one.
+        head = self._head(0, first_link(identity.public))
+        values = f"1, 0, '{head.digest}', x'{head.public.hex()}', x'{head.signature.hex()}'"
+        begun = [*SCHEMA.statements, f"INSERT INTO head VALUES ({values})"]
+        self._schema = replace(SCHEMA, statements=begun)
 
     def reserve(self, spend: Claim, clock: float, limits: Limits) -> Receipt:
         """Write the receipt of a spend, durably, if the budget has room for it."""
-        with writing(self._path, SCHEMA) as db:
-            last, now, _ = self._admitted(db, spend, clock, limits)
-            return self._append(db, last, spend, now)
+        with writing(self._path, self._schema) as db:
+            end, now, _ = self._admitted(db, spend, clock, limits)
+            return self._append(db, end, spend, now)
 
     def last_night(self, spend: Claim, clock: float, limits: Limits) -> int:
         """Refuse what `reserve` would refuse; else return its session's last night, 0 for none."""
-        with writing(self._path, SCHEMA) as db:
+        with writing(self._path, self._schema) as db:
             return self._admitted(db, spend, clock, limits)[2]
 
     def _admitted(
         self, db: sqlite3.Connection, spend: Claim, clock: float, limits: Limits
-    ) -> tuple[Receipt | None, int, int]:
-        """Refuse a spend, or return the chain's last receipt, the time and the last night."""
-        last = self._last(db)
-        now = max(int(moment("the clock", clock)), last.time if last else 0)
+    ) -> tuple[Head, int, int]:
+        """Refuse a spend, or return the chain's end, the time and the last night."""
+        end, seen = self._end(db)
+        now = max(int(moment("the clock", clock)), seen)
         same = 'SELECT 1 FROM receipts WHERE "check" = ? AND account = ?'
         if db.execute(same, (spend.check, spend.account)).fetchone():
             raise QueryRefused("this client answered this check before: each id spends once")
@@ -196,45 +201,46 @@ class Receipts:
                     f"{shown(max(most - used, 0), digits)} of {shown(most, digits)} "
                     f"in {in_days(days)}"
                 )
-        return last, now, night
+        return end, now, night
 
-    def _append(
-        self, db: sqlite3.Connection, last: Receipt | None, spend: Claim, now: int
-    ) -> Receipt:
-        number = last.number + 1 if last else 1
-        previous = last.digest if last else first_link(self._identity.public)
+    def _append(self, db: sqlite3.Connection, end: Head, spend: Claim, now: int) -> Receipt:
+        number, previous = end.number + 1, end.digest
         unsigned = Receipt(**vars(spend), number=number, time=now, previous=previous, signature=b"")
         receipt = replace(unsigned, signature=self._identity.sign(unsigned.text))
-        bare = Head(number, receipt.digest, self._identity.public, b"")
         row = astuple(receipt)
         db.execute(f"INSERT INTO receipts ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
         db.execute(
-            "INSERT OR REPLACE INTO head (id, number, digest, public, signature) "
-            "VALUES (1, ?, ?, ?, ?)",
-            (number, bare.digest, bare.public, self._identity.sign(bare.text)),
+            "UPDATE head SET number = ?, digest = ?, public = ?, signature = ?",
+            astuple(self._head(receipt.number, receipt.digest)),
         )
         return receipt
 
-    def _last(self, db: sqlite3.Connection) -> Receipt | None:
-        """Return the chain's last receipt, if the signed head says that it is the last."""
+    def _head(self, number: int, digest: str) -> Head:
+        """Sign where the chain ends."""
+        bare = Head(number, digest, self._identity.public, b"")
+        return replace(bare, signature=self._identity.sign(bare.text))
+
+    def _end(self, db: sqlite3.Connection) -> tuple[Head, int]:
+        """Return the chain's signed end, if it is where that says, and the last receipt's time."""
         row = db.execute(f"SELECT {COLUMNS} FROM receipts ORDER BY number DESC LIMIT 1").fetchone()
         head = db.execute(HEAD).fetchone()
-        if row is None and head is None:
-            return None
-        if row is None or head is None:
+        if head is None:
             raise QueryRefused("this client's receipts are not whole")
-        last, end = Receipt.of_row(row), Head(*head)
+        end = Head(*head)
         if end.public != self._identity.public:
             raise QueryRefused("this client's receipts were signed with another key")
+        number, digest, time = 0, first_link(end.public), 0
         try:
+            if row is not None:
+                last = Receipt.of_row(row)
+                number, digest, time = last.number, last.digest, last.time
             # Ed25519 signatures are deterministic: to sign again is to verify.
-            signed = self._identity.sign(end.text) == end.signature
-            whole = signed and (end.number, end.digest) == (last.number, last.digest)
+            whole = end == self._head(number, digest)
         except TypeError:  # a column holds another type
             whole = False
         if not whole:
             raise QueryRefused("this client's receipts are not whole")
-        return last
+        return end, time
 
 
 def _charged(

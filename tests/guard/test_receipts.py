@@ -127,6 +127,27 @@ def test_an_auditor_finds_a_chain_written_anew(tmp_path, chain, key):
         verify(tmp_path / "again.db", key.public, head=head)
 
 
+def test_a_file_of_no_receipts_yet_is_whole(tmp_path, file, key):
+    """The first check was refused for its price, or the node killed, after the file was made."""
+    path = tmp_path / "receipts.db"
+    with pytest.raises(QueryRefused, match="more than this client has left"):
+        file.reserve(spend("too dear", epsilon=11), 1000.0, TERMS)
+    empty = verify(path, key.public)
+    assert empty.receipts == ()
+    file.reserve(spend("c0"), 1000.0, TERMS)
+    assert [r.check for r in verify(path, key.public, head=empty.head).receipts] == ["c0"]
+    with pytest.raises(ReceiptsTampered, match="with another key"):
+        verify(path, Identity.generate().public)
+
+
+def test_a_file_that_was_emptied_is_not_a_new_one(chain, file):
+    alter(chain, "DELETE FROM receipts", "DELETE FROM head")
+    with pytest.raises(ReceiptsTampered, match="the signed end of the chain is missing"):
+        verify(chain)
+    with pytest.raises(QueryRefused, match="receipts are not whole"):
+        file.reserve(spend("new"), 2000.0, TERMS)
+
+
 def test_an_auditor_makes_no_file(tmp_path):
     with pytest.raises(sqlite3.OperationalError):
         verify(tmp_path / "none.db")
