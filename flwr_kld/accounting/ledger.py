@@ -179,8 +179,8 @@ class Ledger:
             Population whose budget is charged.
         session : str
             Key of the standing session that the check is a night of, and of nothing else: then
-            `charges` are those of all its nights together, which count once, as of its latest
-            night, for everybody whom any of them asked.
+            `charges` is one, at the cost of all its nights together and the same on each of them.
+            It counts once, as of the latest night, for everybody whom any of them asked.
         now : float, optional
             Seconds since 1970. A clock that runs backwards counts as standing still.
 
@@ -194,7 +194,8 @@ class Ledger:
         CheckUnfinished
             If it was reserved and not settled.
         ValueError
-            If a charge hides less than the budget promises, there is none, or `now` is not a time.
+            If a charge hides less than the budget promises, there is none, a night's is not that of
+            its session, or `now` is not a time.
         """
         charges, kind = tuple(charges), choice("kind", kind, Kind)
         for charge in charges:

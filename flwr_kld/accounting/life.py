@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,18 +83,24 @@ def renew(
     budget: Budget,
     key: str,
     now: int,
-    asked: Iterable[tuple[Cost, Spend]],
+    asked: Sequence[tuple[Cost, Spend]],
 ) -> None:
     """Charge a session as of now: once for all its nights, to everybody whom they have asked."""
     population = budget.population
     before = entry_of(connection, population, key)
-    asked_before = np.zeros(0, dtype=np.int64)
+    charges = [(cost, spend.family) for cost, spend in asked]
+    charged, asked_before = charges[:1], np.zeros(0, dtype=np.int64)
     if before is not None and not before.refused:
         if before.kind is not Kind.SESSION:  # what it spent would be forgotten
             raise AlreadyChecked(before)
+        charged = [(release.asked, release.family) for release in before.releases]
         query = select(spends.c.members).where(spends.c.check == before.number)
-        (packed,) = connection.execute(query).scalars()
-        asked_before = unpack(packed)
+        asked_before = np.concatenate([*map(unpack, connection.execute(query).scalars())])
+    if charges != charged:
+        raise ValueError(
+            f"a night of session {key!r} has the one charge that its first night had, to the same "
+            "kind of parts: another is of another session"
+        )
     ((cost, spend),) = asked
     new = replace(spend, members=np.union1d(spend.members, asked_before))
     held = opened(connection, population, Kind.SESSION, key, now, (), before)

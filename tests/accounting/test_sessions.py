@@ -1,10 +1,10 @@
 """A standing session is charged once in every window that holds one of its nights."""
 
 import pytest
-from accounting.books import DAY, REPORT, ask, run, spent
+from accounting.books import DAY, REPORT, ask, pure, run, spent
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import BudgetExhausted, Kind, LedgerError
+from flwr_kld.accounting import BudgetExhausted, Charge, Kind, LedgerError, RecordBuckets
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.view import LedgerView
 
@@ -76,10 +76,32 @@ def test_a_session_that_began_goes_on_beside_a_full_budget(ledger):
     assert spent(ledger, NOW + 4 * DAY) == 1.0
 
 
-def test_a_dearer_night_is_another_charge_in_place_of_the_first(ledger):
-    night(ledger, 0)
-    night(ledger, 1, epsilon=0.75)
-    assert spent(ledger, NOW + DAY) == 0.75
+@pytest.mark.parametrize(
+    "charges",
+    [
+        ask(0.1, "a"),
+        ask(0.75, "a"),
+        ask(0.5),
+        [Charge(pure(0.5), RecordBuckets("hash", 7, [0]))],
+        ask(0.5, "a") + ask(0.5, "b"),
+    ],
+    ids=["cheaper", "dearer", "everyone", "buckets", "two charges"],
+)
+def test_a_night_at_another_price_takes_nothing_back(ledger, charges):
+    """Its charge would stand in place of the first nights', and these would be forgotten."""
+    night(ledger, 0, "a", "b")
+    with pytest.raises(ValueError, match=SESSION):
+        ledger.reserve("next", charges, session=SESSION, now=NOW + DAY)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("b alone", ask(0.7, "b"), now=NOW + DAY)
+    night(ledger, 2, "a")
+    assert spent(ledger, NOW + 2 * DAY) == 0.5
+
+
+def test_a_first_night_of_two_charges_is_refused(ledger):
+    with pytest.raises(ValueError, match=SESSION):
+        ledger.reserve("first", ask(0.1, "a") + ask(0.1, "b"), session=SESSION, now=NOW)
+    assert ledger.history() == []
 
 
 @pytest.mark.parametrize("settled", [True, False])
