@@ -55,10 +55,12 @@ class LedgerView:
             except NoBudget:
                 return []
             query = _LIGHT.where(
-                checks.c.population == population, checks.c.started >= seconds - budget.seconds
+                checks.c.population == population,
+                checks.c.started >= seconds - budget.seconds,
+                checks.c.number.in_(select(spends.c.check)),  # not nights, nor what was refused
             )
-            oldest = query.order_by(checks.c.started, checks.c.number).limit(4 * most)
-            spent = [e for e in books.entries(connection, oldest) if e.releases][:most]
+            oldest = query.order_by(checks.c.started, checks.c.number).limit(most)
+            spent = books.entries(connection, oldest)
         after = budget.seconds + 1
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
 

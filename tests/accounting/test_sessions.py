@@ -148,3 +148,12 @@ def test_what_shows_a_ledger_knows_that_nights_are_paid_for(ledger, url):
         night(ledger, number)
     view = LedgerView(url)
     assert view.short_of_room("default", at=NOW + 3 * DAY) is None
+
+
+def test_a_page_says_when_a_session_leaves_after_more_nights_than_it_lists(ledger, url):
+    """Nights cost nothing by themselves, and leave the window before the session does."""
+    for number in range(25):
+        night(ledger, number)
+    ((leaves, entry),) = LedgerView(url).leaving("default", 2)
+    assert entry.key == SESSION
+    assert leaves.timestamp() == NOW + 24 * DAY + ledger.budget().seconds + 1
