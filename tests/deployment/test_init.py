@@ -70,4 +70,4 @@ def test_the_schedules_command_checks_the_nodes_own_rows(deployment: Deployment,
     played = deployment.run(app)
     assert "this run simulates nodes on a public sample" in played, played[-3000:]
     receipts = [verify(tmp_path / f"node{i}" / "receipts.db").receipts for i in range(NODES)]
-    assert [len(of_node) for of_node in receipts] == [2 * 2] * NODES  # two halves of two checks
+    assert [len(of_node) for of_node in receipts] == [2] * NODES  # two checks about these clients

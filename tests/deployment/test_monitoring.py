@@ -82,8 +82,8 @@ def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
     def build(out: Path) -> dict:
         done = subprocess.run(
             [
-                BIN / "flwr-kld", "reference", "build", out, "--from", "clients", "--key", "june",
-                "--app", APP, "--connection", "real", "--ledger", url, "--json",
+                BIN / "flwr-kld", "describe", APP, "real", "--reference", out, "--key", "june",
+                "--ledger", url, "--json",
                 "--run-config", f'nodes={NODES} ledger="{url}"',
             ],
             env=deployment.environment, capture_output=True, text=True, timeout=HANGS,
@@ -154,12 +154,12 @@ def test_a_lying_client_is_rejected_and_counted(story: Story):
 
 def test_clients_make_a_reference_over_a_secure_sum(story: Story):
     made = story.made["report"]
-    reading, how = made["reading"], made["protection"]
+    how = made["protection"]
     assert (how["trust"], how["aggregation"]) == ("distributed", "secure-sum")
     assert made["cohort"]["survivors"] == NODES
-    assert reading["records"] == NODES * sum(USUAL.values())
+    assert made["records"] == NODES * sum(USUAL.values())
     assert 0 < made["cost"]["epsilon"] < made["guarantee"]["epsilon"]  # a survivor to spare
-    assert (story.made["ran"], reading["reference"]) == (True, story.reference.fingerprint)
+    assert (story.made["ran"], made["reference"]) == (True, story.reference.fingerprint)
     shares = [n / sum(USUAL.values()) for _, n in sorted(USUAL.items())]
     whole = [*shares, 0.0, 0.0]  # nothing is other or missing
     assert skewed_divergence(story.reference.probabilities, whole, 0.0) < 1e-3

@@ -1,12 +1,14 @@
 """One app that answers drift checks, secure sums and a predictor; some nodes lie to the latter."""
 
+import struct
+
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
 from flwr_kld import Labels
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
-from flwr_kld.messages.envelopes import PHASE, PREDICT_ACTION
+from flwr_kld.messages.envelopes import NUMBERS, PREDICT_ACTION, REPORT
 
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
 MOVED = {"bus": 1000, "car": 1200, "train": 5800, "walk": 2000}
@@ -24,8 +26,8 @@ def lie(message: Message, context: Context, call_next: ClientAppCallable) -> Mes
     reply = call_next(message, context)
     predicting = message.metadata.message_type == f"query.{PREDICT_ACTION}"
     if predicting and context.node_config["lies"]:
-        said = reply.content[PHASE]
-        reply.content[PHASE] = ConfigRecord({who: [query, 99] for who, (query, _) in said.items()})
+        query, _ = struct.unpack(REPORT, reply.content[NUMBERS][NUMBERS][0])
+        reply.content[NUMBERS] = ConfigRecord({NUMBERS: [struct.pack(REPORT, query, 99)]})
     return reply
 
 
