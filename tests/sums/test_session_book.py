@@ -168,6 +168,23 @@ def test_another_key_reads_nothing(book, tmp_path):
         other.open(terms(2), SIZE)
 
 
+def test_a_book_of_another_version_is_refused_and_left_alone(book, tmp_path):
+    """Its seeds and answers would be read as what they are not, or begun anew."""
+    sit(book, 1, (ANN, bytes(SIZE)))
+    file = tmp_path / "standing.db"
+    with closing(sqlite3.connect(file)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version - 1}")
+    left = file.read_bytes()
+    for number in (1, 2):
+        with pytest.raises(QueryRefused, match="the operator's log says why"):
+            book.open(terms(number), SIZE)
+    assert file.read_bytes() == left
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    assert sit(book, 2) == {ANN: bytes(SIZE)}
+
+
 def test_last_answers_are_not_those_of_a_night_that_another_process_claimed(book):
     sit(book, 1, (ANN, bytes(SIZE)))
     late = book.open(terms(2), SIZE)
