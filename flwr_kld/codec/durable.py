@@ -94,7 +94,7 @@ def make_database(path: Path, schema: Schema) -> Path:
 
 def make(path: Path, content: bytes) -> None:
     """Put a new file there, for its owner only and whole, unless another process was first."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:

@@ -330,7 +330,7 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     sqlite3.Error
         If it is not a readable file of receipts, as this version writes them.
     """
-    uri = f"{Path(path).resolve().as_uri()}?mode=ro"
+    uri = f"{Path(path).absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
         SCHEMA.require(db, Path(path))
         db.execute("BEGIN")  # one state of the file

@@ -111,6 +111,18 @@ def test_a_file_that_is_named_by_a_link_is_not_begun_anew_beside_its_log(folder)
     assert not real.exists()
 
 
+@pytest.mark.parametrize("name", ["receipts.db", "claims.db", "node.key"])
+def test_links_that_lead_nowhere_are_refused_and_the_operator_is_told(tmp_path, name, caplog):
+    guard_file(tmp_path)
+    (tmp_path / name).symlink_to(tmp_path / name)
+    with caplog.at_level(logging.ERROR), pytest.raises(QueryRefused) as refused:
+        answer(tmp_path, "next")
+    assert name in caplog.text
+    assert name not in str(refused.value)
+    with pytest.raises(sqlite3.Error):
+        verify(tmp_path / "receipts.db")
+
+
 def alter(path, *statements):
     with closing(sqlite3.connect(path)) as db, db:
         for statement in statements:
