@@ -39,7 +39,8 @@ class Cost:
     mechanism : str
         Name of the mechanism, for people.
     epsilon, delta : int
-        In 10**-9 nats and in 10**-18, rounded up.
+        In 10**-9 nats and in 10**-18, rounded up; epsilon at least 1, and at most 10**15, which
+        stands for any larger one.
     adjacency, unit
         What they hide.
     shifts : tuple[int, ...]
@@ -59,8 +60,8 @@ class Cost:
     def __post_init__(self) -> None:
         keep(
             self,
-            epsilon=whole("epsilon", self.epsilon, least=0),
-            delta=whole("delta", self.delta, least=0),
+            epsilon=whole("epsilon", self.epsilon, least=1, most=UNBOUNDED),
+            delta=whole("delta", self.delta, least=0, most=10**ATTO),
             adjacency=choice("adjacency", self.adjacency, Adjacency),
             unit=choice("unit", self.unit, Unit),
             shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),

@@ -29,6 +29,14 @@ def test_amounts_are_whole_and_rounded_up():
     assert pure(0.1).epsilon == 100_000_000
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0, 1), (10**19, 0), (1, 10**19), (1, -1), (0.5, 0), (True, 0)]
+)
+def test_amounts_that_no_ledger_keeps_are_refused_where_they_are_given(epsilon, delta):
+    with pytest.raises(ValueError, match=r"epsilon|delta"):
+        Cost("draws", epsilon, delta, Adjacency.REPLACE_ONE, Unit.RECORD)
+
+
 def test_a_budget_is_rounded_down_and_checked():
     assert Budget(0.1 + 1e-12, 1e-6, 30).nano_epsilon == 100_000_000
     assert (Budget(1, 1e-6, 0.1).seconds, Budget(1, 1e-6, 365).seconds) == (8640, 31_536_000)
