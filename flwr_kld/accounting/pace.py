@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
 
@@ -92,13 +93,19 @@ class Pace:
     @property
     def advice(self) -> str:
         """What fits, if this does not."""
-        smaller = self.budget.epsilon / self.times
+        smaller = _rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
+        larger = _rounded(self.needed, 3, ROUND_CEILING)
         return (
             f"the budget has room for {_checks(self.affordable)} in a window: ask less often, "
             f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort, or "
-            f"RotatingRecords for few clients), take ε = {smaller:.2g} a check, or raise the "
-            f"budget to {self.needed:.3g}"
+            f"RotatingRecords for few clients), take ε = {smaller:g} a check, or raise the "
+            f"budget to {larger:g}"
         )
+
+
+def _rounded(value: float, digits: int, rounding: str) -> float:
+    """Round to so many significant digits, to the side on which what is advised fits."""
+    return float(Context(prec=digits, rounding=rounding).create_decimal_from_float(value))
 
 
 def _checks(number: int) -> str:

@@ -1,6 +1,7 @@
 """Checks in a window times epsilon, against the ledger that refuses what does not fit."""
 
 import itertools
+import re
 
 import pytest
 
@@ -68,3 +69,14 @@ def test_it_says_the_arithmetic_and_what_would_fit():
     assert "room for 1 check in a window" in pace.advice
     assert "ε = 0.032 a check" in pace.advice
     assert Pace(31, 0.032, 1, MONTH).fits
+
+
+@pytest.mark.parametrize("checks", [3, 6, 7, 35, 41, 97])
+def test_what_it_advises_fits(checks):
+    advice = Pace(checks, 1.0, 1, MONTH).advice
+    epsilon, budget = (
+        float(re.search(rf"{words} (\S+?)(?: |$)", advice)[1])
+        for words in ("take ε =", "raise the budget to")
+    )
+    assert Pace(checks, epsilon, 1, MONTH).fits
+    assert Pace(checks, 1.0, 1, Budget(budget, 1e-6, 30)).fits
