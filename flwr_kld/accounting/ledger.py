@@ -350,8 +350,8 @@ class Ledger:
             return write_state(connection, state, books.advance_clock(connection, _clock(now)))
 
     @contextmanager
-    def changing(self, name: str) -> Iterator[tuple[dict[str, Any], int]]:
-        """Yield a state, a dictionary, to change in place, and the ledger's time; then write it.
+    def changing(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield a state, a dictionary, to change in place; then write it.
 
         Nobody else reads or writes it in between: do nothing there that takes time.
         """
@@ -359,7 +359,7 @@ class Ledger:
             seconds = books.advance_clock(connection, time.time())
             kept = read_state(connection, name) or Remembered(name, {})
             value = deepcopy(kept.value)
-            yield value, seconds
+            yield value
             if value != kept.value:
                 write_state(connection, replace(kept, value=value), seconds)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -235,7 +236,7 @@ class _Due:
 
     one: Recipient
     notice: Notice
-    until: float  # By the ledger's clock
+    claim: tuple[float, float] = (0.0, 0.0)  # Since when and until when, by this machine's clock
 
     @property
     def key(self) -> str:
@@ -251,41 +252,44 @@ def tell(
     """Deliver what a recipient does not know yet; the ledger remembers who knows what."""
     # It is claimed first, so that processes that run at once tell it once. A claim holds as long as
     # deliveries may take: that of a process that was killed expires, and a later run tells again.
+    # One that begins in the future is of a clock that was wrong. The ledger's time is of no use: it
+    # may stand still for years.
     # What could not be delivered is given back, and tried again the next time.
     state = f"{population}/told"
-    due = [_Due(one, notice, 0.0) for notice in notices for one in recipients]
-    with ledger.changing(state) as (kept, seconds):
-        due = list(_claimed(due, kept, seconds))
+    due = [_Due(one, notice) for notice in notices for one in recipients]
+    with ledger.changing(state) as kept:
+        due = list(_claimed(due, kept, time.time()))
     deliveries = []
     try:
         while due:
             delivery = _deliver(due[0].one, due[0].notice)
             deliveries.append(delivery)
-            with ledger.changing(state) as (kept, _):
+            with ledger.changing(state) as kept:
                 _closed(kept, due.pop(0), told=delivery.delivered)
     finally:  # by a signal, too
         if due:
-            with ledger.changing(state) as (kept, _):
+            with ledger.changing(state) as kept:
                 for one in due:
                     _closed(kept, one, told=False)
     return deliveries
 
 
-def _claimed(every: Iterable[_Due], kept: dict[str, Any], seconds: int) -> Iterator[_Due]:
+def _claimed(every: Iterable[_Due], kept: dict[str, Any], now: float) -> Iterator[_Due]:
     """Yield what has to be told and nobody else is telling, claimed for this process."""
     told, claims = kept.get("told", ()), kept.setdefault("claims", {})
-    until = float(seconds)
+    until = now
     for due in every:
         news = due.notice.about in due.one.about and (due.key in told) == due.notice.over
-        if news and claims.get(due.key, 0.0) <= seconds:
+        since, end = claims.get(due.key, (now, now))
+        if news and not since <= now < end:
             until += due.one.receiver.deadline + _AROUND  # one is told after the other
-            claims[due.key] = until
-            yield replace(due, until=until)
+            claims[due.key] = now, until
+            yield replace(due, claim=(now, until))
 
 
 def _closed(kept: dict[str, Any], due: _Due, *, told: bool) -> None:
     """Give a claim back, and remember what was told."""
-    if kept["claims"].get(due.key) == due.until:  # else it expired, and somebody else has it
+    if kept["claims"].get(due.key) == [*due.claim]:  # else it expired, and somebody else has it
         del kept["claims"][due.key]
     if told:
         others = set(kept.get("told", ())) - {due.key}

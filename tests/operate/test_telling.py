@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
+from forks import forked, joined
 from report.samples import decided
 from report.tables import drifted
 
@@ -20,6 +23,7 @@ from flwr_kld.report import Outcome
 
 NIGHTLY = parse_schedule("0 3 * * *")
 FIRST = datetime(2026, 11, 1, 3, 1, tzinfo=UTC)
+FAR = FIRST.timestamp() + 1000 * 86_400
 LINK = "https://drift.example.org/"
 DRIFT, CALM, UNSURE = (
     decided(outcome, bound).to_dict()
@@ -210,6 +214,29 @@ def test_runs_at_the_same_moment_tell_it_once(url):
     telling(url, [BEGINS, SILENT], slow)
     assert slow.got == [BEGINS, SILENT]
     assert other.got == []
+
+
+class Killed(Box):
+    def take(self, notice):
+        os._exit(0)
+
+
+@pytest.mark.parametrize(
+    ("killed", "told"), [(FIRST.timestamp(), 66.0), (FAR, -1000 * 86_400)], ids=["later", "ahead"]
+)
+def test_what_a_killed_run_did_not_tell_is_told_whatever_clocks_were(
+    url, monkeypatch, killed, told
+):
+    """The ledger's time stands still since a clock was years ahead."""
+    Ledger(url).set_budget(Budget(2.0), now=FAR)
+    now, box = SimpleNamespace(time=lambda: killed), Box()
+    monkeypatch.setattr("flwr_kld.operate.alerts.time", now)
+    assert joined(forked(lambda: telling(url, [BEGINS], Killed()))) == [0]
+    telling(url, [BEGINS], box)
+    assert box.got == []
+    now.time = lambda: killed + told
+    telling(url, [BEGINS], box)
+    assert box.got == [BEGINS]
 
 
 def test_everybody_hears_only_what_they_asked_for(url):
