@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +20,11 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.show import utc
+from flwr_kld.errors import NoBudget
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.promise import Adjacency
+
+_ELSE = "; by default that of the budget in force, else"
 
 
 def budget(
@@ -32,20 +35,27 @@ def budget(
         float | None,
         typer.Option("--set", help="Put a budget of this many nats in force, then show it."),
     ] = None,
-    delta: Annotated[float, typer.Option(help="Delta of the budget to set.")] = 1e-6,
+    delta: Annotated[
+        float | None, typer.Option(help=f"Delta of the budget to set{_ELSE} 1e-6.")
+    ] = None,
     days: Annotated[
-        float, typer.Option(help="Length of the budget's rolling window, in days.")
-    ] = 30.0,
+        float | None,
+        typer.Option(help=f"Length of the budget's rolling window, in days{_ELSE} 30."),
+    ] = None,
     adjacency: Annotated[
-        Adjacency, typer.Option(help="Neighbouring relation of the budget.")
-    ] = Adjacency.REPLACE_ONE,
+        Adjacency | None,
+        typer.Option(help=f"Neighbouring relation of the budget{_ELSE} replace-one."),
+    ] = None,
     unit: Annotated[
-        Unit, typer.Option(help="What the budget protects: a record or a whole client.")
-    ] = Unit.RECORD,
+        Unit | None,
+        typer.Option(help=f"What the budget protects: a record or a whole client{_ELSE} a record."),
+    ] = None,
     composition: Annotated[
-        Composition,
-        typer.Option(help="How costs add up; sum if reports decide which check comes next."),
-    ] = "pld",
+        Composition | None,
+        typer.Option(
+            help=f"How costs add up; sum if reports decide which check comes next{_ELSE} pld."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the person charged most has spent in the window, and what is left."""
@@ -53,8 +63,19 @@ def budget(
         books = existing_ledger(ledger)
     else:
         books = Ledger(ledger)
-        terms = Budget(epsilon, delta, days, population, adjacency, unit, composition)
-        books.set_budget(terms)
+        terms: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "window_days": days,
+            "adjacency": adjacency,
+            "unit": unit,
+            "composition": composition,
+        }
+        given = {name: value for name, value in terms.items() if value is not None}
+        try:
+            books.set_budget(replace(books.budget(population), **given))
+        except NoBudget:
+            books.set_budget(Budget(population=population, **given))
     spent = books.spent(population)
     if as_json:
         frees_at = spent.frees_at and spent.frees_at.isoformat()

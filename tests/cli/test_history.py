@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from report.samples import decided
@@ -107,6 +108,17 @@ def test_budget_is_set_and_shown(cli, tmp_path):
     assert (budget["unit"], shown["frees_at"]) == ("client", None)
     assert Ledger(url).budget().epsilon == 2.0
     assert Ledger(url).budget().composition == "sum"
+
+
+def test_a_budget_that_is_raised_hides_what_it_hid_before(cli, tmp_path):
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    hides = ["--unit", "client", "--adjacency", "add-remove", "--composition", "sum"]
+    cli("budget", "--ledger", url, "--set", 2, "--delta", 1e-7, "--days", 365, *hides)
+    before = Ledger(url).budget()
+    cli("budget", "--ledger", url, "--set", 3)
+    assert Ledger(url).budget() == replace(before, epsilon=3.0)
+    cli("budget", "--ledger", url, "--set", 3, "--days", 7)
+    assert Ledger(url).budget() == replace(before, epsilon=3.0, window_days=7.0)
 
 
 def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
