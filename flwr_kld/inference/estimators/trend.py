@@ -22,6 +22,8 @@ _DEVIATIONS = np.array([1e3, 0.5, *np.full(len(_BENDS), 0.5)])
 _STEPS = 12
 _MOST = 6.0
 """Bound of a."""
+_FINEST = 1e-6
+"""How finely a sum is known, at most, relative to itself: floats tell no more beside the prior."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,8 @@ def _fitted(counted: Counted, noise: float, singles: int) -> Trend:
         told = (design * (mean**2 / variance)[:, None]).T @ design + precision
         # The single symbols' sum is known more finely than the sum of their noisy counts.
         single = mean[:singles]
-        known = counted.total_variance + spread * single @ single + 1.0
+        known = counted.total_variance + spread * single @ single
+        known += max(1.0, _FINEST * counted.total) ** 2
         moved = single @ design[:singles]
         slope += moved * (counted.total - single.sum()) / known
         told += np.outer(moved, moved) / known

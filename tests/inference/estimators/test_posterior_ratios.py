@@ -68,6 +68,18 @@ def test_a_tilt_from_frequent_to_rare_symbols_is_within_its_error(plan_for, rele
     assert within >= 8
 
 
+@pytest.mark.parametrize("records", [10**7, 10**9, 10**11])
+@pytest.mark.parametrize("p", [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.6, 0.3, 0.08, 0.02])])
+def test_any_number_of_records_is_read(plan_for, release, p, records):
+    q = np.array([0.1, 0.2, 0.3, 0.4])[::-1]
+    plan, truth = plan_for(p), skewed_divergence(p, q, 0.01)
+    for seed in range(10):
+        h = np.round(q * records).astype(np.int64)
+        h[0] += records - h.sum()
+        got = posterior_ratios(release(plan, h, 3.0, seed))
+        assert abs(got.value - truth) < 1e-3 * truth
+
+
 @pytest.mark.parametrize("cells", [600, 65_536])
 def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
     p = zipf(65_536)
