@@ -112,7 +112,7 @@ class Mixture(ABC):
         apart = self._distances(context, 1 - confidence)
         best, slack = select(self.hypotheses.at(context), self.log_weights, apart, factor)
         name = self.hypotheses.names[best]
-        return Selected(name, best, factor, slack, float(apart[best]), confidence)
+        return Selected(name, best, factor, slack, float(apart.min()), confidence)
 
     def _before(self, reached: Reached | None, number: int) -> Floats:
         """Log-weights before a round, given those after an earlier one."""

@@ -31,7 +31,7 @@ class Selected:
     index: int  # Its place among the hypotheses
     factor: float  # What the distance of the best hypothesis is multiplied by
     slack: float  # In total variation; 0 once every rival is refuted or near enough
-    distance: float  # Lower bound on ``TV(law, selected)``: above 0 the truth is outside the class
+    distance: float  # Lower bound on ``TV(law, f)`` for every hypothesis f: above 0 none is true
     confidence: float  # Of both statements together
 
 

@@ -118,6 +118,19 @@ def test_the_radius_holds_exactly_for_bits_at_every_size():
             assert binom.pmf(ones[out], n, p).sum() <= beta
 
 
+def test_a_true_candidate_is_not_denied_where_another_one_is_selected():
+    """The one of least slack may be refuted while the true one is not."""
+    table = np.array([[5, 0, 4, 1], [9, 1, 0, 0], [0, 0, 5, 5], [2, 0, 7, 1], [2, 1, 7, 0]]) / 10
+    predictor = BayesMixture(named(table), 1.0, design="mlq", share=0.0)
+    design = predictor.design()
+    true = design.laws.probabilities[0]
+    predictor._tally.add(1, "", expected_counts(design, true, 400))
+    chosen = predictor.select()
+    assert predictor._distances("", 0.05)[chosen.index] > 0
+    assert chosen.name == "f3"
+    assert chosen.distance == 0
+
+
 def test_no_report_promises_what_the_laws_do():
     predictor = BayesMixture(named(TABLE), 1.0)
     chosen = predictor.select()
