@@ -33,8 +33,11 @@ _SHIFT = np.uint64(64 - SYMBOLS.bit_length() + 1)
 
 
 def cut(text: str) -> bytes:
-    """Return a text in UTF-8, as many of its first characters as `LONGEST` bytes hold."""
-    return text.encode(errors="replace")[:LONGEST].decode(errors="ignore").encode()
+    """Return a text in UTF-8, as many of its first characters as `LONGEST` bytes hold.
+
+    Without zeros at its end, which those that fill it up would pass for.
+    """
+    return text.encode(errors="replace")[:LONGEST].decode(errors="ignore").encode().rstrip(b"\0")
 
 
 @cache
