@@ -155,9 +155,7 @@ class Asked:
             if self.adapts
             else [(0, context) for context in contexts]
         )
-        for context, fingerprint in contexts.items():
-            if self._hypotheses.at(context).fingerprint != fingerprint:
-                raise ValueError(f"the hypotheses have changed in context {context!r}")
+        self._hypotheses.require(contexts)
         built: dict[str, Design] = {}
         for round, context in places:
             key = self._key(round, contexts[context])

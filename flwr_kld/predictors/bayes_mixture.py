@@ -44,6 +44,7 @@ class _State(Model, what="the stored state of a predictor"):
 
     format: NotNegative
     predictor: Text
+    domain: Text
     hypotheses: list[Text]
     epsilon: Real
     design: Text
@@ -241,6 +242,7 @@ class BayesMixture(Mixture):
         return {
             "format": _FORMAT,
             "predictor": "bayes-mixture",
+            "domain": self.hypotheses.domain.fingerprint,
             "hypotheses": list(self.hypotheses.names),
             "epsilon": self.epsilon,
             "design": self._kind,

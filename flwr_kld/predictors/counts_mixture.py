@@ -49,8 +49,10 @@ class _Counted(Model, what="the stored counts of a predictor"):
 class _State(Model, what="the stored state of a predictor"):
     format: NotNegative
     predictor: Text
+    domain: Text
     hypotheses: list[Text]
     share: Real
+    contexts: dict[str, Text]  # Fingerprints of the laws
     settled: tuple[NotNegative, list[Real]] | None
     swing: Real | None  # None if a round was not held to one label a client
     rounds: list[dict[str, Any]]
@@ -64,6 +66,7 @@ class CountsMixture(Mixture):
     def __init__(self, hypotheses: Hypotheses, *, share: float = 0.01) -> None:
         super().__init__(hypotheses, share)
         self._rounds: list[_Counted] = []
+        self._contexts: dict[str, str] = {}
 
     def update(self, round: int, counts: NoisyCounts, context: str = "", *, held: bool) -> None:
         """Take in the histogram of a round, later than all before; its number of labels is known.
@@ -77,6 +80,7 @@ class CountsMixture(Mixture):
         steep = float(np.abs(np.diff(np.log(noise.probabilities))).max())
         # A label replaced moves two counts by one, each for both hypotheses.
         self._swing = max(self._swing, 4 * steep if held else math.inf)
+        self._contexts[context] = laws.fingerprint
         self._rounds.append(
             _Counted(
                 round, context, counts.values.tolist(), int(counts.records), evidence.tolist(),
@@ -151,7 +155,7 @@ class CountsMixture(Mixture):
         settled = self._settled and (self._settled[0], self._settled[1].tolist())
         rounds = [asdict(own) for own in self._rounds]
         swing = self._swing if math.isfinite(self._swing) else None
-        return asdict(_State(_FORMAT, "counts", self._names, self._share, settled, swing, rounds))
+        return asdict(_State(*self._set_up, self._contexts, settled, swing, rounds))
 
     def restore(self, state: State) -> None:
         """Take up a state that `state` returned.
@@ -159,24 +163,28 @@ class CountsMixture(Mixture):
         Raises `ValueError` if it is none, or of other hypotheses or another share.
         """
         told = _State.from_file(state)
-        mine = (_FORMAT, "counts", self._names, self._share)
-        if (told.format, told.predictor, told.hypotheses, told.share) != mine:
+        if (told.format, told.predictor, told.domain, told.hypotheses, told.share) != self._set_up:
             raise ValueError(
                 "the stored predictor is set up differently: name it otherwise to begin anew"
             )
-        k = len(self._names)
+        self.hypotheses.require(told.contexts)
+        k = len(told.hypotheses)
         rounds = [_Counted.from_file(own) for own in told.rounds]
         for own in rounds:
-            if len(own.evidence) != k or len(own.counts) != self.hypotheses.at(own.context).labels:
+            sizes = [k, self.hypotheses.at(own.context).labels]
+            if own.context not in told.contexts or [len(own.evidence), len(own.counts)] != sizes:
                 raise ValueError("the stored counts belong to other hypotheses")
         if told.settled is not None and len(told.settled[1]) != k:
             raise ValueError("the stored weights belong to other hypotheses")
-        self._rounds, self._swing = rounds, math.inf if told.swing is None else told.swing
+        self._rounds, self._contexts = rounds, told.contexts
+        self._swing = math.inf if told.swing is None else told.swing
         self._settled = told.settled and (told.settled[0], np.array(told.settled[1]))
 
     @property
-    def _names(self) -> list[str]:
-        return list(self.hypotheses.names)
+    def _set_up(self) -> tuple[int, str, str, list[str], float]:
+        hypotheses = self.hypotheses
+        domain, names = hypotheses.domain.fingerprint, list(hypotheses.names)
+        return _FORMAT, "counts", domain, names, self._share
 
 
 def log_likelihood(laws: Laws, counts: Any, labels: float, noise: NoiseTable) -> Floats:

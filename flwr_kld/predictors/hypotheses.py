@@ -86,6 +86,12 @@ class Hypotheses:
             self._kept[key] = Laws((1 - self._floor) * np.array(rows) + self._floor / size)
         return self._kept[key]
 
+    def require(self, contexts: Mapping[str, str]) -> None:
+        """Refuse laws that are not those of stored fingerprints, by context: `ValueError`."""
+        for context, fingerprint in contexts.items():
+            if self.at(context).fingerprint != fingerprint:
+                raise ValueError(f"the hypotheses have changed in context {context!r}")
+
     def _law(self, name: str, context: str) -> Reference:
         candidate = self._candidates[name]
         if isinstance(candidate, Reference):

@@ -185,7 +185,16 @@ def test_a_state_of_something_else_is_refused():
     for other in others:
         with pytest.raises(ValueError, match="stored"):
             other.restore(state)
-    for broken in ({}, {**state, "format": 2}, {**state, "settled": [3, [0.0]]}, None):
+    changed = CountsMixture(named(TABLE[::-1]))
+    with pytest.raises(ValueError, match="have changed"):
+        changed.restore(state)
+    for broken in (
+        {},
+        {**state, "contexts": {}},
+        {**state, "format": 2},
+        {**state, "settled": [3, [0.0]]},
+        None,
+    ):
         with pytest.raises(ValueError, match="stored"):
             CountsMixture(HYPOTHESES).restore(broken)
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from federation import FRUIT, REFERENCE, app_of, grid_of
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.app import ConfigRecord
 from split_federation import NODES as PEOPLE
 from split_federation import PAIR, federation, people
 
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
-from flwr_kld.clients import FirstUse
+from flwr_kld.clients import FirstUse, answer_predictor_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Unit
 from flwr_kld.kernel.vector import ClientRows, SumVector
@@ -98,6 +98,30 @@ def test_rounds_are_paid_for_and_what_was_learnt_outlives_the_process(tmp_path):
     assert (after.round, after.reading.reports) == (3, before.reading.reports + NODES)
     with pytest.raises(BudgetExhausted):
         second.check(grid_of(nodes=NODES))
+
+
+@pytest.mark.parametrize("learner", ["counts", "reports"])
+def test_what_was_learnt_of_other_labels_or_laws_is_not_taken_up(learner, tmp_path):
+    """A stored state goes on with the candidates that it was learnt of, not with their names."""
+    url = f"sqlite:///{tmp_path}/drift.db"
+    Ledger(url).set_budget(Budget(9.0, 0.0, window_days=30))
+
+    def learning(names, *laws):
+        of = [Reference.from_probabilities(Labels(names), law) for law in laws]
+        candidates = Hypotheses(dict(zip("ab", of, strict=True)))
+        if learner == "counts":
+            return PrivatePredictor(candidates, trust=Trusted(1.0), ledger=url)
+        return PrivatePredictor(BayesMixture(candidates, epsilon=1.0), ledger=url)
+
+    names, laws = FRUIT.names, ([0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4])
+    app = app_of()
+    answer_predictor_queries(app, basket, FRUIT)
+    learning(names, *laws).check(grid_of(app))
+    with pytest.raises(ValueError, match="set"):
+        learning(names[::-1], *laws)
+    with pytest.raises(ValueError, match="changed"):
+        learning(names, *laws[::-1])
+    assert learning(names, *laws).rounds == 1
 
 
 def test_a_client_that_counts_more_than_its_label_is_left_out():
