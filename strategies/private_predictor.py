@@ -134,6 +134,7 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
         budget: str = "default",
         name: str = "predictor",
     ) -> None:
+        instance("context", context, str, "the name of a context that hypotheses depend on")
         self.predictor = _learner(predictor, trust, aggregation, context)
         name = text("name", name)  # it is known by it in the ledger
         super().__init__(

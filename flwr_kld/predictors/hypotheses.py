@@ -17,7 +17,7 @@ import numpy as np
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.kernel.arguments import instance, real
+from flwr_kld.kernel.arguments import instance, real, text
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 
@@ -55,7 +55,8 @@ class Hypotheses:
         self._constant = all(isinstance(c, Reference) for c in candidates.values())
         self._kept: dict[str, Laws] = {}
         self._domain: Domain | None = None
-        for candidate in candidates.values():
+        for name, candidate in candidates.items():
+            text("a candidate's name", name)
             known = candidate.values() if isinstance(candidate, Mapping) else [candidate]
             for reference in known:
                 self._check(reference)

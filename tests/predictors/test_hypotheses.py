@@ -43,6 +43,8 @@ def test_constant_hypotheses_are_one_table_in_all_contexts():
         (None, 0.0, "mapping"),
         ([EVEN, ODD], 0.0, "mapping"),
         ("even", 0.0, "mapping"),
+        ({1: EVEN, 2: ODD}, 0.0, "name"),
+        ({"": EVEN, "odd": ODD}, 0.0, "name"),
         ({"even": EVEN, "odd": ODD}, 1.0, "floor"),
         ({"even": EVEN, "odd": ODD}, -0.1, "floor"),
         ({"even": EVEN, "other": OTHER}, 0.0, "same domain"),

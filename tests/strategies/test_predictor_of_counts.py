@@ -156,6 +156,7 @@ def test_candidates_of_another_domain_are_refused():
         (BayesMixture(CANDIDATES, 1.0), {"trust": Trusted(1.0)}, "the trust model says"),
         (BayesMixture(CANDIDATES, 1.0), {"aggregation": SecureSum()}, "needs trust="),
         (CANDIDATES, {"trust": 1.0}, "trust"),
+        (BayesMixture(CANDIDATES, 1.0), {"context": 3}, "context"),
         (CANDIDATES, {"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)}, "REPLACE_ONE"),
         (
             CANDIDATES,
