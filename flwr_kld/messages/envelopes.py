@@ -16,6 +16,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.channels import word
 from flwr_kld.kernel.count import ClientLimit, InvalidReply
 from flwr_kld.kernel.release import Release
+from flwr_kld.kernel.selection import LONGEST
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Released
 from flwr_kld.messages.terms import LONGEST_ID, VERSION, Key, Number, Terms
 
@@ -62,6 +63,7 @@ _Id = Annotated[str, Field(max_length=LONGEST_ID)]
 _Member = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,9})$")]
 _Reason = Annotated[str, Field(max_length=_LONGEST_REASON)]
 _Name = Annotated[str, Field(max_length=255)]
+_Label = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 _Signature = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
 _EACH_ONCE = must("name nobody twice", lambda members: len(members) == len(set(members)))
 
@@ -155,7 +157,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
     limit: Json[ClientLimit | None]  # What one client counts, where that is public
     # Clients of a session that are silent and count as they did before; among `clients`
     carried: Number = 0
-    labels: Json[tuple[str, ...]] = ()  # That are shown, one for each of the values
+    labels: Json[tuple[_Label, ...]] = ()  # That are shown, one for each of the values
 
     @classmethod
     def of(
@@ -180,9 +182,13 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         fits = terms.by_text or not self.labels
         if counts:
             fits = fits and 1 <= self.records <= self.clients * LARGEST_CLIENT
-        if not fits or len(self.values) != 8 * numbers:
+        fits = fits and len(self.values) == 8 * numbers
+        values = np.frombuffer(self.values if fits else b"", dtype="<i8").astype(np.int64)
+        if terms.by_text:  # no honest one shows others
+            shown = values - release.table.reach
+            fits = fits and bool(((shown > 0) & (shown <= self.clients * LARGEST_CLIENT)).all())
+        if not fits:
             raise InvalidReply("the aggregator published other numbers than the terms ask for")
-        values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
         records = self.records if counts else None
         return Released(values, records, self.clients, release, self.private, self.labels)
 

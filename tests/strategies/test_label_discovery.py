@@ -171,6 +171,11 @@ PUBLISHED = {
     "a count without a label": {"labels": "[]"},
     "half a count": {"values": bytes(7)},
     "labels that are numbers": {"labels": "[7]"},
+    "a label without text": {"labels": '[""]'},
+    "a long label": {"labels": json.dumps(["x" * 41])},
+    "a count within the noise": {"values": (14).to_bytes(8, "little")},
+    "less than no record": {"values": (-(2**63)).to_bytes(8, "little", signed=True)},
+    "more records than there can be": {"values": (2**63 - 1).to_bytes(8, "little")},
 }
 
 
