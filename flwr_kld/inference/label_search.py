@@ -87,9 +87,8 @@ class Search:
 
     def _deviation(self, places: int) -> float:
         """Return the standard deviation of a mean over so many cells, in records."""
-        # Labels of few records lie in the cells as if by chance.
-        rare = max(float(self._left().mean()), 0.0)
-        return math.sqrt((self.noise + rare) / places)
+        # Labels that were not found lie in the cells as if by chance, on top of the noise.
+        return math.sqrt(max(self.noise, float(self._left().var())) / places)
 
     def _codes(self) -> NDArray[np.int64]:
         """Cells of what was found, shape [found, POSITIONS]."""
@@ -126,18 +125,21 @@ class Search:
         usual = _USUAL / math.sqrt(POSITIONS)
         cells = left - left.mean(axis=1, keepdims=True)
         cells /= math.sqrt(self.noise + max(float(left.mean()), 0.0))
-        np.minimum(cells, usual + _BRIGHTEST, out=cells)
+        cells = np.minimum(cells, usual + _BRIGHTEST)
+        told = usual * cells / max(cells.std(), 1.0)
+        # A text that nobody has is hashed to any cell alike: the mean of exp(told) is 1 for it.
+        told -= np.log(np.exp(told).mean(axis=1, keepdims=True))
         states, worth = np.full(1, root(self.salt, length)), np.zeros(1)
         texts, likely, held = np.zeros((1, 0), np.uint8), np.zeros((1, 0)), np.zeros((1, 0))
-        for place, told in enumerate(bytes_told(length)):
-            longer = texts.shape[1] < told  # by one byte: there are more histograms than bytes
+        for place, size in enumerate(bytes_told(length)):
+            longer = texts.shape[1] < size  # by one byte: there are more histograms than bytes
             if longer:
                 costs = _log_chance(texts)
                 row, byte = np.nonzero(costs > -np.inf)
                 cost, last = costs[row, byte], byte.astype(np.uint8)
                 states, worth = step(states[row], last), worth[row] + cost
-            shown = cells[place, symbols(states, place)]
-            worth = worth + usual * shown
+            shown = told[place, symbols(states, place)]
+            worth = worth + shown
             best = np.arange(len(worth))
             if len(worth) > _KEPT:
                 best = np.argpartition(-worth, _KEPT)[:_KEPT]
@@ -165,14 +167,13 @@ class Search:
 
 def _evidence(held: Floats, likely: Floats, length: int) -> Floats:
     """Least evidence for any byte of each text, in nats beyond its cost; shape [texts]."""
-    # If a text is wrong from some byte on, the cells that tell of it hold noise: their
-    # standardised sum s exceeds a bound with probability exp(-s²/2) at most. `likely` is a
+    # If a text is wrong from some byte on, nobody has the beginnings that end there or later: what
+    # their cells tell adds up to x or more with probability exp(-x) at most (Markov). `likely` is a
     # distribution over texts, so the chances of all of them add up to exp(-evidence).
     first = np.searchsorted(bytes_told(length), np.arange(length) + 1)
     sums = np.cumsum(held[:, ::-1], axis=1)[:, ::-1][:, first]
-    standard = np.maximum(sums, 0) / np.sqrt(POSITIONS - first)
     rest = np.cumsum(likely[:, ::-1], axis=1)[:, ::-1]
-    return np.asarray((standard**2 / 2 + rest).min(axis=1))
+    return np.asarray((sums + rest).min(axis=1))
 
 
 # Chances of bytes, by the kind of the one before: what labels look like in any language. They sum

@@ -8,14 +8,14 @@ from flwr_kld.inference import label_search
 from flwr_kld.inference.label_search import Search
 
 NOISE = 30.0
+RNG = np.random.default_rng(4)
 
 
 def sums(rng, names: dict[str, int], rare: int = 2000, noise: float = NOISE):
     total = rng.normal(0, noise, (POSITIONS, SYMBOLS))
     total += rng.multinomial(rare, np.full(SYMBOLS, 1 / SYMBOLS), size=POSITIONS)
-    for name, records in names.items():
-        for place in range(POSITIONS):
-            total[place, encoded([cut(name)], "s", place)] += records
+    for place, cells in enumerate(total):
+        np.add.at(cells, encoded([*map(cut, names)], "s", place), [*names.values()])
     return Search(total, noise**2, "s")
 
 
@@ -30,6 +30,24 @@ def test_chances_of_bytes_are_chances():
 def test_nothing_is_found_in_noise():
     rng = np.random.default_rng(1)
     assert sums(rng, {}, 10**5).run() == []
+
+
+def test_labels_of_too_few_records_to_be_found_make_no_name_together(monkeypatch):
+    """A thousand of thirty records each fill the cells unevenly: more so than the noise does."""
+    monkeypatch.setattr(label_search, "_KEPT", 64)
+    told = {"".join(map(chr, text)): 30 for text in RNG.integers(97, 123, (1000, 12)).tolist()}
+    assert sums(RNG, told).run() == []
+
+
+def test_an_interval_allows_for_the_labels_that_were_not_found(monkeypatch):
+    """Ten names among three hundred that are not found: estimates are as far off as is said."""
+    monkeypatch.setattr(label_search, "_KEPT", 128)
+    texts = ["".join(map(chr, text)) for text in RNG.integers(97, 123, (310, 8)).tolist()]
+    told = {text: 600 if place < 10 else 60 for place, text in enumerate(texts)}
+    found = sums(RNG, told).run()
+    assert {name.text for name in found} == set(texts[:10])
+    far = [(name.records - 600) / name.deviation for name in found]
+    assert 0.5 < np.sqrt(np.mean(np.square(far))) < 1.6
 
 
 def test_all_names_are_found_whatever_the_others_weigh(monkeypatch):
