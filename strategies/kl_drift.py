@@ -256,8 +256,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
         each_pays = self.tolerated is not None and self._session is None
         if self.ledger is not None and each_pays and not self.checks:
-            budget, epsilon = self.ledger.budget(self.budget), self.trust.guarantee.epsilon
-            warn_of_pace(budget, self.cohort, len(present), epsilon, self.alarm.horizon)
+            budget, cost = self.ledger.budget(self.budget), self.trust.cost()
+            warn_of_pace(budget, self.cohort, len(present), cost, self.alarm.horizon)
         if isinstance(self.period, SinceLastCheck):
             self._asked = self.period.next(self._last)
         trust, generator = self._tonight(), self._generator

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 
-from flwr_kld.accounting.budget import NANO, Budget, in_days
+from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_days
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.kernel.promise import Guarantee
 
 FEW = 40
 """Clients in a check below which it is about these alone: a rotation of clients needs more."""
@@ -47,10 +46,16 @@ class Pace:
     """Checks of a schedule, held against a budget."""
 
     checks: int  # Most that any window of the budget has
-    epsilon: float  # Of a check, in nats
+    cost: Cost  # Of a check
     # Checks in a row that touch different people; 1 where each asks everybody for everything
     rotation: int
     budget: Budget  # What they are held against
+
+    @property
+    def epsilon(self) -> float:
+        """Of a check, in the budget's own adjacency and unit, in nats."""
+        nats: float = self.cost.toward(self.budget).epsilon / 10**NANO
+        return nats
 
     @property
     def times(self) -> int:
@@ -75,13 +80,12 @@ class Pace:
 
     def _spent(self, times: int) -> float:
         """Return what so many checks of the same person come to."""
-        added = times * self.epsilon
-        if times < 2 or added <= self.budget.epsilon or times > _MOST_COMPOSED:
-            return added
-        hides = Guarantee(self.epsilon, adjacency=self.budget.adjacency, unit=self.budget.unit)
-        spend = Spend(Cost.claimed("discrete-laplace", hides), "everyone", np.zeros(1, int), times)
-        composed: float = worst([spend], self.budget).epsilon / 10**NANO
-        return min(composed, added)
+        spend = Spend(self.cost.toward(self.budget), "everyone", np.zeros(1, int), times)
+        needed = worst([spend], replace(self.budget, composition="sum"))
+        if needed.epsilon > self.budget.nano_epsilon and times <= _MOST_COMPOSED:
+            needed = worst([spend], self.budget)
+        nats: float = needed.epsilon / 10**NANO
+        return nats
 
     def __str__(self) -> str:
         return (
@@ -93,19 +97,24 @@ class Pace:
     @property
     def advice(self) -> str:
         """What fits, if this does not."""
-        smaller = _rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
-        larger = _rounded(self.needed, 3, ROUND_CEILING)
-        return (
+        room = (
             f"the budget has room for {_checks(self.affordable)} in a window: ask less often, "
             f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort, or "
-            f"RotatingRecords for few clients), take ε = {smaller:g} a check, or raise the "
-            f"budget to {larger:g}"
+            "RotatingRecords for few clients), "
         )
+        charged = self.cost.toward(self.budget)
+        if self.needed >= UNBOUNDED / 10**NANO:
+            delta = _rounded(Decimal(self.times * charged.delta).scaleb(-ATTO), 3, ROUND_CEILING)
+            return f"{room}or raise the budget's delta to {delta:g}"
+        share = self.budget.epsilon / self.times * self.cost.epsilon / charged.epsilon
+        smaller = _rounded(share, 2, ROUND_FLOOR)
+        larger = _rounded(self.needed, 3, ROUND_CEILING)
+        return f"{room}take ε = {smaller:g} a check, or raise the budget to {larger:g}"
 
 
-def _rounded(value: float, digits: int, rounding: str) -> float:
+def _rounded(value: float | Decimal, digits: int, rounding: str) -> float:
     """Round to so many significant digits, to the side on which what is advised fits."""
-    return float(Context(prec=digits, rounding=rounding).create_decimal_from_float(value))
+    return float(Context(prec=digits, rounding=rounding).create_decimal(str(value)))
 
 
 def _checks(number: int) -> str:

@@ -238,7 +238,11 @@ def check_pace(
     if pace is None:
         words = "how often a rotation comes to the same client depends on how many there are"
         return _warned("budget", words, "give --clients")
-    return _ok("budget", str(pace)) if pace.fits else _failed("budget", str(pace), pace.advice)
+    try:
+        return _ok("budget", str(pace)) if pace.fits else _failed("budget", str(pace), pace.advice)
+    except ValueError as error:  # what a check hides is less than the budget promises
+        words, _, mend = str(error).partition(": ")
+        return _failed("budget", words, mend)
 
 
 _MARK = "flwr-kld-versions"

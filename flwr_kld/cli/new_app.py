@@ -14,8 +14,10 @@ from textwrap import indent
 from typing import Any
 
 from flwr_kld.accounting.budget import Budget
+from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pace import FEW, Pace, Turns
 from flwr_kld.codec.model import json_text
+from flwr_kld.kernel import Guarantee
 from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 
@@ -87,7 +89,8 @@ class Proposal:
     def pace(self) -> Pace:
         """The schedule, held against the budget."""
         length = self.rotation.length(self.clients)
-        return Pace(self.checks, self.epsilon, length, self.budget)
+        hides = Guarantee(self.epsilon, adjacency=self.budget.adjacency)
+        return Pace(self.checks, Cost.claimed("check", hides), length, self.budget)
 
     @property
     def cohort(self) -> str:

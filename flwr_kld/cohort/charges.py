@@ -31,9 +31,7 @@ def delivered(trust: Trust, parts: Sequence[Part], survivors: Sequence[int | Non
     return [_dearest(trust, paid, known) for _, paid in _touched(parts)]
 
 
-def warn_of_pace(
-    budget: Budget, cohort: Cohort, clients: int, epsilon: float, horizon: int
-) -> None:
+def warn_of_pace(budget: Budget, cohort: Cohort, clients: int, cost: Cost, horizon: int) -> None:
     """Log it if a budget has no room for as many checks a year as an alarm's horizon."""
     turns = Turns()
     if isinstance(cohort, RotatingCohort):
@@ -41,7 +39,7 @@ def warn_of_pace(
     elif isinstance(cohort, RotatingRecords):
         turns = Turns(buckets=cohort.buckets)
     checks = int(horizon * budget.window_days / _YEAR) + 1
-    pace = Pace(checks, epsilon, turns.length(clients), budget)
+    pace = Pace(checks, cost, turns.length(clients), budget)
     if horizon > 1 and not pace.fits:
         logger.warning("for Alarm(horizon=%s) as a year of checks: %s", horizon, pace.advice)
 

@@ -3,12 +3,16 @@
 import itertools
 import re
 
+import numpy as np
 import pytest
+from accounting.books import DAY, insert_checks, pure
 
 from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
 from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.calibration.central import calibrated_gaussian
 from flwr_kld.errors import BudgetExhausted
-from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel.promise import Adjacency
 
 MONTH = Budget(epsilon=1.0, delta=1e-6, window_days=30)
 
@@ -20,7 +24,7 @@ MONTH = Budget(epsilon=1.0, delta=1e-6, window_days=30)
 def test_recipe_budgets_hold_for_hospitals_and_for_phones(clients, found):
     rotation = Turns.among(clients, checks=31)
     assert rotation == found
-    pace = Pace(31, 1.0, rotation.length(clients), MONTH)
+    pace = Pace(31, pure(1.0), rotation.length(clients), MONTH)
     assert pace.fits
     assert pace.times == 1
 
@@ -44,39 +48,70 @@ def test_a_rotation_asks_nobody_twice_for_as_long_as_is_said(ledger_at, tmp_path
     assert Turns(clients=size).length(clients) == done
 
 
+def lets_another_in(ledger, cost, before):
+    """Whether a ledger lets in one more check of a client beside so many."""
+    ledger.set_budget(MONTH, now=1e9)
+    if before:
+        with ledger._database.writing() as connection:
+            insert_checks(connection, [np.zeros(1, int)] * before, cost, since=10**9 - DAY)
+    try:
+        ledger.reserve("another", [Charge(cost, Clients(["a"]))], now=1e9)
+    except BudgetExhausted:
+        return False
+    return True
+
+
+def held_against_the_ledger(pace, ledger_at, folder):
+    """Whether what is affordable is let in, and one check more is not."""
+    last, more = (
+        before < 0 or lets_another_in(Ledger(ledger_at(folder / f"{before}.db")), pace.cost, before)
+        for before in (pace.affordable - 1, pace.affordable)
+    )
+    return last and pace.fits == (pace.affordable == pace.checks) and (pace.fits or not more)
+
+
 @pytest.mark.parametrize(("epsilon", "checks"), [(1.0, 31), (0.3, 31), (0.05, 31), (0.01, 400)])
 def test_what_is_affordable_is_what_the_ledger_lets_in(ledger_at, tmp_path, epsilon, checks):
-    pace = Pace(checks, epsilon, 1, MONTH)
-    ledger = Ledger(ledger_at(tmp_path / "drift.db"))
-    ledger.set_budget(MONTH)
-    cost = Cost.claimed("discrete-laplace", Guarantee(epsilon))
-    done = 0
-    try:
-        for done in range(checks):
-            ledger.reserve(str(done), [Charge(cost, Clients(["a"]))], now=1e9 + done)
-        done = checks
-    except BudgetExhausted:
-        pass
-    assert pace.affordable == done
-    assert pace.fits == (done == checks)
+    pace = Pace(checks, pure(epsilon), 1, MONTH)
+    assert held_against_the_ledger(pace, ledger_at, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        pure(0.1, Adjacency.ADD_REMOVE),
+        pure(0.1, Adjacency.ADD_REMOVE, Unit.CLIENT, delta=1e-8),
+        pure(0.1, delta=3e-7),
+        Cost.of(calibrated_gaussian(Guarantee(0.1, 1e-6))),
+    ],
+    ids=["two steps", "two steps, delta", "delta alone", "its noise is known"],
+)
+def test_it_fits_if_the_ledger_lets_all_in_whatever_checks_hide(ledger_at, tmp_path, cost):
+    assert held_against_the_ledger(Pace(10, cost, 1, MONTH), ledger_at, tmp_path)
+
+
+def test_where_delta_is_short_no_epsilon_is_advised():
+    advice = Pace(10, pure(0.1, delta=3e-7), 1, MONTH).advice
+    assert advice.endswith("raise the budget's delta to 3e-06")
+    assert "take ε" not in advice
 
 
 def test_it_says_the_arithmetic_and_what_would_fit():
-    pace = Pace(31, 1.0, 1, MONTH)
+    pace = Pace(31, pure(1.0), 1, MONTH)
     assert str(pace) == (
         "31 checks in any 30 days, each person charged for 31 of them × ε 1 = 31; the budget has 1"
     )
     assert "room for 1 check in a window" in pace.advice
     assert "ε = 0.032 a check" in pace.advice
-    assert Pace(31, 0.032, 1, MONTH).fits
+    assert Pace(31, pure(0.032), 1, MONTH).fits
 
 
 @pytest.mark.parametrize("checks", [3, 6, 7, 35, 41, 97])
 def test_what_it_advises_fits(checks):
-    advice = Pace(checks, 1.0, 1, MONTH).advice
+    advice = Pace(checks, pure(1.0), 1, MONTH).advice
     epsilon, budget = (
         float(re.search(rf"{words} (\S+?)(?: |$)", advice)[1])
         for words in ("take ε =", "raise the budget to")
     )
-    assert Pace(checks, epsilon, 1, MONTH).fits
-    assert Pace(checks, 1.0, 1, Budget(budget, 1e-6, 30)).fits
+    assert Pace(checks, pure(epsilon), 1, MONTH).fits
+    assert Pace(checks, pure(1.0), 1, Budget(budget, 1e-6, 30)).fits

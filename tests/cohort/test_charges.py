@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
@@ -62,6 +63,6 @@ def test_a_bucket_of_the_whole_cohort_is_one_charge(ledger):
 )  # fmt: skip
 def test_a_year_of_checks_that_does_not_fit_is_warned_of(caplog, cohort, horizon, fits):
     budget = Budget(epsilon=1.0, delta=1e-6, window_days=30)
-    warn_of_pace(budget, cohort, 100, 1.0, horizon)
+    warn_of_pace(budget, cohort, 100, pure(1.0), horizon)
     assert bool(caplog.messages) is not fits
     assert fits or "the budget has room for" in caplog.text
