@@ -33,8 +33,8 @@ _KEPT = 1024
 """Beginnings that go on."""
 _EVIDENCE = 10.0
 """Nats beyond what chance and the number of texts explain."""
-_USUAL = 13.0
-"""Standard deviations of a name's sum at which names are mostly found: what the search expects."""
+_USUAL = 10.5
+"""Standard deviations of a name's sum at which its cells tell most: just enough to be found by."""
 _SHOWN = 8.0
 """Standard deviations of a name's sum below which none is shown."""
 _BRIGHTEST = 4.0
