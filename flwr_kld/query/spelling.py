@@ -26,15 +26,14 @@ from flwr_kld.kernel.arguments import Unfit
 class Spelling(Model, what="the question for labels"):
     """Which column's unlisted labels are asked for."""
 
-    column: Annotated[str, Field(min_length=1, max_length=300)]
+    column: str
     # Of the hashes: new in every question, so that two labels that share a cell in one do not in
     # the next; None where labels are told by their texts
     salt: Annotated[str, Field(min_length=1, max_length=64)] | None
 
     def __post_init__(self) -> None:
-        for name, told in (("column", self.column), ("salt", self.salt or "")):
-            if not told.isprintable():
-                raise Unfit(name, "printable", "what is not")
+        if not (self.salt or "").isprintable():
+            raise Unfit("salt", "printable", "what is not")
 
     @property
     def by_text(self) -> bool:

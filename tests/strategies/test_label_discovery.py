@@ -264,6 +264,17 @@ def test_names_of_any_script_and_length_are_found(aggregation):
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
 
 
+@pytest.mark.parametrize("column", ["line\nbreak", "x" * 301, "a\u202eb"])
+def test_a_column_of_any_name_can_be_asked_for(column):
+    table = Table({column: ["nurse"], "age": Binned([30, 60])})
+    grid = grid_of(
+        lambda _: {column: ["baker"] * 9, "age": [1] * 9}, 3, table=table, discover={column}
+    )
+    report = LabelDiscovery(table, column, TWO).ask(grid)
+    assert names(report) == ["baker"]
+    assert "\u202e" not in str(report)
+
+
 @pytest.mark.parametrize("allowed", [set(), {"age"}])
 def test_a_client_whose_app_names_no_such_column_counts_nothing(allowed):
     loaded = []
