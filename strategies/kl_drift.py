@@ -277,7 +277,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         spent: Spent | None,
     ) -> Settled[Report]:
         parts, plan, trust = asked
-        self._begun(asked, opening.check)
         measured = replace(self._publisher, trust=trust).measure(
             grid, parts, plan,
             check=opening.check, group=str(self.checks), timeout=self.timeout,

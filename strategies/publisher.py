@@ -259,12 +259,12 @@ class Counting(Round[Asked, R]):
         self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
         return Part(chosen, EVERYTHING, "record", trust.moves // 2 - 1)
 
-    def _begun(self, asked: Asked, check: str) -> None:
-        """Write down that a night is asked for, before anybody is."""
-        if self._session is not None:
-            (part, *_), plan, trust = asked
-            terms = trust.terms(plan, check=check, asked=len(part.participants))
-            self._session.begun(self.ledger, terms)
+    def _begun(self, asked: Asked) -> Sequence[Remembered]:
+        (part, *_), plan, trust = asked
+        if self._session is None or (night := _night_of(trust)) is None:
+            return ()
+        terms = trust.terms(plan, check="tonight", asked=len(part.participants))
+        return (self._session.begun(night, terms.session),)
 
     def _session_of(self, asked: Asked) -> str:
         night = _night_of(asked[-1])
@@ -387,7 +387,6 @@ class Question(Counting[R]):
         spent: Spent | None,
     ) -> Settled[R]:
         (part,), plan, trust = asked
-        self._begun(asked, opening.check)
         published = replace(self._publisher, trust=trust).publish(
             grid,
             part.participants,

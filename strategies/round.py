@@ -190,6 +190,10 @@ class Round(ABC, Generic[Asked, R]):
         """Return the key of the standing session that this is a night of; empty if of none."""
         return ""
 
+    def _begun(self, asked: Asked) -> Sequence[Remembered]:
+        """Return what is to be remembered before anybody is asked."""
+        return ()
+
     def _seen(self, asked: int, survivors: int, left_out: Mapping[str, int]) -> CohortSeen:
         """Return what a report says of its cohort; `left_out` counts clients by reason."""
         return CohortSeen(asked, survivors, {**left_out, **nodes_left_out(self.population)})
@@ -215,6 +219,7 @@ class Round(ABC, Generic[Asked, R]):
     # ------------------------------------------------------------------------ the ledger's part
 
     def _reserve(self, opening: Opening, asked: Asked) -> Reservation | None:
+        states = self._begun(asked)
         if self.ledger is None:
             return None
         return self.ledger.reserve(
@@ -223,6 +228,7 @@ class Round(ABC, Generic[Asked, R]):
             kind=self.entry,
             population=self.budget,
             session=self._session_of(asked),
+            states=states,
         )
 
     def _refuse(self, opening: Opening, why: CheckFailed | BudgetExhausted) -> None:

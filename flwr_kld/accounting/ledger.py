@@ -160,6 +160,7 @@ class Ledger:
         kind: Kind = Kind.CHECK,
         population: str = "default",
         session: str = "",
+        states: Iterable[Remembered] = (),
         now: float | None = None,
     ) -> Reservation:
         """Spend what a check will cost, durably, if everybody it asks can afford it.
@@ -181,6 +182,8 @@ class Ledger:
             Key of the standing session that the check is a night of, and of nothing else: then
             `charges` is one, at the cost of all its nights together and the same on each of them.
             It counts once, as of the latest night, for everybody whom any of them asked.
+        states : Iterable[Remembered]
+            What the monitor remembers, written together with the reservation or not at all.
         now : float, optional
             Seconds since 1970. A clock that runs backwards counts as standing still.
 
@@ -218,6 +221,8 @@ class Ledger:
             else:
                 new = [spend for _, spend in asked]
                 require_budget(Window(connection, budget, seconds, new), new, budget)
+            for state in states:
+                write_state(connection, state, seconds)
             return life.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(

@@ -53,23 +53,19 @@ class Session:
             "Standing(…, name=…), which is charged anew"
         )
 
-    def begun(self, ledger: Ledger | None, terms: Terms) -> None:
-        """Write down that a night is asked for, before anybody is."""
-        night = terms.night
-        if night is None:
-            return
+    def begun(self, night: Night, fingerprint: str) -> Remembered:
+        """Return what is to be remembered before anybody is asked: that a night is asked for."""
         value = {
             "session": night.session,
-            "fingerprint": terms.session,
+            "fingerprint": fingerprint,
             "night": night.number,
             "nights": night.nights,
             "moves": night.moves,
             "released": night.released,
         }
-        version = self._kept.version if self._kept else 0
-        self._kept = Remembered(self._name, value, version)
-        if ledger is not None:
-            self._kept = ledger.keep_state(self._kept)
+        remembered = Remembered(self._name, value, self._kept.version if self._kept else 0)
+        self._kept = replace(remembered, version=remembered.version + 1)
+        return remembered
 
     def released(self) -> Remembered:
         """Return what is to be remembered of a night whose numbers came."""

@@ -93,3 +93,16 @@ def test_states_are_written_with_the_report_or_not_at_all(ledger):
     assert ledger.check("1").state == "reserved"
     ledger.settle(reservation, REPORT, states=[Remembered("a", 1), Remembered("b", 1)], now=NOW)
     assert ledger.state("b") == Remembered("b", 1, 1)
+
+
+def test_states_are_written_with_the_reservation_or_not_at_all(ledger):
+    begun = [Remembered("night", 1)]
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("dear", ask(7), states=begun, now=NOW)
+    assert ledger.state("night") is None
+    ledger.reserve("1", ask(0.1), states=begun, now=NOW)
+    assert ledger.state("night") == Remembered("night", 1, 1)
+    with pytest.raises(LedgerError, match="read at version 0 and is at 1"):
+        ledger.reserve("2", ask(0.1), states=begun, now=NOW)
+    assert ledger.check("2") is None
+    assert ledger.spent(now=NOW).epsilon == pytest.approx(0.1)

@@ -421,6 +421,25 @@ def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
         other.check(federation.grid)
 
 
+def test_a_server_that_is_killed_before_it_asks_pays_for_one_session(
+    trusted, tmp_path, monkeypatch
+):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+
+    def killed(*_):
+        raise SystemExit
+
+    monkeypatch.setattr(KLDrift, "_ask", killed)
+    with pytest.raises(SystemExit):
+        trusted.monitor(ledger=ledger).check(trusted.grid)
+    monkeypatch.undo()
+    assert ledger.spent().epsilon == 1.0
+    trusted.monitor(ledger=ledger).check(trusted.grid)
+    assert ledger.spent().epsilon == 1.0
+    assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
+
+
 def test_a_budget_that_is_lowered_stops_a_session_until_it_is_raised(trusted, tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(1.0, DELTA, window_days=400))
