@@ -61,9 +61,9 @@ class DiscoveryReport(Envelope):
             f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()
         )
         return (
-            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{found.named}. A label "
-            f"is found with probability .95 from about so many records on: {needed}; no estimate "
-            f"below {found.shown_from:.0f} is shown, though fewer records may have one. "
+            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{found.named}. A "
+            f"label is found with probability .95 from about so many records on: {needed}; no "
+            f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
             f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
