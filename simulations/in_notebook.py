@@ -69,24 +69,27 @@ def simulate(
         client = number(context)
         return records(client) if callable(records) else _picked(records, places[client])
 
-    if isinstance(monitor, PrivatePredictor):
-        answer_predictor_queries(app, load, monitor.predictor.hypotheses.domain)
+    what = "a KLDrift, PrivatePredictor, Statistics or LabelDiscovery"
+    kinds = KLDrift | PrivatePredictor | Statistics | LabelDiscovery
+    asked: Any = instance("monitor", monitor, kinds, what)
+    if isinstance(asked, PrivatePredictor):
+        domain = asked.predictor.hypotheses.domain
+        answer_predictor_queries(app, load, domain)
     else:
-        what = "a KLDrift, PrivatePredictor, Statistics or LabelDiscovery"
-        asked: Any = instance("monitor", monitor, KLDrift | Statistics | LabelDiscovery, what)
-        if asked.trust.aggregator_keys:
-            raise ValueError(
-                f"simulate runs clients only, and {type(asked.trust).__name__} needs an "
-                "aggregator: run it on an InProcessGrid with aggregate_drift_checks(app, key=…)"
-            )
-        answer_drift_queries(
-            app,
-            load,
-            asked.domain if isinstance(asked, Statistics) else asked.reference.domain,
-            record_ids=(lambda context: places[number(context)]) if places else None,
-            secure_sum=_Signers(),
-            discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
+        domain = asked.domain if isinstance(asked, Statistics) else asked.reference.domain
+    if asked.trust is not None and asked.trust.aggregator_keys:
+        raise ValueError(
+            f"simulate runs clients only, and {type(asked.trust).__name__} needs an "
+            "aggregator: run it on an InProcessGrid with aggregate_drift_checks(app, key=…)"
         )
+    answer_drift_queries(
+        app,
+        load,
+        domain,
+        record_ids=(lambda context: places[number(context)]) if places else None,
+        secure_sum=_Signers(),
+        discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
+    )
     grid = InProcessGrid(app, clients)
     return monitor.ask(grid) if isinstance(monitor, Question) else monitor.check(grid)
 

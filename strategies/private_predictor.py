@@ -145,6 +145,7 @@ class PrivatePredictor(Monitor[Part, PredictorReport]):
             ledger=ledger,
             budget=budget,
         )
+        self.trust = trust
         self._publisher: Publisher | None = None
         if trust is not None:
             least = max(self.min_clients, trust.min_clients)

@@ -60,10 +60,20 @@ def test_a_secure_sum_goes_on_with_the_same_clients():
         assert (report.cohort.survivors, report.reading.records) == (10, 200)
 
 
-def test_a_predictor_learns_from_rounds():
-    labels = Labels(["x", "y"])
-    laws = {n: Reference.from_counts(labels, {n: 9, o: 1}) for n, o in ("xy", "yx")}
-    learning = PrivatePredictor(BayesMixture(Hypotheses(laws), epsilon=4.0))
+LAWS = Hypotheses(
+    {n: Reference.from_counts(Labels(["x", "y"]), {n: 9, o: 1}) for n, o in ("xy", "yx")}
+)
+
+
+@pytest.mark.parametrize(
+    "learning",
+    [
+        PrivatePredictor(BayesMixture(LAWS, epsilon=4.0)),
+        PrivatePredictor(LAWS, trust=Trusted(4.0)),
+    ],
+    ids=["reports", "counts"],
+)
+def test_a_predictor_learns_from_rounds(learning):
     for _ in range(3):
         report = simulate(learning, ["x"] * 200, clients=200)
     assert report.reading.leader == "x"
@@ -99,6 +109,9 @@ def test_what_cannot_be_simulated_is_said():
     key = bytes(range(1, 33))
     with pytest.raises(ValueError, match="TrustedAggregator needs an aggregator"):
         simulate(KLDrift(REFERENCE, TrustedAggregator(1.0, aggregator=key)), ["apple"], clients=2)
+    learning = PrivatePredictor(LAWS, trust=TrustedAggregator(1.0, aggregator=key))
+    with pytest.raises(ValueError, match="TrustedAggregator needs an aggregator"):
+        simulate(learning, ["x"], clients=2)
     with pytest.raises(ValueError, match="clients"):
         simulate(KLDrift(REFERENCE, Trusted(1.0)), ["apple"], clients=1)
     with pytest.raises(ValueError, match="a KLDrift, PrivatePredictor, Statistics or"):
