@@ -39,7 +39,7 @@ def test_pages_fit_are_accessible_and_ask_nobody_else(tmp_path):
     subprocess.run(["make", "docs"], cwd=ROOT, check=True, capture_output=True)
     pages = sorted(file.relative_to(SITE).as_posix() for file in SITE.rglob("*.html"))
     assert "index.html" in pages
-    assert "proofs/bayes-mixture/index.html" in pages
+    assert "proofs/predictors/index.html" in pages
     found = {}
     with served(SITE) as address, browser(tmp_path) as page:
         for name in pages:

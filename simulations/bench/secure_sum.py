@@ -41,8 +41,9 @@ class Federation:
         """Run one sum, hold it against the truth; return CPU seconds, and bytes of a client."""
         began, carried = time.process_time(), 0
         session = Session.open(
-            self.roster, list(self.who), check="bench", terms="plan", length=_CELLS, shape=shape
-        )
+            self.roster, list(self.who), check="bench", terms="plan", length=_CELLS, bits=64,
+            shape=shape,
+        )  # fmt: skip
         server = SumServer(session, self.roster)
         names = [server.name(i) for i in range(session.size)]
         clients = [SumClient(self.who[name], name, self.roster) for name in names]
@@ -54,7 +55,7 @@ class Federation:
                 server.receive(decode(answer))
             requests = {i: message.to_bytes() for i, message in server.advance().items()}
         seconds = time.process_time() - began
-        if not np.array_equal(server.result().total._words, self.vectors.sum(0, dtype=np.uint32)):
+        if not np.array_equal(server.result().total._words, self.vectors.sum(0, dtype=np.uint64)):
             raise RuntimeError("a sum is wrong")
         return seconds, carried // session.size
 
@@ -80,7 +81,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     if not quick:
         some = Federation(100)
         shape = Shape(k, least_threshold(100, k, Tolerance(collusion=Collusion.LYING)))
-        extra = some.run(shape)[1] - 4 * _CELLS
+        extra = some.run(shape)[1] - 8 * _CELLS
         peers = {
             "bare X25519, Ed25519": lambda: 100 * public_key_seconds(
                 exchanges=2 * k, verifications=k + 4, signatures=4, keys=2
@@ -89,7 +90,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
         }  # fmt: skip
         for peer, theirs in peers.items():
             yield measured(
-                "secure sum", f"100 clients, {k} neighbours, {extra:,} bytes each over 4 a cell",
+                "secure sum", f"100 clients, {k} neighbours, {extra:,} bytes each over 8 a cell",
                 lambda: some.run(shape)[0], repeats=repeats, peer=peer, theirs=theirs,
             )  # fmt: skip
     for size in (20, 40) if quick else (100, 1_000, 10_000):

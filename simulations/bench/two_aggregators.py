@@ -64,7 +64,7 @@ class Federation:
             addition.take(boxes)
             answers.append(addition.answer(terms.central(), SystemBits()))
         seconds = time.process_time() - began
-        total = from_ring(sum(np.frombuffer(answer, "<u4") for answer in answers))
+        total = from_ring(sum(np.frombuffer(answer, "<u8") for answer in answers), bits=64)
         if (total[:-1] != rows.sum(0)).any():
             raise RuntimeError("a sum is wrong")
         return seconds, len(sent[0])
@@ -88,10 +88,10 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
                 ),
                 "Flower's SecAgg+": lambda w=whole: secaggplus_seconds(w, 24, 13),
             }
-            extra = some.run(counts, secrets.token_hex(8))[1] - 4 * cells
+            extra = some.run(counts, secrets.token_hex(8))[1] - 8 * cells
             for peer, theirs in peers.items():
                 yield measured(
-                    whom, f"100 clients, {extra} bytes each over 4 a cell",
+                    whom, f"100 clients, {extra} bytes each over 8 a cell",
                     lambda f=some, c=counts: seconds(f, c),
                     repeats=repeats, peer=peer, theirs=theirs,
                 )  # fmt: skip
