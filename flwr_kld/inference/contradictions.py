@@ -22,7 +22,7 @@ def contradiction(
     """Say what is impossible in one exchange's counts; None if nothing is."""
     values, records = noisy.values.reshape(histograms, -1), noisy.records
     deviation = math.sqrt(noisy.noise.variance)
-    margin = (_UNLIKELY + math.log(values.size)) * _tail(deviation)
+    margin = (_UNLIKELY + math.log(values.size)) * tail(deviation)
     of_all = margin * math.sqrt(values.shape[1])
     totals = values.sum(axis=1, dtype=float)
     total = float(totals[abs(totals - records).argmax()])
@@ -41,8 +41,8 @@ def contradiction(
 def contradiction_of_sums(sums: ClientSums) -> str | None:
     """Say what is impossible in sums of scores, each or together; None if nothing is."""
     scores = sums.scores
-    tail = _tail(math.sqrt(sums.noise.variance))
-    steps = (_UNLIKELY + math.log(len(NUMBERS))) * tail + sums.clients  # each rounds by one step
+    one_in_e = tail(math.sqrt(sums.noise.variance))
+    steps = (_UNLIKELY + math.log(len(NUMBERS))) * one_in_e + sums.clients  # each rounds by one
 
     def most(number: str) -> float:
         return sums.value(number) + steps * sums.unit(number)
@@ -67,7 +67,7 @@ def contradiction_of_sums(sums: ClientSums) -> str | None:
     return None
 
 
-def _tail(deviation: float) -> float:
+def tail(deviation: float) -> float:
     """Return in how many records the tail of discrete Laplace noise falls e-fold: the heaviest."""
     # Its variance is ``1 / (2 sinh²(ε / 2))``, and its tail ``e^(-ε t)``.
     return 1 / (2 * math.asinh(1 / (math.sqrt(2) * deviation))) if deviation > 0 else 0.0

@@ -16,6 +16,7 @@ from rich.table import Table as TextTable
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.contradictions import tail
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
@@ -30,8 +31,8 @@ from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS, require_form
 from flwr_kld.report.words import as_text, counted, shown, table_of
 
-_STANDS_OUT = 4.0
-"""Standard deviations of the noise that a bin's count exceeds by chance in none of hundreds."""
+_BY_CHANCE = 0.01
+"""Probability with which noise alone makes a range of a column, at most, whatever its law."""
 _ROUNDED = 1e-12
 """Fraction of the records below which rounding made it."""
 _FREQUENT = 3
@@ -267,7 +268,7 @@ class StatisticsReport(Envelope):
 def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:
     """Return edges between which equally many of the records lie, in short numbers."""
     held = np.array(counts.values[: len(domain.edges) + 1], dtype=np.float64)
-    held[held < _STANDS_OUT * counts.noise] = 0
+    held[held < tail(counts.noise) * math.log(len(held) / _BY_CHANCE)] = 0
     if not held.any():
         raise ValueError(
             f"no bin of {name!r} has more records than the noise explains: ask more clients, or "

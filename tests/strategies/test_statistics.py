@@ -340,12 +340,31 @@ def test_a_column_that_noise_drowns_is_no_reason_to_lose_what_was_paid_for(adjac
     assert "values" in str(dim)
 
 
-def test_a_first_look_that_sees_nothing_is_no_range():
-    table = Table({"income": Binned.powers(), "children": Binned.powers(0)})
-    app = ClientApp()
-    answer_drift_queries(app, lambda c: incomes(int(c.node_config["partition-id"])), table)
-    dim = Statistics(table, Trusted(0.01)).ask(InProcessGrid(app, 2))
-    with pytest.raises(ValueError, match="more records than the noise"):
-        dim.rebinned(table)
+def laplace(rng, deviation, size):
+    p = 1 - np.exp(-2 * np.arcsinh(1 / (np.sqrt(2) * deviation)))
+    return rng.geometric(p, size) - rng.geometric(p, size)
+
+
+def gaussian(rng, deviation, size):
+    return np.rint(rng.normal(0, deviation, size)).astype(int)
+
+
+@pytest.mark.parametrize("law", [laplace, gaussian])
+@pytest.mark.parametrize("epsilon", [0.01, 5.0])
+def test_a_first_look_that_sees_only_noise_is_no_range(law, epsilon):
+    table, app = Table({"income": Binned.powers()}), ClientApp()
+    answer_drift_queries(app, lambda c: {"income": incomes(0)["income"]}, table)
+    look = Statistics(table, Trusted(epsilon)).ask(InProcessGrid(app, 2))
+    column, cut = look.columns["income"], 0
+    for seed in range(100):
+        rng, counts = np.random.default_rng(seed), column.counts
+        values = law(rng, counts.noise, len(counts.values)).tolist()
+        noise = replace(column, counts=replace(counts, values=values))
+        try:
+            replace(look, columns={"income": noise}).rebinned(table)
+        except ValueError:
+            continue
+        cut += 1
+    assert cut <= 4
     with pytest.raises(ValueError, match="another table"):
-        dim.rebinned(Table({"income": Binned.powers()}))
+        look.rebinned(Table({"children": Binned.powers()}))
