@@ -128,7 +128,6 @@ KINDS = {
                 "trust": "trusted-aggregator", "noise": '{"keys":["00"],"law":"least"}'
             },
             "labels by their texts, in four columns": {"spelling": '{"column":"job","salt":null}'},
-            "labels of no column": {"spelling": '{"column":"","salt":"a1b2"}'},
             "labels without a word of a salt": {"spelling": '{"column":"job"}'},
             "one key for both aggregators": {
                 "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"],"law":"least"}}'
