@@ -1,6 +1,6 @@
 """Write docs/vectors: of each kind of message some that are read, and some that are refused.
 
-python tests/messages/make_vectors.py
+PYTHONPATH=tests python tests/messages/make_vectors.py
 """
 
 import json
