@@ -175,7 +175,7 @@ def test_a_session_survives_kills(model, nights, least, tmp_path, monkeypatch, c
     while (night := begun()) < nights:
         quiet = night in (0, nights - 1)
         federation.live(fate)
-        federation.chance = 0.0 if quiet else 0.5
+        federation.chance = 0.0 if quiet else 0.6
         before = {book: last_night(book) for book in books}
         told = processes.run("server", check, fate, 0.0 if quiet else 0.5)
         counts, attempt = federation.counts(), str(federation.attempt)
