@@ -509,10 +509,13 @@ def test_clients_agree_to_the_reference_that_was_theirs(unsearched):
 # --------------------------------------------------------------------- what the operator allows
 
 
-def test_a_guard_allows_columns_by_name_and_none_by_default(limits, receipts):
+@pytest.mark.parametrize("column", ["job", ""])
+def test_a_guard_allows_columns_by_name_and_none_by_default(column, limits, receipts):
     limits(("max_epsilon = 1.0", "max_epsilon = 2.0"))
-    with pytest.raises(CheckFailed, match=r"'job', which this client's operator does not allow"):
-        LabelDiscovery(TABLE, "job", TWO).ask(grid_of())
+    table = Table({column: ["nurse"], "age": Binned([30, 60])})
+    grid = grid_of(lambda _: {column: ["baker"], "age": [1]}, table=table, discover={column})
+    with pytest.raises(CheckFailed, match=rf"'{column}', which this client's operator does not"):
+        LabelDiscovery(table, column, TWO).ask(grid)
     assert receipts() == ()
 
 
