@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.syntax import Syntax
+from sqlalchemy import make_url
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.common import NIGHTLY, results, say, sqlite_file
@@ -431,7 +432,11 @@ def _named(url: str) -> str:
     """Return the URL of a ledger that can be opened, or whose server nobody has asked yet."""
     if not url.startswith("postgresql"):
         Ledger(url)
-    return url
+    file = sqlite_file(url)
+    if file is None:
+        return url
+    # A SuperLink and cron run in folders of their own, where a relative path names another file.
+    return str(make_url(url).set(database=str(file.absolute())))
 
 
 def _open(url: str, budget: Budget) -> None:

@@ -179,6 +179,17 @@ def test_a_ledger_that_cannot_be_opened_is_refused_before_anything_is_written(
     assert not (tmp_path / "app").exists()
 
 
+def test_a_ledger_named_from_here_is_the_same_file_to_superlink_and_cron(
+    cli, sample, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli("init", sample, "--out", "app", "--ledger", "sqlite:///own.db").exit_code == 0
+    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    assert config["tool"]["flwr"]["app"]["config"]["drift-ledger"] == url
+    assert f"FLWR_KLD_LEDGER={url}\n" in (tmp_path / "app" / "deploy" / "kld.cron").read_text()
+
+
 @pytest.mark.parametrize("name", ["a%20b", "a?b"])
 def test_a_folder_whose_url_names_another_is_refused(cli, sample, tmp_path, name):
     done = cli("init", sample, "--out", tmp_path / name / "app")
