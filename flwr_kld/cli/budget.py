@@ -59,19 +59,21 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show what the person charged most has spent in the window, and what is left."""
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "window_days": days,
+        "adjacency": adjacency,
+        "unit": unit,
+        "composition": composition,
+    }
+    given = {name: value for name, value in terms.items() if value is not None}
     if epsilon is None:
+        if given:
+            raise ValueError("nothing was set: terms of a budget go with its epsilon, --set")
         books = existing_ledger(ledger)
     else:
         books = Ledger(ledger)
-        terms: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "window_days": days,
-            "adjacency": adjacency,
-            "unit": unit,
-            "composition": composition,
-        }
-        given = {name: value for name, value in terms.items() if value is not None}
         try:
             books.set_budget(replace(books.budget(population), **given))
         except NoBudget:

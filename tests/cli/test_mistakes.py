@@ -107,6 +107,10 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["budget", "--ledger", p.ledger, "--set", -1],
         r"epsilon must be",
     ),
+    "budget: terms of none": (
+        lambda p: ["budget", "--ledger", p.ledger, "--days", 7],
+        r"nothing was set: .* go with .*--set",
+    ),
     "history: no ledger": (
         lambda p: ["history", "--ledger", f"sqlite:///{p.folder}/no.db"],
         r"give --ledger",
