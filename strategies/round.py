@@ -26,7 +26,7 @@ from flwr_kld.accounting.entry import Failure, Remembered
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.codec.model import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
-from flwr_kld.errors import CheckFailed
+from flwr_kld.errors import CheckFailed, LedgerUnavailable
 from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
@@ -252,8 +252,10 @@ class Round(ABC, Generic[Asked, R]):
             self.ledger.settle(
                 reservation, report, delivered=settled.delivered, states=settled.states
             )
-        except LedgerError:
+        except LedgerError as error:
             logger.exception("the ledger did not accept this report: %s", json_text(report))
+            if not isinstance(error, LedgerUnavailable):  # which could not take this, either
+                self._fail(reservation, error)
             raise
 
 

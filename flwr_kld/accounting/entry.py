@@ -67,10 +67,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Say what ended a check that had asked; only a `CheckFailed` is made of public words."""
+        """Say what ended a check that had asked; only these two are made of public words."""
         if isinstance(error, CheckFailed):
             return cls(FailureKind.UNANSWERED, str(error))
-        return cls(FailureKind.ERROR, type(error).__name__)
+        own = isinstance(error, LedgerError)
+        return cls(FailureKind.ERROR, str(error) if own else type(error).__name__)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def write_state(connection: Connection, state: Remembered, now: int) -> Remember
     if version != state.version:
         raise LedgerError(
             f"state {state.name!r} was read at version {state.version} and is at {version}: "
-            "somebody else has written it; read it again"
+            "another check has written it meanwhile; run checks of a population one by one"
         )
     values = {
         "version": version + 1,

@@ -8,7 +8,7 @@ import pytest
 from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
-from flwr_kld.errors import CheckFailed, LedgerUnavailable
+from flwr_kld.errors import CheckFailed, LedgerError, LedgerUnavailable
 from flwr_kld.kernel import Guarantee
 from flwr_kld.strategies.round import Round, Settled
 
@@ -132,6 +132,21 @@ def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, monkeypatch
         Noting(ledger)._run(None, "monday")
     assert '"said"' in caplog.text
     assert ledger.check("monday").state == "reserved"
+
+
+def test_of_two_at_once_the_later_one_is_over_and_says_why(ledger):
+    class Slow(Noting):
+        def _ask(self, *args):
+            settled = super()._ask(*args)
+            Noting(self.ledger)._run(None, "tuesday")  # from first to last while this one runs
+            return settled
+
+    with pytest.raises(LedgerError, match="one by one"):
+        Slow(ledger)._run(None, "monday")
+    assert ledger.check("tuesday").state == "settled"
+    failure = ledger.check("monday").failure
+    assert failure.kind is FailureKind.ERROR
+    assert "one by one" in failure.words
 
 
 def test_without_a_ledger_nothing_is_charged():
