@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from flwr.app import Context
 
+from flwr_kld.clients.node_config import require_known
 from flwr_kld.clients.records_of_node import require_no_sample
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.guard.guard import Guard
@@ -74,6 +75,7 @@ def stricter(context: Context, policy: ClientPolicy) -> ClientPolicy:
 
 def guard_of(context: Context) -> Guard | None:
     """Return the node's guard, or None if its operator configured none."""
+    require_known(context.node_config)
     place = context.node_config.get(NODE_CONFIG, os.environ.get(ENVIRONMENT))
     if place is None:
         return None

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from flwr_kld.clients.answers import refuse, tell
 from flwr_kld.clients.check_memory import flower_folder, use_once
-from flwr_kld.clients.node_config import is_aggregator, read_named
+from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
 from flwr_kld.errors import QueryRefused
@@ -105,6 +105,7 @@ class AggregatorLimits:
 
     def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
         """Return what satisfies these limits and those of a node config, which must be plain."""
+        require_known(config)
         keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
         told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
         if None not in (self.reference, told.reference) and told.reference != self.reference:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,21 @@ def is_aggregator(context: Context) -> bool:
 
 logger = logging.getLogger("flwr_kld")
 
+_OURS = "drift-"
+_KEYS = {
+    "records", "query", "delimiter", "encoding", "decimal", "dates", "missing", "role", "guard",
+    "salt", "identity", "roster", "key", "memory", "min-clients", "most-epsilon", "reference",
+}  # fmt: skip
+
 _T = TypeVar("_T")
+
+
+def require_known(config: Mapping[str, object]) -> None:
+    """Refuse a node config with a key of ours that says nothing: it may be a misspelt limit."""
+    for key in config:
+        if key.replace("_", "-").startswith(_OURS) and key.removeprefix(_OURS) not in _KEYS:
+            logger.error("the node config has %r: flwr-kld has no such key; correct it", key)
+            raise QueryRefused("the node config has an unknown key: the operator's log says which")
 
 
 def read_named(

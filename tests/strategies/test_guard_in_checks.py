@@ -159,6 +159,19 @@ def test_one_node_refuses_for_itself(tmp_path):
     }
 
 
+@pytest.mark.parametrize("key", ["drift-gaurd", "drift_guard"])
+def test_a_misspelt_guard_is_not_as_if_there_were_none(tmp_path, key, caplog):
+    path, app = guard_file(tmp_path), app_of()
+
+    def unguarded(message, context):
+        context.node_config[key] = str(path)
+        return app(message, context)
+
+    with pytest.raises(CheckFailed, match="refused: the node config has an unknown key"):
+        plain().check(grid_of(unguarded))
+    assert repr(key) in caplog.text
+
+
 @pytest.mark.parametrize("monitor", [plain, summed])
 def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock, monitor):
     limits()

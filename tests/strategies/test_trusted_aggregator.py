@@ -80,6 +80,7 @@ def test_the_servers_own_minimum_holds_before_anything_is_noised():
     [
         ({"drift-min-clients": 21}, "CohortTooSmall: .* the aggregator's minimum is 21"),
         ({"drift-most-epsilon": 1}, "EpsilonTooLarge"),
+        ({"drift-most-epsilom": 1}, "the node config has an unknown key"),
         ({"drift-reference": "another"}, "not the one that the aggregator serves"),
         ({"drift-min-clients": "many"}, "limits in its node config are not readable"),
         ({"drift-most-epsilon": "all"}, "limits in its node config are not readable"),
