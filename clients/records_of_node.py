@@ -213,7 +213,7 @@ def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
 
     from flwr_kld.domain.database import read_rows
 
-    if not isinstance(query, str):
+    if not isinstance(query, str) or not query.strip():
         raise RecordsError(f"a database needs a query under {QUERY}, which selects its rows")
     place, period = make_url(url), asked_period()
     if place.get_backend_name() == "sqlite":

@@ -118,6 +118,7 @@ def test_what_is_no_csv_by_its_header_is_refused_with_a_sentence(tmp_path, caplo
         ("nonsense://drift:SECRET@localhost/x", "SELECT 1", ["nonsense", "export the rows"]),
         ("sqlite:SECRET://", "SELECT 1", ["drift-records"]),
         ("sqlite://", None, ["drift-query"]),
+        ("sqlite:////FOLDER/rows.db", " ", ["drift-query"]),
         ("sqlite://", "SELECT 1", ["absolute path"]),
         ("sqlite:///rows.db", "SELECT 1", ["absolute path"]),
         ("sqlite:////FOLDER/rows.db", "SELECT SECRET", ["rows.db", "OperationalError (SQLITE_"]),
