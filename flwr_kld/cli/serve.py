@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,11 @@ def serve(
         lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=3,
         ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
+    try:
+        settings.load()  # sooner than it says where the page is
+    except ssl.SSLError as error:
+        why = f"are not a certificate chain and its private key, PEM ({error.reason})"
+        raise ValueError(f"{certificate} and {key} {why}") from None
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, port), family=family) as listening:
         host = f"[{address}]" if ":" in address else address

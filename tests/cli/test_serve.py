@@ -48,6 +48,7 @@ def test_it_serves_this_machine_until_it_is_stopped(url, tmp_path):
         (["--address", "::"], "a token is required"),
         (["--certificate", __file__], "both --certificate and --key"),
         (["--certificate", __file__, "--key", "no.pem"], "no.pem"),
+        (["--certificate", __file__, "--key", __file__], "are not a certificate chain"),
         (["--ledger", "sqlite:///none.db"], "there is no ledger none.db"),
         (["--token-file", "none"], "there is no file none"),
     ],
