@@ -325,11 +325,9 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
             return
     if heard.server is None or heard.asked is None:
         words = run.exception or run.last_words or "its log says nothing"
-        look = (
-            f"flwr log RUN {connection} --show, with a RUN that flwr list {connection} shows; "
-            f"a check of {app} would fail likewise"
-        )
-        yield _failed("nodes", f"the run that asks them for their versions failed: {words}", look)
+        look = "correct this" if run.run is None else f"flwr log {run.run} {connection} --show"
+        then = f"{look}; a check of {app} would fail likewise"
+        yield _failed("nodes", f"the run that asks them for their versions failed: {words}", then)
         return
     yield from _server(heard.server)
     yield from _compared(heard, heard.asked, heard.server, connection)

@@ -145,7 +145,8 @@ FOUND = {
     ),
     "nobody": (log(asked=()), 4, r"FAIL nodes: none is connected\n +next: start one: flower-super"),
     "a log that breaks off": (
-        line("server") + line(7), 4, r"FAIL nodes: the run that asks .* failed.*\n +next: flwr log",
+        line("server") + line(7), 4,
+        r"FAIL nodes: the run that asks .* failed.*\n +next: flwr log 4711 prod",
     ),
 }  # fmt: skip
 
@@ -173,3 +174,10 @@ def test_what_a_run_breaks_with_is_said(cli, flwr, place, monkeypatch):
     broken = FlowerRun(exception="ValueError: no")
     monkeypatch.setattr(doctor, "run_app", lambda *_, **__: broken)
     assert "failed: ValueError: no" in cli("doctor", place.app, "prod").stdout
+
+
+def test_where_no_run_was_started_there_is_no_log_to_look_at(cli, flwr, place, monkeypatch):
+    unknown = FlowerRun(last_words="There is no connection 'prod'.", exit_code=1)
+    monkeypatch.setattr(doctor, "run_app", lambda *_, **__: unknown)
+    said = cli("doctor", place.app, "prod").stdout
+    assert re.search(r"There is no connection 'prod'\.\n +next: correct this; a check", said)
