@@ -52,7 +52,7 @@ def kaplan_meier(events: Floats, censored: Floats, counted: float = 0.5) -> Floa
     """Survival after each bin: Kaplan and Meier (1958)."""
     # Of those censored in a bin, so large a part is at risk when the others have the event: half if
     # both fall evenly in it (Cutler and Ederer 1958). Shapes: [..., bins] each.
-    at_risk = _at_risk(events + censored) - (1 - counted) * censored
+    at_risk = _at_risk(events, censored, counted)
     hazard = np.divide(events, at_risk, out=np.zeros_like(events), where=at_risk > 0)
     return np.asarray(np.cumprod(1 - hazard, axis=-1))
 
@@ -78,16 +78,18 @@ def curves(
         drawn = np.asarray(alike.reshape(noise_alone.shape) * (records / effective), np.float64)
     drawn = _as_records(drawn + noise_alone, records)
     found = kaplan_meier(read[:, 0], read[:, 1])
-    reach = _reach(found, kaplan_meier(drawn[:, :, 0], drawn[:, :, 1]))
-    told = _told(counts.sum(axis=1), noise, cells=2)
     low, high = (
-        np.where(told, kaplan_meier(read[:, 0], read[:, 1], counted) + way * reach, otherwise)
+        np.where(
+            _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=2),
+            _limit(read, drawn, counted, way),
+            otherwise,
+        )
         for counted, way, otherwise in ((0.0, -1, 0.0), (1.0, 1, 1.0))
     )
     # A curve falls: what limits it at one time does so later, or before.
     low = np.maximum.accumulate(np.maximum(low, 0.0)[:, ::-1], axis=1)[:, ::-1]
     high = np.minimum.accumulate(np.minimum(high, 1.0), axis=1)
-    at_risk = _at_risk(read.sum(axis=1))
+    at_risk = _at_risk(read[:, 0], read[:, 1])
     of_groups = [
         SurvivalCurve(name, *(tuple(x[i].tolist()) for x in (found, low, high, at_risk)))
         for i, name in enumerate(names)
@@ -111,23 +113,28 @@ def _as_records(counts: Floats, records: float) -> Floats:
     return np.asarray(held.reshape(counts.shape))
 
 
-def _at_risk(left: Floats) -> Floats:
-    """Count records whose time is in a bin or a later one, shape [..., bins]."""
-    return np.asarray(np.cumsum(left[..., ::-1], axis=-1)[..., ::-1])
+def _at_risk(events: Floats, censored: Floats, counted: float = 1.0) -> Floats:
+    """Count records whose time is in a bin or later, [..., bins]; `counted` of those censored."""
+    left = events + censored
+    later = np.cumsum(left[..., ::-1], axis=-1)[..., ::-1]
+    return np.asarray(later - (1 - counted) * censored)
 
 
-def _told(left: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
+def _told(at_risk: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
     """Whether the number at risk stands out of the noise of so many cells a bin, up to each bin."""
-    deviation = noise * np.sqrt(cells * np.arange(left.shape[-1], 0, -1))
-    return np.asarray(np.logical_and.accumulate(_at_risk(left) > _TOLD * deviation, axis=-1))
+    deviation = noise * np.sqrt(cells * np.arange(at_risk.shape[-1], 0, -1))
+    return np.asarray(np.logical_and.accumulate(at_risk > _TOLD * deviation, axis=-1))
 
 
-def _reach(found: Floats, around: Floats) -> Floats:
-    """How far a band reaches from each curve, shape [groups, bins], at all times at once."""
-    bias = around.mean(axis=0) - found
+def _limit(read: Floats, drawn: Floats, counted: float, way: int) -> Floats:
+    """Limit each curve, shape [groups, bins], at all times at once, from below (-1) or above."""
+    # Drawn with the same part at risk of those censored: where nobody of them is, few may be left.
+    found, around = (kaplan_meier(x[..., 0, :], x[..., 1, :], counted) for x in (read, drawn))
+    middle = around.mean(axis=0)
     spread = np.maximum(around.std(axis=0), 1e-9)
-    farthest = (np.abs(around - around.mean(axis=0)) / spread).max(axis=2)
-    return np.asarray(np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(bias))
+    farthest = (np.abs(around - middle) / spread).max(axis=2)
+    reach = np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(middle - found)
+    return np.asarray(found + way * reach)
 
 
 def _observed_less_expected(
@@ -137,10 +144,11 @@ def _observed_less_expected(
     # Shape of counts: [..., groups, 2, all bins], of which so many are read; `counted` as in
     # `kaplan_meier`; at least so many are taken to be at risk, so that no draw of noise divides by
     # nearly nothing.
-    events, censored = counts[..., 0, :bins], counts[..., 1, :bins]
-    at_risk = _at_risk(counts.sum(axis=-2))[..., :bins] - (1 - counted) * censored
+    events, censored = counts[..., 0, :], counts[..., 1, :]
+    at_risk = _at_risk(events, censored, counted)[..., :bins]
     total = np.maximum(at_risk.sum(axis=-2, keepdims=True), least)
     share = at_risk / total
+    events = events[..., :bins]
     expected = share * events.sum(axis=-2, keepdims=True)
     return np.asarray((events - expected).sum(axis=-1)[..., :-1])
 
@@ -152,12 +160,13 @@ def _log_rank(counts: Floats, drawn: Floats, noise: float, design_effect: float)
     groups = len(counts)
     if groups < 2:
         return None
-    bins = int(_told(counts.sum(axis=(0, 1)), noise, cells=2 * groups).sum())
+    in_all = _at_risk(*counts.sum(axis=0))
+    bins = int(_told(in_all, noise, cells=2 * groups).sum())
     if not bins:
         return 1.0
     statistic = _observed_less_expected(counts, bins)
     # By chance, if all have one hazard: hypergeometric, bin by bin.
-    at_risk = _at_risk(counts.sum(axis=1))[:, :bins].clip(0)
+    at_risk = _at_risk(counts[:, 0], counts[:, 1])[:, :bins].clip(0)
     n, d = at_risk.sum(axis=0), counts[:, 0, :bins].sum(axis=0).clip(0)
     share = at_risk / n
     spread = d * np.maximum(n - d, 0) / np.maximum(n - 1, 1)

@@ -87,6 +87,22 @@ def test_the_band_holds_wherever_in_their_bins_records_are_lost(lost):
     assert held >= 34  # of 40 at 95 %: fewer in one of 5,000 tries
 
 
+@pytest.mark.parametrize("left", [20, 300])
+def test_the_band_holds_where_few_are_left_within_a_bin(left):
+    """Of 3,000 all but a few are lost at six months sharp, and these have the event in that bin."""
+    rng, held, runs = np.random.default_rng(6), 0, 40
+    for _ in range(runs):
+        time = np.minimum(rng.weibull(1.3, 3000) * 8.0, 6.0)
+        time, event = np.append(time, [6.5] * left), np.append(time < 6.0, [True] * left)
+        counts = counted(time, event)
+        noised = counts[None] + rng.normal(0, 4, counts.shape)
+        (curve,), _ = read(noised, 4, 0.0, len(time))
+        low, high = (np.array(x)[: BINS - 1] for x in (curve.low, curve.high))
+        truth = exact(time, event)
+        held += ((low <= truth + 1e-9) & (truth <= high + 1e-9)).all()
+    assert held >= 34  # of 40 at 95 %: fewer in one of 5,000 tries
+
+
 def test_where_nobody_is_left_a_curve_may_be_anywhere_below():
     """Whether any of 150 are left after eight months, the noise does not tell."""
     counts = np.zeros((1, 2, BINS))
