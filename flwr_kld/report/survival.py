@@ -18,6 +18,7 @@ from flwr_kld.inference.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.report.panels import canvas, shortened
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.words import shown
 
 _MOST_TICKS = 8
 """Times at which a plot shows numbers at risk."""
@@ -36,7 +37,7 @@ class Survival:
     event : str
         A feature with two `Labels`.
     happened : str
-        The one of them that says that the event happened. Default "yes".
+        The one of them that says that the event happened, as text: "1" of 0 and 1. Default "yes".
     by : str, optional
         A feature with `Labels` whose records have a curve each.
 
@@ -90,17 +91,19 @@ class Survival:
                 f"Table(…, interactions=[{self.columns!r}])"
             )
         kinds = {name: table.columns[name] for name in self.columns}
-        time, event, by = kinds[self.time], kinds[self.event], kinds.get(self.by or "")
+        time, event = kinds[self.time], kinds[self.event]
+        by = None if self.by is None else kinds[self.by]
         if not isinstance(time, Binned):
             raise ValueError(f"{self.time!r} has no edges: a time is Binned")
         if not isinstance(event, Labels) or len(event.names) != 2:
             raise ValueError(f"{self.event!r} is to have two labels, such as 'no' and 'yes'")
         text("happened", self.happened)
-        if self.happened not in event.names:
-            raise ValueError(f"{self.event!r} has no label {self.happened!r}")
+        labels = [str(label) for label in event.names]
+        if self.happened not in labels:
+            raise ValueError(f"{self.event!r} has no label {self.happened!r}: it has {labels}")
         if by is not None and not isinstance(by, Labels):
             raise ValueError(f"{self.by!r} has no labels: records are told apart by Labels")
-        first = event.names.index(self.happened)
+        first = labels.index(self.happened)
         names = [""] if by is None else [str(label) for label in by.names]
         shape = tuple(feature.size for feature in kinds.values())
         place = np.arange(np.prod(shape)).reshape(*shape[:2], -1)
@@ -162,11 +165,12 @@ class SurvivalCurves:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.asked.event} by {self.asked.time}, about {self.whom}"]
+        event, time = shown(self.asked.event), shown(self.asked.time)
+        lines = [f"{event} by {time}, about {self.whom}"]
         for curve in self.curves:
             last = len(self.times) - 1
             lines.append(
-                f"  {curve.group or 'all'}: {100 * curve.survival[last]:.3g} % "
+                f"  {self._name(curve) or 'all'}: {100 * curve.survival[last]:.3g} % "
                 f"({100 * curve.low[last]:.3g}–{100 * curve.high[last]:.3g}) without it at "
                 f"{self.times[last]:g} {self.unit}".rstrip()
                 + f"; {_half_of(curve, self.times, self.unit)}; "
@@ -176,6 +180,10 @@ class SurvivalCurves:
             alike = "log-rank test that all are alike, if records are independent, censored alike"
             lines.append(f"  {alike}: p = {self.log_rank:.2g}")
         return "\n".join(lines)
+
+    def _name(self, curve: SurvivalCurve) -> str:
+        """Return what a curve's group is called; empty where there are no groups."""
+        return "" if self.asked.by is None else shown(curve.group)
 
     def plot(self, file: str | Path) -> None:
         """Draw the curves with their bands, and the numbers at risk below.
@@ -193,15 +201,15 @@ class SurvivalCurves:
         inside = np.repeat(at, 2)[1:-1]
         for row, curve in enumerate(self.curves, start=3):
             told = [[1.0, *x[: len(self.times)]] for x in (curve.survival, curve.low, curve.high)]
-            (line,) = axes.plot(at, told[0], marker=".", label=shortened(curve.group) or None)
+            name = shortened(self._name(curve))
+            (line,) = axes.plot(at, told[0], marker=".", label=name or None)
             # Within a bin a curve lies between its values at both ends.
             low, high = np.repeat(told[1], 2)[2:], np.repeat(told[2], 2)[:-2]
             axes.fill_between(inside, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
             around = {"va": "top", "textcoords": "offset points", "fontsize": 7}
-            heading = f"at risk {shortened(curve.group)}".rstrip()
             axes.annotate(
-                heading, (0, 0), xycoords="axes fraction", xytext=(-6, -row * _LINE), ha="right",
-                color=line.get_color(), **around,
+                f"at risk {name}".rstrip(), (0, 0), xycoords="axes fraction",
+                xytext=(-6, -row * _LINE), ha="right", color=line.get_color(), **around,
             )  # fmt: skip
             for i in ticks:
                 axes.annotate(

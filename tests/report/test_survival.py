@@ -111,6 +111,37 @@ def test_a_band_about_a_population_says_how_alike_records_may_be():
     assert "drawn from, if a client's records are no more alike" in str(found)
 
 
+@pytest.mark.parametrize("unnamed", ["months", "died", "arm"])
+def test_a_feature_may_have_an_empty_name(unnamed):
+    """As the first column of many files has: a curve of all has no group by it."""
+    names = {own: "" if own == unnamed else own for own in TABLE.features}
+    by = names["arm"] if unnamed == "arm" else None
+    asked = Survival(names["months"], names["died"], by=by)
+    table = Table({names[own]: domain for own, domain in TABLE.features.items()}, [asked.columns])
+    rows = {"months": [5.0] * 200, "died": ["yes"] * 200, "arm": ["old"] * 200}
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: {names[own]: held for own, held in rows.items()}, table)
+    found = asked.of(Statistics(table, Trusted(3.0, 1e-6)).ask(InProcessGrid(app, 3)), table)
+    assert [curve.group for curve in found.curves] == ([""] if by is None else ["old", "new"])
+    assert found.curves[0].at_risk[0] == pytest.approx(600, rel=0.1)
+
+
+def test_odd_labels_are_told_apart_and_an_event_may_be_a_number(tmp_path):
+    asked = Survival("months", "died", happened="1", by="arm")
+    features = {**TABLE.features, "died": Labels([0, 1]), "arm": Labels(["", "\x1b[31m\n"])}
+    table = Table(features, [asked.columns])
+    rows = {"months": [5.0] * 200, "died": [1] * 200, "arm": ["", "\x1b[31m\n"] * 100}
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: rows, table)
+    found = asked.of(Statistics(table, Trusted(3.0, 1e-6)).ask(InProcessGrid(app, 3)), table)
+    assert found.curves[0].survival[6] < 0.1
+    assert [line.split(":")[0] for line in str(found).splitlines()[1:-1]] == [
+        "  ''",
+        r"  \x1b[31m\n",
+    ]
+    found.plot(tmp_path / "curves.png")
+
+
 WRONG = {
     "no such pair": (Survival("months", "died"), TABLE, "does not count"),
     "time and event exchanged": (
