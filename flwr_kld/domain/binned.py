@@ -17,6 +17,8 @@ from flwr_kld.kernel.arguments import real, whole
 
 LEAST_POWER = 2.0**-20
 """What is less, and at least 0, is as good as 0 where `Binned.powers` cuts."""
+_FARTHEST = 1e75
+"""Of an edge from 0: errors of a variance are fourth powers, which float64 must hold, too."""
 _TAIL = 0.01
 """Values in each outer one of quantile bins."""
 _TAILED = 5
@@ -37,7 +39,7 @@ class Binned(Domain):
     Parameters
     ----------
     edges : Sequence of float
-        Finite and strictly increasing. Choose them without looking at private data.
+        Strictly increasing, within ±1e75. Choose them without looking at private data.
     means : Sequence of float, optional
         Mean of the public values in each bin, with which a report estimates means. By default,
         values are taken to lie evenly in a bin, and at the edge of an outer one.
@@ -45,8 +47,8 @@ class Binned(Domain):
     Raises
     ------
     DomainError
-        If the edges are not a strictly increasing list of finite numbers, or the means do not lie
-        in their bins.
+        If the edges are not a strictly increasing list of such numbers, or the means do not lie in
+        their bins and within ±1e75.
 
     Examples
     --------
@@ -65,8 +67,10 @@ class Binned(Domain):
         if edges.ndim != 1 or edges.dtype.kind not in "iuf" or len(edges) == 0:
             raise DomainError("Binned needs a list of at least one numeric edge")
         edges = edges.astype(np.float64) + 0.0  # -0.0 and 0.0 are the same edge
-        if not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
-            raise DomainError("the edges of Binned must be finite and strictly increasing")
+        if not (abs(edges) <= _FARTHEST).all() or (edges[1:] <= edges[:-1]).any():
+            raise DomainError(
+                f"the edges of Binned must be strictly increasing and within ±{_FARTHEST:g}"
+            )
         object.__setattr__(self, "edges", tuple(edges.tolist()))
         if self.means is not None:
             object.__setattr__(self, "means", _in_bins(self.means, edges))
@@ -80,7 +84,8 @@ class Binned(Domain):
         Parameters
         ----------
         values : array, data frame's column, or sequence [n]
-            Public ones, of which the edges are some; what is no finite number is left out.
+            Public ones, of which the edges are some; what is no finite number is left out, and what
+            is beyond ±1e75, such as the largest number that stands for none, is taken to be there.
         bins : int
             Most bins; of fewer than five, the outer ones hold as many as the others. Values that
             are often the same get fewer, and no more different values than bins get a bin each.
@@ -93,7 +98,7 @@ class Binned(Domain):
         """
         bins = whole("bins", bins, least=2)
         numbers = numbers_in(as_column(values))
-        numbers = numbers[np.isfinite(numbers)]
+        numbers = numbers[np.isfinite(numbers)].clip(-_FARTHEST, _FARTHEST)
         if not len(numbers):
             raise DomainError("quantile bins need at least one finite number")
         different = np.unique(numbers)
@@ -190,7 +195,7 @@ def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
     if found.shape != (len(edges) + 1,) or found.dtype.kind not in "iuf":
         raise DomainError("means= has one for each bin, one more than edges, or is left out")
     found = found.astype(np.float64) + 0.0
-    inside = np.isfinite(found).all() and (found[:-1] <= edges).all() and (found[1:] >= edges).all()
+    inside = (abs(found) <= _FARTHEST).all() and (found[:-1] <= edges).all() and (found[1:] >= edges).all()
     if not inside:
         raise DomainError("each of the means= lies in its bin, or they are left out")
     return tuple(found.tolist())

@@ -130,6 +130,19 @@ def test_no_deviation_is_larger_than_half_of_the_range():
         assert one.numbers.deviation.value <= 1.0
 
 
+@pytest.mark.parametrize("most", [1e75, np.finfo(float).max])
+def test_the_largest_number_for_none_leaves_figures_that_are_numbers(most):
+    """As some programs write: what is not a number cannot be stored, and a paid report is lost."""
+    public = np.append(np.arange(100.0), [most] * 20)
+    domain = Binned.quantiles(public, 10)
+    with np.errstate(all="raise", under="ignore"):
+        for effects in (DesignEffects(0.0), DesignEffects(2.0, 10.0)):
+            noisy = release(each_symbol(domain), counted(domain, public) * 10, LAPLACE)
+            numbers = column_statistics(noisy, effects).numbers
+            told = [numbers.mean, numbers.deviation, *numbers.quantiles]
+            assert np.isfinite([[one.value, one.low, one.high] for one in told]).all()
+
+
 def test_a_value_of_its_own_in_each_bin_is_known_exactly():
     domain = Binned.quantiles([0, 0, 1, 2, 3], 9)
     found = column_statistics(
