@@ -174,6 +174,7 @@ _MENDS = {
     "Is a directory": "name a file in it with --ledger",
     "Permission denied": "run this as the user who owns it, or give another --ledger",
     "readonly": "run this as the user who owns it, or give another --ledger",
+    "disk I/O error": "look after its disk, which may be full, and run the same command again",
     "full": "free space on its disk, and run the same command again",
     "No space": "free space on its disk, and run the same command again",
     "locked": "another process is writing to it: run the same command again",

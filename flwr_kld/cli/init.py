@@ -7,8 +7,10 @@ import difflib
 import os
 import re
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from shlex import join, quote
+from shutil import rmtree
 from textwrap import indent
 from typing import Annotated, Any
 
@@ -376,26 +378,30 @@ def init(
     public, book = rows.file or folder / "public.csv", folder / "standing.db"
     waits_for = None if out is None else proposal.nodes
     schedule = _cron_line(folder, connection, at, ledger, waits_for)
-    if into is not None:
-        written = checks_into(
-            folder, proposal, ledger=ledger, sample=public, book=book, identifier=identifier,
-            schedule=schedule, yes=yes,
-        )  # fmt: skip
-        if not written:
-            raise typer.Exit(0)
-        package = written
-    else:
-        files = app_files(
-            folder.name, rows.reference, proposal, ledger=ledger, sample=public, book=book,
-            identifier=identifier,
-        )  # fmt: skip
-        write_files(folder, {**files, CRON: schedule})
-        package = folder / folder.name.replace("-", "_")
-    rows.reference.save(package / "reference.json")
-    rows.table.to_toml(package / "table.toml")
-    if rows.file is None:
-        rows.save_rows(public)
-    _open(ledger, budget)
+    with ExitStack() as undo:
+        if into is not None:
+            written = checks_into(
+                folder, proposal, ledger=ledger, sample=public, book=book, identifier=identifier,
+                schedule=schedule, yes=yes,
+            )  # fmt: skip
+            if not written:
+                raise typer.Exit(0)
+            package = written
+        else:
+            files = app_files(
+                folder.name, rows.reference, proposal, ledger=ledger, sample=public, book=book,
+                identifier=identifier,
+            )  # fmt: skip
+            # Else the same command, once the disk has room, would find the folder there.
+            undo.callback(rmtree, folder, ignore_errors=True)
+            write_files(folder, {**files, CRON: schedule})
+            package = folder / folder.name.replace("-", "_")
+        rows.reference.save(package / "reference.json")
+        rows.table.to_toml(package / "table.toml")
+        if rows.file is None:
+            rows.save_rows(public)
+        _open(ledger, budget)
+        undo.pop_all()
     _tell(rows, proposal, folder, ledger, package / "table.toml")
 
 

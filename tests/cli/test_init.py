@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import shlex
@@ -151,6 +152,18 @@ def test_nothing_of_anybodys_is_written_over(cli, sample, tmp_path):
     assert done.exit_code == 4
     assert "exists: give another --out, or add checks to the app in it with --into" in done.stderr
     assert made(tmp_path / "app") == {"mine.txt": "mine"}
+
+
+def test_of_an_app_that_could_not_be_finished_nothing_is_left(cli, sample, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Reference, "save", full)
+        done = cli("init", sample, "--out", tmp_path / "app")
+    assert "free some, and run the same command again" in done.stderr
+    assert not (tmp_path / "app").exists()
+    assert cli("init", sample, "--out", tmp_path / "app").exit_code == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
