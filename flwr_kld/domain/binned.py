@@ -195,8 +195,8 @@ def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
     if found.shape != (len(edges) + 1,) or found.dtype.kind not in "iuf":
         raise DomainError("means= has one for each bin, one more than edges, or is left out")
     found = found.astype(np.float64) + 0.0
-    inside = (abs(found) <= _FARTHEST).all() and (found[:-1] <= edges).all() and (found[1:] >= edges).all()
-    if not inside:
+    inside = (found[:-1] <= edges).all() and (found[1:] >= edges).all()
+    if not inside or not (abs(found) <= _FARTHEST).all():
         raise DomainError("each of the means= lies in its bin, or they are left out")
     return tuple(found.tolist())
 
