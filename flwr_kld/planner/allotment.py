@@ -1,7 +1,7 @@
 """How finely each column of a table is released: chosen from public numbers, before a check.
 
 Whatever is released beside the counts takes of their noise's budget: numbers of alike records so
-little that the noise in counts grows by less than 3 %. With a threshold, columns whose upper limits
+little that the error of counts grows by less than 3 %. With a threshold, columns whose upper limits
 are far from what "no drift" allows get less noise, at the cost of those that hardly notice.
 Proof note: ``docs/proofs/counts.md``.
 """
@@ -23,10 +23,12 @@ RESOLUTION = 0.1
 """Nats beyond the threshold up to which "no drift" is said, unless an alarm says otherwise."""
 _USUAL = 10_000.0
 """Records that are expected of a check whose reference does not say how many it has."""
+_SMALL = 3_000.0
+"""Records of a small check: where noise hardly shows in its counts, alike records are told best."""
 _USUAL_STEPS, _ALIKE = 15, 3
 """Of a count of a column that gets as much noise as if all got the same, and of alike records."""
-_GROWTH = 1.03
-"""What the error of a column's counts may grow by, for the sake of others."""
+_GROWTH, _MOST_NOISE = 1.03, 1.12
+"""What the error of a column's counts may grow by, for the sake of others, and their noise."""
 _LONGEST = {"laplace": 4000.0, "shares": 64.0, "gaussian": 20_000.0}
 """Standard deviations of noise, in steps, whose tables are quickly made."""
 _MOST = 4
@@ -53,9 +55,13 @@ def allot(
     by_need = len(plan.columns) > 1 and trust.guarantee.unit is Unit.RECORD
     if allowed and by_need and gaussian and most >= _USUAL_STEPS:
         return _by_need(plan, allowed, release.noise, theta)
-    if most < (3 if gaussian else 17):
+    # So many that the one step of alike records takes as much as there is room for, of all moves.
+    norm, moves = 2 if gaussian else 1, len(trust.guarantee.adjacency.count_shifts)
+    room = min(_room(own, release.noise, _SMALL) for own in plan.columns.values())
+    steps = (moves * (min(room**0.5, _MOST_NOISE) ** norm - 1)) ** (-1 / norm)
+    if most < min(steps, 3 if gaussian else 17):
         return even
-    return Allotment((3 if gaussian else 17,) * columns, 1)
+    return Allotment((_odd(min(steps, most - 1)),) * columns, 1)
 
 
 def _by_need(
@@ -90,8 +96,17 @@ def _records(plan: QueryPlan) -> float:
 
 def _least(plan: QueryPlan, noise: NoiseTable, usual: int) -> int:
     """Return the fewest steps of a column: the error of its counts grows by `_GROWTH` at most."""
+    return _odd(usual / math.sqrt(_room(plan, noise, _records(plan))))
+
+
+def _room(plan: QueryPlan, noise: NoiseTable, records: float) -> float:
+    """Return how many times the variance of its noise a column may get."""
     # The error of a fraction is about that of sampling times √(1 + cells · noise² / records).
-    by_noise = plan.cells * noise.variance / _records(plan)
-    room = ((1 + by_noise) * _GROWTH**2 - 1) / by_noise
-    fewest = math.ceil(usual / math.sqrt(room))
+    by_noise = max(plan.cells * noise.variance / records, 1e-9)
+    return _GROWTH**2 + (_GROWTH**2 - 1) / by_noise
+
+
+def _odd(steps: float) -> int:
+    """Round up to an odd number."""
+    fewest = math.ceil(steps)
     return fewest + 1 - fewest % 2

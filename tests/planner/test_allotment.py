@@ -1,8 +1,13 @@
 """How finely each column of a table is released."""
 
-import numpy as np
+import math
+from dataclasses import replace
 
-from flwr_kld import Partition, Reference, Table
+import numpy as np
+import pytest
+
+from flwr_kld import Labels, Partition, Reference, Table
+from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.planner.allotment import allot
 from flwr_kld.strategies import Trusted
 
@@ -23,3 +28,24 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
     assert len(set(pure.values())) == 1
     assert max(loose.values()) < 0.9 * pure["wide"]
     assert loose["wide"] < 0.9 * max(loose.values())
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("trust", [Trusted(0.05), Trusted(0.3), Trusted(1.0), Trusted(5.0), Trusted(20.0)])
+@pytest.mark.parametrize("symbols", [5, 20, 100, 900])
+def test_alike_records_take_what_counts_hardly_notice(symbols, trust, adjacency):
+    """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
+    reference = Reference.from_counts(Labels([str(i) for i in range(symbols)]), [9] * symbols)
+    plan = Partition(1000).draw(reference, np.random.default_rng(0))
+    trust = replace(trust, adjacency=adjacency)
+    found = allot(trust, plan, {}, theta=0.01)
+
+    def noise(alike: int) -> float:
+        event = trust.over(Allotment(found.counts, alike)).event(60)
+        return math.sqrt(event.noise.variance) / found.counts[0]
+
+    by_noise, grows = plan.cells * noise(0) ** 2 / 3_000, noise(found.alike) / noise(0)
+    assert found.alike
+    assert grows < 1.13
+    assert math.sqrt((1 + by_noise * grows**2) / (1 + by_noise)) < 1.031
+    assert grows > (1.1 if by_noise < 0.1 else 1.01)
