@@ -8,7 +8,8 @@
    bias of φ.
 3. Sum of posterior means, T = Σ w E[φ(r) | y]. The sum S of N Π r over the cells is known, from N
    and the cells that are not scored: T is conditioned on it as if both were normal.
-4. Var T: what the counts leave open of each r, of the law and of the trend.
+4. Var T: what the counts leave open of each r, of the law and of the trend. D_θ is at least 0, so
+   what is stated is its distance from T where it is.
 
 Records that come in clusters tell less: counts of design effect e vary e times as much. They are
 taken as negative binomial, which sums over many clients are whose laws vary around one.
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.law_average import CAUTION, Seen, likely_laws
 from flwr_kld.inference.estimators.ratio_cells import RatioCells
-from flwr_kld.inference.estimators.result import Estimate, assemble
+from flwr_kld.inference.estimators.result import Estimate, above_zero, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
 from flwr_kld.kernel.promise import Adjacency
@@ -44,7 +45,7 @@ def posterior_ratios(
 ) -> Estimate:
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
 
-    The likely design effect says what counts tell; its error allows for the largest that may be.
+    The likely design effect says what counts tell; its error allows for what it is on average.
     """
     theta = check_theta(theta)
     effect = max(effects.likely, 1.0)
@@ -80,15 +81,18 @@ def posterior_ratios(
     by_records = effect * cells.expected * np.exp(cells.log_means)
     by_noise = cells.weight @ (noise / (noise + by_records))
     privacy = variance * by_noise / cells.weight.sum()
-    sampling = max(effects.of_drift / effect, 1.0) * max(variance - privacy, 0.0)
+    # It is at least 1: where that is likely, its mean is above what is told of it.
+    average = max(effects.likely + effects.doubt / 4, effects.along)
+    sampling = max(average / effect, 1.0) * max(variance - privacy, 0.0)
+    possible = above_zero(value, math.sqrt(sampling + privacy))
     return assemble(
         plan,
         theta=theta,
         estimator=NAME,
         target="population",
         mean=mean,
-        sampling=math.sqrt(sampling),
-        privacy=math.sqrt(privacy),
+        sampling=math.sqrt(sampling * possible),
+        privacy=math.sqrt(privacy * possible),
     )
 
 

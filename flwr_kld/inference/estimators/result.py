@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from flwr_kld.inference.estimators.score import Floats, score
 from flwr_kld.query.plan import HEAD
@@ -72,6 +73,13 @@ def assemble(
 def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
     """Deviation of the sum of independent scores, in nats, from the scored cells' variances."""
     return float(np.sqrt((plan.weight[plan.weight > 0] ** 2 * variance).sum()))
+
+
+def above_zero(value: float, deviation: float) -> float:
+    """Return which part of a normal law's variance is left about `value` if it is above 0."""
+    from_zero = max(value, 0.0) / max(deviation, 1e-12)
+    density = math.exp(-(from_zero**2) / 2) / math.sqrt(2 * math.pi)
+    return 1 - from_zero * density / float(ndtr(from_zero))
 
 
 def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
