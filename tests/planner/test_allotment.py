@@ -1,7 +1,6 @@
 """How finely each column of a table is released."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,8 @@ import pytest
 from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.planner.allotment import allot
-from flwr_kld.strategies import Trusted
+from flwr_kld.query.plan import QueryPlan
+from flwr_kld.strategies import Distributed, Trusted
 
 
 def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
@@ -30,14 +30,17 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
     assert loose["wide"] < 0.9 * max(loose.values())
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("trust", [Trusted(0.05), Trusted(0.3), Trusted(1.0), Trusted(5.0), Trusted(20.0)])
-@pytest.mark.parametrize("symbols", [5, 20, 100, 900])
-def test_alike_records_take_what_counts_hardly_notice(symbols, trust, adjacency):
-    """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
+def of_labels(symbols: int) -> QueryPlan:
     reference = Reference.from_counts(Labels([str(i) for i in range(symbols)]), [9] * symbols)
-    plan = Partition(1000).draw(reference, np.random.default_rng(0))
-    trust = replace(trust, adjacency=adjacency)
+    return Partition(1000).draw(reference, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("symbols", [5, 20, 100, 900])
+def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, adjacency):
+    """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
+    plan, trust = of_labels(symbols), Trusted(epsilon, adjacency=adjacency)
     found = allot(trust, plan, {}, theta=0.01)
 
     def noise(alike: int) -> float:
@@ -49,3 +52,14 @@ def test_alike_records_take_what_counts_hardly_notice(symbols, trust, adjacency)
     assert grows < 1.13
     assert math.sqrt((1 + by_noise * grows**2) / (1 + by_noise)) < 1.031
     assert grows > (1.1 if by_noise < 0.1 else 1.01)
+
+
+def test_alike_records_are_asked_where_hardly_any_noise_is():
+    assert allot(Trusted(20.0), of_labels(5), {}, theta=0.01).alike
+
+
+def test_noise_shares_of_a_small_epsilon_tell_how_alike_records_are():
+    """Where counts hardly notice, a few steps do, and these need short tables."""
+    trust = Distributed(0.3, min_clients=20)
+    assert allot(trust, of_labels(20), {}, theta=0.01).alike
+    assert not allot(trust, of_labels(900), {}, theta=0.01).alike
