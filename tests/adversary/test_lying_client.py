@@ -241,14 +241,15 @@ def test_an_aggregator_goes_on_without_clients_whose_boxes_are_none(box, liars):
 def test_shares_show_in_the_total_what_nobody_may_have(lie):
     """Eleven thousand records, all counted: possible, but not for 20 clients of at most 100."""
 
+    trust = Distributed(1.0, min_clients=5)
+    limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
+
     def vector(own):
-        more = own + 10_000
-        more[-1] = own[-1] + 10_000 * (len(own) - 2) // 17
+        more = own + 600 * limited.trust.allotment.counts[0]
+        more[-1] = own[-1] + 600 * (len(own) - 2)
         return more
 
     lie(vector=vector)
-    trust = Distributed(1.0, min_clients=5)
-    limited = KLDrift(REFERENCE, trust, aggregation=SecureSum(), most_records=100)
     report = limited.check(grid_of(app_of(secure_sum=FirstUse())))
     assert "20 clients count at most 100 each" in report.reading.note
 

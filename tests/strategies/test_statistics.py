@@ -311,7 +311,7 @@ def test_numbers_whose_range_nobody_knows_are_cut_after_a_first_look():
     shares = np.bincount(found.features["income"].encode(held), minlength=11)[:-1] / len(held)
     assert len(shares) >= 8
     assert shares[1:-1].max() < 0.3
-    assert max(shares[0], shares[-1]) < 0.06
+    assert max(shares[0], shares[-1]) < 0.15
     children = np.arange(8)
     assert len(set(found.features["children"].encode(children[:4]))) == 4
     assert len(found.features["children"].edges) <= 10

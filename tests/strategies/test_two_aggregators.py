@@ -78,7 +78,7 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
     assert report.reading.records == 100 * NODES  # the number of records is public, and exact
     terms = Terms.from_config(grid.requests()[0].content["terms"])
     one, steps = terms.central(), terms.allotment.counts[0]
-    in_counts = 2 * one.table.variance / steps**2 + 1 / 12  # and rounded
+    in_counts = 2 * one.table.variance / steps**2 + (1 - 1 / steps**2) / 12  # and rounded
     assert protection.noise == pytest.approx(np.sqrt(in_counts), rel=1e-3)
 
 
