@@ -52,6 +52,24 @@ def test_what_is_not_an_npz_is_refused(tmp_path: Path) -> None:
         load_npz(tmp_path / "cut.npz")
 
 
+def test_whatever_byte_is_damaged_the_file_is_named(tmp_path: Path) -> None:
+    """Some damage is zlib's to find, some zipfile's, and some NumPy's."""
+    file = tmp_path / "cut.npz"
+    images = np.random.default_rng(0).integers(0, 256, (20, 28, 28)).astype(np.uint8)
+    np.savez_compressed(file, images=images, labels=np.arange(20), writer=np.arange(20))
+    whole, said = file.read_bytes(), []
+    for place in range(0, len(whole), 101):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        file.write_bytes(damaged)
+        try:  # a byte of a name or a date may be any
+            load_npz(file)
+        except ValueError as error:
+            said.append(str(error))
+    assert len(said) > 100
+    assert {words.split(" ")[0].rstrip(":") for words in said} == {"cut.npz"}
+
+
 def test_the_default_patterns_of_femnist_see_through_its_halos() -> None:
     """A stroke in the middle of a large page, and ink of 1 to 5 of 255 in every block."""
     ink = np.resize(np.arange(6, dtype=np.uint8), (28, 28))
