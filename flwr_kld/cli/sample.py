@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
 
 _ROWS = 1000
-_MONDAY = datetime(2024, 1, 1)
 
 
 def read_rows(file: Path, known: Table | None = None) -> Any:
@@ -173,8 +172,10 @@ def _values_of(domain: Domain) -> list[Any]:
     if isinstance(domain, Labels):
         return list(domain.names)
     if isinstance(domain, Times):
-        day = timedelta(days=1) if domain.by == "weekday" else timedelta(hours=1)
-        return [(_MONDAY + i * day).isoformat() for i in range(domain.size - 1)]
+        if not isinstance(domain.by, str):
+            return [str(np.datetime64(domain.by[0], "us") - 1), *domain.by]
+        # Even in months, weekdays and hours alike: a column of dates has features of several.
+        return [datetime(2024, i % 12 + 1, i // 12 % 7 + 1, i % 24).isoformat() for i in range(168)]
     if isinstance(domain, Binned):
         return [domain.edges[0] - 1, *domain.edges]  # an edge is in the bin above it
     return [None]

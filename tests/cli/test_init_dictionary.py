@@ -34,10 +34,19 @@ kind = "times"
 source = "born"
 by = "weekday"
 
+[columns."born: month"]
+kind = "times"
+source = "born"
+by = "month"
+
 [columns."admitted: hour"]
 kind = "times"
 source = "admitted"
 by = "hour"
+
+[columns.left]
+kind = "times"
+by = ["2024-01-01", "2025-01-01"]
 
 [columns.note]
 kind = "codes"
@@ -55,7 +64,7 @@ def dictionary(tmp_path: Path) -> Path:
 
 def test_made_up_rows_are_even_over_what_is_listed(dictionary):
     sample = read_sample(dictionary)
-    assert set(sample.rows) == {"age", "ward", "born", "admitted", "note"}
+    assert set(sample.rows) == {"age", "ward", "born", "admitted", "left", "note"}
     for name, column in sample.reference.columns.items():
         listed = column.domain.unlisted_way() < 0
         law = column.probabilities[listed]
