@@ -214,7 +214,7 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         words, _, mend = unavailable(str(error)).partition("; next: ")
         yield _failed("ledger", words, mend or f"flwr-kld budget {give} --set EPSILON makes one")
         return
-    yield _ok("ledger", f"{shown(url)}: {spent.left:.3g} left of {spent.budget}")
+    yield _ok("ledger", f"{shown(url)}: {spent.left:.4g} left of {spent.budget}")
     if newest is not None and newest.started > datetime.now(UTC):
         behind = newest.started.isoformat(timespec="seconds")
         words = f"this machine's clock is behind the ledger's last entry, made at {behind}"

@@ -75,7 +75,7 @@ class Outlay:
         """What is left of the budget, in nats: ``2.5 of 4``; a dash without a ledger."""
         if self.left is None or self.budget is None:
             return "–"
-        return f"{self.left:.3g} of {self.budget:g}"
+        return f"{self.left:.4g} of {self.budget:g}"
 
     @property
     def time(self) -> str:

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ CHECKS = [
 def test_error_is_the_root_of_the_sum_of_squares():
     assert REPORT.reading.error == pytest.approx(0.05)
     assert CHECKS[3].report.reading.error == pytest.approx(0.04)
+
+
+def test_what_is_left_of_a_simulations_budget_is_a_number_that_people_read():
+    assert replace(REPORT.cost, left=999.7, budget=1000.0).rest == "999.7 of 1000"
 
 
 def test_text_says_direction_theta_epsilon_and_who():
