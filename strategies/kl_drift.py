@@ -19,7 +19,7 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.cohort.cohort import Cohort, Participant, draws, require_clients
 from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
@@ -171,7 +171,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
-        trust = trust.over(allot(trust, usual, allowed, theta=theta))
+        drawn = about == "the population" if about else draws(cohort)
+        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=drawn))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)

@@ -10,7 +10,7 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.description import about_whom, described, reference_of
 from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import Cohort, Participant
+from flwr_kld.cohort.cohort import Cohort, Participant, draws
 from flwr_kld.cohort.halves import MANY, About, Part
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import CheckFailed
@@ -74,9 +74,10 @@ class Statistics(Question[StatisticsReport]):
         require_trust(trust)
         plan = each_symbol(domain)
         trust = trust.over(domain.per_record)
-        trust = trust.over(allot(trust, plan, {}, theta=0.0))
         if about is not None:
             about = choice("about", about, get_args(About))
+        drawn = about == "the population" if about else draws(cohort)
+        trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=drawn))
         if about == "the population" and not trust.allotment.alike:
             raise ValueError(
                 "about='the population' needs a trust model that asks how alike a client's records "

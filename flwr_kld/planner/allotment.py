@@ -36,11 +36,12 @@ _MOST = 4
 
 
 def allot(
-    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float
+    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float, drawn: bool
 ) -> Allotment:
     """Return how a check's counts are released, of all columns a trust model is bound to.
 
     `allowed` has the nats up to which "no drift" is said of each column; empty without a decision.
+    Of clients who are `drawn` from more, sampling may hide what noise does.
     """
     columns = max(len(plan.columns), trust.allotment.columns)  # of one column among as many
     even = Allotment.even(columns)
@@ -57,7 +58,9 @@ def allot(
         return _by_need(plan, allowed, release.noise, theta)
     # So many that the one step of alike records takes as much as there is room for, of all moves.
     norm, moves = 2 if gaussian else 1, len(trust.guarantee.adjacency.count_shifts)
-    room = min(_room(own, release.noise, _SMALL) for own in plan.columns.values())
+    room = _GROWTH**2
+    if drawn:
+        room = min(_room(own, release.noise, _SMALL) for own in plan.columns.values())
     steps = (moves * (min(room**0.5, _MOST_NOISE) ** norm - 1)) ** (-1 / norm)
     if most < min(steps, 3 if gaussian else 17):
         return even

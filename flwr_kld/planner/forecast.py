@@ -123,7 +123,8 @@ def forecast(
     query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
     thresholds = _thresholds(setting, query)
     allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
-    steps = allot(setting.trust, query, allowed, theta=setting.theta)
+    drawn = setting.population not in (None, setting.clients)
+    steps = allot(setting.trust, query, allowed, theta=setting.theta, drawn=drawn)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))
     if not reference.is_table:

@@ -91,7 +91,8 @@ class Checks:
     @cached_property
     def _trust(self) -> Trust:
         usual = Partition().draw(self.reference, np.random.default_rng(0))
-        return self.trust.over(allot(self.trust, usual, {}, theta=THETA))
+        drawn = (self.about or _POPULATION) == _POPULATION
+        return self.trust.over(allot(self.trust, usual, {}, theta=THETA, drawn=drawn))
 
     def run(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves | Whole:
         """Run one check on a fresh cohort."""

@@ -82,7 +82,7 @@ def test_clients_make_a_reference_of_every_column():
     answer_drift_queries(app, lambda _: ROWS, TABLE)
     report = Statistics(TABLE, Trusted(2.0)).ask(grid_of(app))
     made = report.as_reference(TABLE)
-    assert report.protection.noise == pytest.approx(2 * 2 / 2.0 * 2**0.5, rel=0.15)
+    assert report.protection.noise == pytest.approx(2 * 2 / 2.0 * 2**0.5, rel=0.1)
     assert made.columns["hand"].probabilities == pytest.approx([0.7, 0.3, 0, 0], abs=0.02)
     assert made.columns["coin"].probabilities == pytest.approx([0.5, 0.5, 0, 0], abs=0.02)
     assert KLDrift(made, Trusted(2.0)).check(grid_of(app)).columns

@@ -9,7 +9,17 @@ from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.kernel.promise import Adjacency, Allotment
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.strategies import Distributed, Trusted
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    RotatingCohort,
+    RotatingRecords,
+    Statistics,
+    Trusted,
+    UniformCohort,
+)
+
+CARS = Labels(["bus", "car", "train"])
 
 
 def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
@@ -20,7 +30,7 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
     plan = Partition(1000).draw(reference, np.random.default_rng(0))
 
     def noise(trust: Trusted) -> dict[str, float]:
-        found = allot(trust, plan, dict.fromkeys(plan.columns, 0.15), theta=0.01)
+        found = allot(trust, plan, dict.fromkeys(plan.columns, 0.15), theta=0.01, drawn=True)
         deviation = trust.over(found).event(1).noise.variance ** 0.5
         return {name: deviation / n for name, n in zip(plan.columns, found.counts, strict=True)}
 
@@ -41,7 +51,7 @@ def of_labels(symbols: int) -> QueryPlan:
 def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, adjacency):
     """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
     plan, trust = of_labels(symbols), Trusted(epsilon, adjacency=adjacency)
-    found = allot(trust, plan, {}, theta=0.01)
+    found = allot(trust, plan, {}, theta=0.01, drawn=True)
 
     def noise(alike: int) -> float:
         event = trust.over(Allotment(found.counts, alike)).event(60)
@@ -55,11 +65,32 @@ def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, adjacenc
 
 
 def test_alike_records_are_asked_where_hardly_any_noise_is():
-    assert allot(Trusted(20.0), of_labels(5), {}, theta=0.01).alike
+    assert allot(Trusted(20.0), of_labels(5), {}, theta=0.01, drawn=True).alike
 
 
 def test_noise_shares_of_a_small_epsilon_tell_how_alike_records_are():
     """Where counts hardly notice, a few steps do, and these need short tables."""
     trust = Distributed(0.3, min_clients=20)
-    assert allot(trust, of_labels(20), {}, theta=0.01).alike
-    assert not allot(trust, of_labels(900), {}, theta=0.01).alike
+    assert allot(trust, of_labels(20), {}, theta=0.01, drawn=True).alike
+    assert not allot(trust, of_labels(900), {}, theta=0.01, drawn=True).alike
+
+
+def checks(**asked) -> KLDrift:
+    return KLDrift(Reference.from_counts(CARS, [1, 1, 1]), Trusted(1.0), threshold=0.1, **asked)
+
+
+def statistics(**asked) -> Statistics:
+    return Statistics(CARS, Trusted(1.0), **asked)
+
+
+@pytest.mark.parametrize("made", [checks, statistics])
+def test_counts_about_the_very_clients_that_are_asked_get_hardly_more_noise(made):
+    """Of these, noise is all that is not known."""
+
+    def steps(**asked) -> int:
+        return made(**asked).trust.allotment.counts[0]
+
+    assert steps() == steps(cohort=UniformCohort()) == steps(cohort=RotatingRecords(3)) == 17
+    assert steps(cohort=UniformCohort(9)) == steps(cohort=RotatingCohort(9)) < 17
+    assert steps(about="the population") < 17
+    assert steps(about="these clients", cohort=UniformCohort(9)) == 17
