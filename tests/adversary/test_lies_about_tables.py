@@ -8,6 +8,7 @@ import json
 import zlib
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -146,6 +147,11 @@ def joined(scores):
     return (replace(scores[0], **whole),)
 
 
+@cache
+def bomb():
+    return zlib.compress(bytes(10**7))
+
+
 SCORES = {
     "of fewer columns": lambda scores: scores[:-1],
     "of more columns": lambda scores: (*scores, scores[0]),
@@ -153,7 +159,7 @@ SCORES = {
     "in another order": lambda scores: scores[::-1],
     "of other records": lambda s: (replace(s[0], most_records=s[0].most_records + 1), *s[1:]),
     "cut off": lambda scores: scores_to_wire(scores)[:-1],
-    "inflating to a bomb": lambda s: scores_to_wire(s)[:5] + b"\1" + zlib.compress(bytes(10**7)),
+    "inflating to a bomb": lambda s: scores_to_wire(s)[:5] + b"\1" + bomb(),
 }
 
 
