@@ -3,6 +3,7 @@
 The longest files come first.
 """
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -33,6 +34,8 @@ settings.register_profile(
 )
 settings.load_profile("ours")
 
+gc.disable()  # modules and thousands of tests are made now, and none of them goes before the end
+
 LONGEST = (
     "test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py",
     "test_decisions.py", "test_outside_fraction.py", "test_secure_sum.py",
@@ -43,6 +46,12 @@ LONGEST = (
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: Path(item.path).name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of all later collections of garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
