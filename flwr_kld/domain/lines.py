@@ -64,12 +64,12 @@ class Lines:
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():
             content = self._mended(block, seen)
-            table = csv.read_csv(
+            table = csv.open_csv(  # unlike read_csv, it waits for no other thread
                 pa.py_buffer(content),
                 csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
                 written,
                 wanted,
-            )
+            ).read_all()
             first = (rows.start or 0) - seen
             own = slice(first if first >= 0 else first % step, None, step)
             seen += len(table)
