@@ -58,8 +58,11 @@ def _groups(
     measured = of_column[name]
     within = measured.spread_within(of_column[table.by].published)
     effects = DesignEffects.told([within], measured.most_alike)
-    parts = counts_by(measured.published, table.by)
-    return {group: _statistics(measured, counts, effects) for group, counts in parts}
+    records = measured.published.records
+    return {
+        group: _statistics(measured, counts, effects.of_part(counts.records / records))
+        for group, counts in counts_by(measured.published, table.by)
+    }
 
 
 def _statistics(

@@ -278,6 +278,29 @@ def test_a_sample_of_records_is_said_to_be_one(tmp_path):
     assert 500 < report.records < 1500
 
 
+def in_group(client: int) -> dict[str, np.ndarray]:
+    """Hundred values, and which of them are of a group where all of a client are the same."""
+    own = np.arange(100) < (2 if client % 2 else 50)
+    spread = np.random.default_rng(client).uniform(0, 9, 100)
+    return {"x": np.where(own, 9.5 if client % 3 else 0.5, spread), "g": np.where(own, "b", "a")}
+
+
+def test_a_group_whose_records_are_alike_has_wide_intervals_among_others_whose_are_not():
+    """Its clients' mean varies from cohort to cohort, by more than that of all records' law."""
+    table = Table({"x": Binned.uniform(0, 10, 10), "g": ["a", "b"]}, by="g")
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: in_group(int(c.node_config["partition-id"])), table)
+    asked = Statistics(table, Trusted(1.0, 1e-6), cohort=UniformCohort(60))
+    reports = [asked.ask(InProcessGrid(app, 300)) for _ in range(4)]
+    means = [report.columns["g × x"].groups["b"].numbers.mean for report in reports]
+    rng, clients = np.random.default_rng(0), np.arange(300)
+    held, high = np.where(clients % 2, 2, 50), np.where(clients % 3, 9, 1)  # by the outer edges
+    cohorts = [rng.choice(clients, 60, replace=False) for _ in range(2_000)]
+    spread = np.std([np.average(high[who], weights=held[who]) for who in cohorts])
+    # By the design effect of all records it is about 2.4 of them.
+    assert np.mean([mean.high - mean.low for mean in means]) > 3.1 * spread
+
+
 def test_a_limit_on_a_clients_records_is_kept_and_said():
     report = Statistics(PEOPLE, Trusted(5.0), most_records=40).ask(people_grid())
     assert report.records == 60 * 40

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,6 +137,11 @@ class DesignEffects:
         if excess(1.0) >= 0:
             return 1.0
         return root(excess, 1.0, effect * (1 - 1e-9), within=1e-6)
+
+    def of_part(self, part: float) -> DesignEffects:
+        """Return the largest that a part of the records may have, if no others are alike."""
+        average = min(1 + (self.average - 1) / min(part, 1.0), max(self.most, self.average))
+        return replace(self, average=average)
 
     @property
     def of_drift(self) -> float:

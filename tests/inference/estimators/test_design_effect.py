@@ -123,3 +123,11 @@ def test_it_is_that_of_clients_who_differ(world):
     assert abs(ratio.mean() - true) < 4 * error
     if correlation == 0:  # then the noise in it is all its error
         assert 0.6 < ratio.std() / noise.mean() < 1.5
+
+
+def test_a_part_of_the_records_may_have_what_makes_all_alike():
+    """One of a fifth of them, whose clients have an effect of 9: 2.6 on average."""
+    assert DesignEffects(1 + 0.2 * 8, most=50.0).of_part(0.2).average == pytest.approx(9)
+    assert DesignEffects(3.0, most=50.0).of_part(0.01).average == 50
+    assert DesignEffects().of_part(0.01).average == 1
+    assert DesignEffects(3.0, most=50.0).of_part(1.2).average == 3
