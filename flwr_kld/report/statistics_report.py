@@ -327,7 +327,7 @@ def statistics_table(columns: Mapping[str, DescribedColumn]) -> TextTable:
 
 def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
     for name, column in columns.items():
-        heading = f"{name} ({column.unit})" if column.unit else name
+        heading = f"{shown(name)} ({column.unit})" if column.unit else shown(name)
         for group, own in column.by_group.items():
             others = ", ".join(map(frequent, own.unlisted))
             title = f"  {group}" if group else heading

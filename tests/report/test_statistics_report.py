@@ -37,6 +37,15 @@ def test_a_page_says_whom_it_is_about_and_what_is_protected():
     assert "Each description hides one record" in page
 
 
+def test_no_name_of_a_column_steers_a_terminal():
+    column = next(iter(STATISTICS.columns.values()))
+    columns = {"\x1b[31mred": column, " ": replace(column, unit="")}
+    text = str(replace(STATISTICS, columns=columns))
+    assert "\x1b" not in text
+    assert "\\x1b[31mred" in text
+    assert "' '" in text
+
+
 def test_a_row_of_a_file_is_a_number_with_its_interval():
     rows = list(csv.DictReader(io.StringIO(GROUPED.to_csv())))
     assert {(row["column"], row["group"]) for row in rows} == {
