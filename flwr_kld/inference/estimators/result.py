@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from flwr_kld.inference.estimators.score import Floats, score
 from flwr_kld.query.plan import HEAD
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Target = Literal["cohort", "population"]
 
+_IMPOSSIBLE = 30.0
+"""Deviations below 0 at which logarithms of a normal law still tell it."""
 _FEW = 3.0
 _FEW_TERMS = 14
 """P(Poisson(3) >= 14) is below 1e-5."""
@@ -76,10 +78,10 @@ def noise_deviation(plan: QueryPlan, variance: Floats) -> float:
 
 
 def above_zero(value: float, deviation: float) -> float:
-    """Return which part of a normal law's variance is left about `value` if it is above 0."""
-    from_zero = max(value, 0.0) / max(deviation, 1e-12)
-    density = math.exp(-(from_zero**2) / 2) / math.sqrt(2 * math.pi)
-    return 1 - from_zero * density / float(ndtr(from_zero))
+    """Return how much of a normal law's variance its mean square about `value` is above 0."""
+    from_zero = max(value / max(deviation, 1e-12), -_IMPOSSIBLE)
+    log_density = -(from_zero**2) / 2 - math.log(2 * math.pi) / 2
+    return 1 - from_zero * math.exp(log_density - float(log_ndtr(from_zero)))
 
 
 def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:
