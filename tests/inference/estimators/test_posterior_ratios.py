@@ -223,6 +223,13 @@ def test_counts_are_read_by_the_likely_effect_and_doubt_widens_the_error(plan_fo
     assert doubted.error.sampling == pytest.approx(1.75**0.5 * sure.error.sampling)
 
 
+def test_what_is_stated_reaches_to_what_may_be(plan_for, release, zipf):
+    """Of counts that vary less than alike records do, an estimate is below 0, where no D is."""
+    counts = release(plan_for(zipf(20)), np.rint(100_000 * zipf(20)).astype(int), 1.0)
+    told = ESTIMATORS["posterior_ratios"](counts, effects=DesignEffects(3.0, 50.0))
+    assert 0 < -told.value <= told.error.total
+
+
 def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, release, zipf):
     """The value stays: what is known of one number says nothing of the others."""
     counts = release(plan_for(zipf(20)), np.full(20, 400), 1.0)
