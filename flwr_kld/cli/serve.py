@@ -60,9 +60,9 @@ def serve(
     require_ledger(ledger)
     view = LedgerView(ledger)
     settings = uvicorn.Config(
-        Door(site(Pages(view)), token=token), log_level="warning", access_log=False,
-        lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=3,
-        ssl_certfile=certificate, ssl_keyfile=key,
+        Door(site(Pages(view)), token=token), log_config=None, log_level="warning",
+        access_log=False, lifespan="off", ws="none", server_header=False,
+        timeout_graceful_shutdown=3, ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     try:
         settings.load()  # sooner than it says where the page is
