@@ -19,8 +19,8 @@ from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant, draws, require_clients
-from flwr_kld.cohort.halves import MANY, About, Part, halves, whom
+from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.cohort.halves import MANY, About, Part, draws, halves, whom
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
@@ -171,8 +171,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
-        drawn = about == "the population" if about else draws(cohort)
-        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=drawn))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
@@ -188,6 +186,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             budget=budget,
             seed=seed,
         )
+        least = max(self.min_clients, trust.min_clients)
+        drawn = about == "the population" if about else draws(cohort, least, trust.guarantee)
+        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=drawn))
         self.period = period
         self._last: Period | None = None
         self._asked = period if isinstance(period, Period) else None
@@ -213,7 +214,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             reference, theta, estimator, tolerated, self.alarm,
             stands=self._session is not None,
         )  # fmt: skip
-        least = max(self.min_clients, trust.min_clients)
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
     def check(

@@ -10,8 +10,8 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.description import about_whom, described, reference_of
 from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import Cohort, Participant, draws
-from flwr_kld.cohort.halves import MANY, About, Part
+from flwr_kld.cohort.cohort import Cohort, Participant
+from flwr_kld.cohort.halves import MANY, About, Part, draws
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import choice, instance, whole
@@ -76,7 +76,7 @@ class Statistics(Question[StatisticsReport]):
         trust = trust.over(domain.per_record)
         if about is not None:
             about = choice("about", about, get_args(About))
-        drawn = about == "the population" if about else draws(cohort)
+        drawn = about == "the population" if about else draws(cohort, 1, trust.guarantee)
         trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=drawn))
         if about == "the population" and not trust.allotment.alike:
             raise ValueError(

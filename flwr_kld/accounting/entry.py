@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.errors import BudgetExhausted, CheckFailed, LedgerError
+from flwr_kld.errors import BudgetExhausted, CheckFailed, LedgerError, LedgerUnavailable
 from flwr_kld.kernel.arguments import choice, keep
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -67,10 +67,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Say what ended a check that had asked; only these two are made of public words."""
+        """Say what ended a check that had asked, if it is in public words; else of which type."""
         if isinstance(error, CheckFailed):
             return cls(FailureKind.UNANSWERED, str(error))
-        own = isinstance(error, LedgerError)
+        # A database that is not there may be told with its address and the name of its user.
+        own = isinstance(error, LedgerError) and not isinstance(error, LedgerUnavailable)
         return cls(FailureKind.ERROR, str(error) if own else type(error).__name__)
 
 

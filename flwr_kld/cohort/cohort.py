@@ -47,11 +47,6 @@ class Cohort(Protocol):
         ...
 
 
-def draws(cohort: Cohort | None) -> bool:
-    """Whether a rule asks so many of the clients, and not all."""
-    return getattr(cohort, "size", None) is not None
-
-
 def _check_size(size: int) -> int:
     return whole("size", size, least=1, unit="clients")
 

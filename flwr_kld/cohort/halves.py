@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.selection import Selection
@@ -44,6 +44,14 @@ def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
     everybody = clients == present and guarantee.adjacency is Adjacency.REPLACE_ONE
     few = clients < max(MANY, 2 * least)
     return "these clients" if everybody or few else "the population"
+
+
+def draws(cohort: Cohort | None, least: int, guarantee: Guarantee) -> bool:
+    """Whether a rule asks a part of the clients, and so many that it is about a population."""
+    size = getattr(cohort, "size", None)
+    if not isinstance(size, int) or size < MANY:
+        return False
+    return whom(size, size + 1, least, guarantee) == "the population"
 
 
 def halves(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import subprocess
@@ -57,6 +58,21 @@ def test_what_cannot_be_served_safely_is_refused(cli, url, options, words):
     done = cli("serve", "--ledger", url, *options)
     assert done.exit_code == 4
     assert words in " ".join(done.stderr.split())
+
+
+def test_what_is_refused_leaves_other_logs_of_its_process_open(cli, url):
+    """Uvicorn's own settings close every handler that there is, and some close their streams."""
+    closed = []
+
+    class Own(logging.Handler):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    own = Own()
+    assert cli("serve", "--ledger", url, "--certificate", __file__, "--key", __file__).exit_code
+    assert not closed
+    own.close()
 
 
 def test_a_short_token_is_refused(cli, url):

@@ -14,6 +14,7 @@ from flwr_kld.strategies import (
     KLDrift,
     RotatingCohort,
     RotatingRecords,
+    SecureSum,
     Statistics,
     Trusted,
     UniformCohort,
@@ -91,6 +92,17 @@ def test_counts_about_the_very_clients_that_are_asked_get_hardly_more_noise(made
         return made(**asked).trust.allotment.counts[0]
 
     assert steps() == steps(cohort=UniformCohort()) == steps(cohort=RotatingRecords(3)) == 17
-    assert steps(cohort=UniformCohort(9)) == steps(cohort=RotatingCohort(9)) < 17
+    assert steps(cohort=UniformCohort(60)) == steps(cohort=RotatingCohort(60)) < 17
+    assert steps(cohort=UniformCohort(39)) == 17  # too few to tell of a population
     assert steps(about="the population") < 17
-    assert steps(about="these clients", cohort=UniformCohort(9)) == 17
+    assert steps(about="these clients", cohort=UniformCohort(60)) == 17
+
+
+def test_a_cohort_whose_halves_do_not_suffice_is_about_itself():
+    trust = Distributed(1.0, min_clients=40)
+    reference = Reference.from_counts(CARS, [1, 1, 1])
+    few, many = (
+        KLDrift(reference, trust, aggregation=SecureSum(), threshold=0.1, cohort=UniformCohort(n))
+        for n in (79, 80)
+    )
+    assert many.trust.allotment.counts < few.trust.allotment.counts

@@ -164,9 +164,11 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     )  # fmt: skip
     same = forecast(alone, bound)
     assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
-    drawn = forecast(alone, replace(FEW, population=200)).noise
+    drawn = forecast(alone, replace(FEW, clients=100, population=200)).noise
     assert told.noise == pytest.approx(3 * drawn, rel=0.02)
-    assert drawn > 1.05 * forecast(alone, FEW).noise  # so that alike records are told better
+    few = [forecast(alone, replace(FEW, population=n)).noise for n in (None, 200)]
+    assert drawn > 1.05 * few[0]  # so that alike records are told better
+    assert few[1] == few[0]  # of so few clients noise is all that is not known
     assert told.setting.level == 0.95
 
 

@@ -149,6 +149,18 @@ def test_of_two_at_once_the_later_one_is_over_and_says_why(ledger):
     assert "one by one" in failure.words
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (LedgerUnavailable("connection to 10.0.0.5, user kld, failed"), "LedgerUnavailable"),
+        (ValueError("a value of a record"), "ValueError"),
+        (CheckFailed("3 of 5 answered"), "3 of 5 answered"),
+    ],
+)
+def test_what_ended_a_round_is_told_in_public_words_only(error, words):
+    assert Failure.of(error).words == words
+
+
 def test_without_a_ledger_nothing_is_charged():
     round = Noting(None)
     assert round._run(None) == "result"
