@@ -49,9 +49,7 @@ def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
 def draws(cohort: Cohort | None, least: int, guarantee: Guarantee) -> bool:
     """Whether a rule asks a part of the clients, and so many that it is about a population."""
     size = getattr(cohort, "size", None)
-    if not isinstance(size, int) or size < MANY:
-        return False
-    return whom(size, size + 1, least, guarantee) == "the population"
+    return isinstance(size, int) and whom(size, size + 1, least, guarantee) == "the population"
 
 
 def halves(

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from flwr_kld.accounting.composition import composed_epsilon
-from flwr_kld.cohort.halves import MANY
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
@@ -125,7 +124,7 @@ def forecast(
     thresholds = _thresholds(setting, query)
     allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
     present = setting.population or setting.clients
-    drawn = setting.about == "the population" and MANY <= setting.clients < present
+    drawn = setting.clients < present and setting.about == "the population"
     steps = allot(setting.trust, query, allowed, theta=setting.theta, drawn=drawn)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))

@@ -7,6 +7,7 @@ import pytest
 
 from flwr_kld import Labels, Partition, Reference, Table
 from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies import (
@@ -96,6 +97,22 @@ def test_counts_about_the_very_clients_that_are_asked_get_hardly_more_noise(made
     assert steps(cohort=UniformCohort(39)) == 17  # too few to tell of a population
     assert steps(about="the population") < 17
     assert steps(about="these clients", cohort=UniformCohort(60)) == 17
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    ("clients", "present"), [(100, None), (100, 100), (100, 300), (30, None), (30, 300)]
+)
+def test_a_plan_tells_the_noise_that_a_check_will_have(clients, present, adjacency):
+    trust, reference = Trusted(1.0, adjacency=adjacency), Reference.from_counts(CARS, [1, 1, 1])
+    told = forecast(
+        reference,
+        Setting(clients=clients, records=50, trust=trust, threshold=0.1, population=present),
+    )
+    cohort = None if present in (None, clients) else RotatingCohort(clients)
+    asked = KLDrift(reference, trust, threshold=0.1, cohort=cohort).trust
+    noise = math.sqrt(asked.event(clients).noise.variance) / asked.allotment.counts[0]
+    assert told.noise == pytest.approx(noise, rel=0.02)
 
 
 def test_a_cohort_whose_halves_do_not_suffice_is_about_itself():
