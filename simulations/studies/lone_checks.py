@@ -9,7 +9,8 @@ Each run is one check of a fresh cohort by the product's own classes. The questi
   Pareto law, and of a Dirichlet law each, asked all or drawn, and of 3,000 of whom many tilt far;
 - ``clustered``: whether what reports tell of a population is true where clients' records are
   alike, at design effects of 1, 3, 9, 25 and 50: sentences, PSI's 95 % interval, and the
-  population's D_θ within two of its stated deviations;
+  population's D_θ within two of its stated deviations, also as a check of as many clients tells
+  it that has no threshold, and so no deciding half;
 - ``themselves``: how often the very first check finds a drift of clients who are all that are
   connected, so that the whole cohort decides, at the level at which a year of checks is safe, a
   fifth of 5 % in 365 checks: D_θ 1.5 to 3 times the threshold of 0.1 nats;
@@ -142,13 +143,18 @@ def tells(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
     pi, p = plan.mass[inside], p[inside]
     psi = float((p - pi) @ np.log(p / pi))
     told = figures(first, effects).psi
-    reading = population(check)
-    off = (reading.value - max(setting.truth, 0.0)) / reading.error.total
+    undecided = posterior_ratios(first, theta=THETA, effects=replace(effects, along=1.0))
+    z, other_z = (
+        (one.value - max(setting.truth, 0.0)) / one.error.total
+        for one in (population(check), undecided)
+    )
     return {
         "sentence": sentence("it", first, effects=effects) is not None,
         "psi_holds": told.low - _CLOSE <= psi <= told.high,
-        "population_holds": abs(off) <= 2,
-        "squared_z": off**2,
+        "population_holds": abs(z) <= 2,
+        "squared_z": z**2,
+        "undecided_holds": abs(other_z) <= 2,
+        "undecided_squared_z": other_z**2,
         "effect": effects.average,
     }
 
