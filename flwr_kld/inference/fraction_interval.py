@@ -77,18 +77,21 @@ def fraction_variance(
     return variance
 
 
-def fraction_covariance(
+def sampled_covariance(
     counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
 ) -> Floats:
-    """Covariance of ``weights @ y / N`` by sampling and noise, shape [rows, rows]."""
+    """Covariance of ``weights @ y / N`` by sampling, shape [rows, rows]."""
     # Shapes: share [cells].
-    total, mean = counts.records, weights @ share
+    mean = weights @ share
     sampled = (weights * share) @ weights.T - np.outer(mean, mean)
-    centred = _centred(counts, weights, mean)
-    covariance: Floats = design_effect / total * sampled + (
-        counts.noise.variance / total**2 * (centred @ centred.T)
-    )
-    return covariance
+    return np.asarray(design_effect / counts.records * sampled)
+
+
+def noise_covariance(counts: NoisyCounts, weights: Floats) -> Floats:
+    """Covariance of ``weights @ y`` by noise, over an N that does not vary, shape [rows, rows]."""
+    if counts.total_is_known:
+        weights = weights - weights.mean(axis=1, keepdims=True)
+    return np.asarray(counts.noise.variance / counts.records**2 * (weights @ weights.T))
 
 
 def weighted_variance(

@@ -10,10 +10,11 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.inference.fraction_interval import (
     _quantiles_of_sums,
-    fraction_covariance,
     fraction_intervals,
     fraction_variance,
     group_intervals,
+    noise_covariance,
+    sampled_covariance,
 )
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable
@@ -120,6 +121,13 @@ def test_the_interval_of_a_group_holds_its_share(adjacency):
     assert (missed <= stats.binom.isf(1e-6, runs, 0.1)).all()
 
 
+def covariance(counts, weights, law, design_effect):
+    """Of fractions, in which N varies with the noise where it is the sum of noisy counts."""
+    ratio = weights - (weights @ law)[:, None]
+    sampled = sampled_covariance(counts, weights, law, design_effect=design_effect)
+    return sampled + noise_covariance(counts, ratio)
+
+
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_covariances_are_those_of_the_counts(adjacency):
     """Seeded: 3,000 runs against the formula."""
@@ -130,9 +138,9 @@ def test_covariances_are_those_of_the_counts(adjacency):
     if adjacency is Adjacency.REPLACE_ONE:  # as those who know N take its noise off
         seen -= (seen.sum(axis=1, keepdims=True) - 1) / plan.cells
     got = np.cov(weights @ seen.T)
-    expected = fraction_covariance(runs[0], weights, law, design_effect=1)
+    expected = covariance(runs[0], weights, law, design_effect=1)
     assert np.diag(got) == pytest.approx(np.diag(expected), rel=0.12)
     assert abs(got[0, 1] - expected[0, 1]) < 0.1 * np.sqrt(np.prod(np.diag(expected)))
     if adjacency is Adjacency.ADD_REMOVE:
-        single = fraction_covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
+        single = covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
         assert np.diag(single) == pytest.approx(fraction_variance(runs[0], law, design_effect=3))

@@ -4,7 +4,9 @@ Records without a value are left out. What is known of the others is their distr
 at the edges: a ratio of sums of counts, with a covariance, from which all else follows. Within a
 bin values are taken to lie evenly, or around the mean that the domain tells of the bin; in the open
 outer ones all of them at that mean, else at the edge. An interval of `Numbers.between` holds
-however the values lie between edges, and that of a quantile ends at edges (Woodruff 1952).
+however the values lie between edges, and that of a quantile ends at edges (Woodruff 1952). Both
+hold what a test does not reject with the noise that would be in the ratio if it were true, so that
+they are wide where noise is a large part of all records (Fieller 1954).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
-from flwr_kld.inference.fraction_interval import Floats, fraction_covariance
+from flwr_kld.inference.fraction_interval import Floats, noise_covariance, sampled_covariance
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge
 
@@ -62,7 +64,6 @@ class _Alike:
     law: Floats  # Fraction of the records in each cell, [cells]
     shares: Floats  # Sum of these in each bin, and of their squares, [bins]
     squares: Floats
-    noise: Floats  # Covariance by noise alone
 
     def factor(self, centred: Floats) -> Floats:
         """Return by how much the average understates the variance of numbers, [numbers, bins]."""
@@ -74,13 +75,17 @@ class _Alike:
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
-    # Shapes: edges and below [k], covariance [k, k], values [k + 1].
+    # Shapes: edges and below [k], sampling [k, k], noise [k + 1, k + 1], values [k + 1].
 
     edges: Floats
     values: Floats  # One value for each bin
     below: Floats  # F at the edges, in [0, 1]
-    covariance: Floats  # Of `below`, by sampling and noise
-    alike: _Alike | None = None  # How much more errors may be than that says
+    sampling: Floats  # Covariance of `below` by sampling
+    one: float  # Variance that sampling gives to a fraction p of the values, over p (1 - p)
+    # Covariance, by noise, of the records below each edge and of those that have a value, each as a
+    # fraction of the latter
+    noise: Floats
+    alike: _Alike | None = None  # How much more sampling may add than that says
 
     @classmethod
     def from_counts(
@@ -106,18 +111,26 @@ class Numbers:
         # A ratio moves like its numerator less itself times its denominator.
         influence = (sums - below[:, None] * having) / present
         law = as_law(seen, noisy.plan.mass)
-        covariance = fraction_covariance(noisy, influence, law, design_effect=effects.average)
+        sampling = sampled_covariance(noisy, influence, law, design_effect=effects.average)
+        cuts = np.vstack([sums, having])
+        noise = noise_covariance(noisy, cuts / present)
         alike = None
         if effects.most > 1 and effects.average:
-            noise = fraction_covariance(noisy, influence, law, design_effect=0.0)
             # Of each bin that is read, in which several cells may be
-            cuts = np.vstack([sums, having])
-            cuts = np.diff(cuts, axis=0, prepend=0)
-            alike = _Alike(effects, law, cuts @ law, cuts @ law**2, noise)
+            bins = np.diff(cuts, axis=0, prepend=0)
+            alike = _Alike(effects, law, bins @ law, bins @ law**2)
         values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         if domain.means is not None and len(at) == len(domain.edges):
             values = np.array(domain.means)
-        return cls(edges, values, below, covariance, alike)
+        one = effects.average / (noisy.records * present)
+        return cls(edges, values, below, sampling, one, noise, alike)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of `below`, by sampling and noise, shape [k, k]."""
+        # A ratio moves like its numerator less itself times its denominator.
+        ratio = np.column_stack([np.eye(len(self.below)), -self.below])
+        return np.asarray(self.sampling + ratio @ self.noise @ ratio.T)
 
     def mean_of(self, values: Floats) -> float:
         """Average over the records a number that each of them has by its bin."""
@@ -125,20 +138,25 @@ class Numbers:
 
     def error_of(self, values: Floats) -> float:
         """Return the standard deviation of `mean_of`."""
+        return math.sqrt(self._variance(values, self._around(values, self.mean_of(values))))
+
+    def _around(self, values: Floats, mean: float) -> Floats:
+        """Weigh the records below each edge, and all, so as to sum values less their mean."""
+        return np.append(-np.diff(values), values[-1] - mean)
+
+    def _variance(self, values: Floats, around: Floats) -> float:
         steps = np.diff(values)
-        variance = max(float(steps @ self.covariance @ steps), 0)
+        sampled = float(steps @ self.sampling @ steps)
         if self.alike is not None:
-            noise = float(steps @ self.alike.noise @ steps)
             centred = values - self.mean_of(values)
-            variance = noise + (variance - noise) * float(self.alike.factor(centred[None])[0])
-        return math.sqrt(max(variance, 0))
+            sampled *= float(self.alike.factor(centred[None])[0])
+        return max(sampled + float(around @ self.noise @ around), 0.0)
 
     @property
     def mean(self) -> Figure:
         """The mean, if values lie in their bins as they are taken to."""
-        mean, error = self.mean_of(self.values), self.error_of(self.values)
-        ends = np.clip([mean - SIDES * error, mean + SIDES * error], *self.values[[0, -1]])
-        return Figure(mean, error, *ends.tolist())
+        low, high = (self._limit(self.values, way) for way in (-1, 1))
+        return Figure(self.mean_of(self.values), self.error_of(self.values), low, high)
 
     def between(self) -> tuple[Figure, Figure]:
         """Mean and standard deviation, with intervals that hold however values lie in their bins.
@@ -147,9 +165,8 @@ class Numbers:
         """
         least, most = self._ends
         mean = self.mean
-        low = self.mean_of(least) - SIDES * self.error_of(least)
-        high = self.mean_of(most) + SIDES * self.error_of(most)
-        found = Figure(mean.value, mean.deviation, max(low, least[0]), min(high, most[-1]))
+        ends = self._limit(least, -1), self._limit(most, 1)
+        found = Figure(mean.value, mean.deviation, *ends)
         return found, self._deviation(found, least, most)
 
     def _deviation(self, mean: Figure, least: Floats, most: Floats) -> Figure:
@@ -180,7 +197,17 @@ class Numbers:
 
     def _limit(self, values: Floats, way: int) -> float:
         """Return the lower limit of the mean of some numbers, or the upper one: -1, or 1."""
-        return self.mean_of(values) + way * SIDES * self.error_of(values)
+        mean, square = self.mean_of(values), SIDES**2
+        around = self._around(values, mean)
+        # It is as far from `mean` as the noise would reach if it were true: the root of
+        # (1 - c) d² + 2 b d = a.
+        a = square * self._variance(values, around)
+        b = square * float(around @ self.noise[-1])
+        c = square * float(self.noise[-1, -1])
+        end = way * math.inf
+        if c < 1:
+            end = mean + (way * math.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
+        return min(max(end, float(values.min())), float(values.max()))
 
     @property
     def _ends(self) -> tuple[Floats, Floats]:
@@ -209,28 +236,27 @@ class Numbers:
         within = np.where(part > 0, part**power, 0.0)  # the power may be 0
         return np.maximum.accumulate(start + width * within)
 
-    @property
-    def _variances(self) -> Floats:
-        """Variance of F at each edge."""
-        variances = np.diag(self.covariance)
-        if self.alike is None:
-            return variances
-        noise = np.diag(self.alike.noise)
-        centred = np.tri(len(self.below), len(self.values)) - self.below[:, None]
-        return np.asarray(noise + (variances - noise) * self.alike.factor(centred))
-
     def quantiles(self, levels: Sequence[float]) -> tuple[Quantile, ...]:
         """Invert F, and the rising ends of the band around it."""
-        f = rising(self.below)
-        reach = SIDES * np.sqrt(np.maximum(self._variances, 0))
+        found = zip(levels, self.inverse(np.array(levels)).tolist(), strict=True)
+        return tuple(self._quantile(level, value) for level, value in found)
+
+    def _quantile(self, level: float, value: float) -> Quantile:
+        f, edges = rising(self.below), self.edges
+        sampled = level * (1 - level) * self.one
+        if self.alike is not None:
+            centred = np.tri(len(f), len(self.values)) - self.below[:, None]
+            sampled = sampled * self.alike.factor(centred)
+        # Of the records below an edge, less as many as there are if this is the level there
+        own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
+        noise = own - 2 * level * with_all + level**2 * of_all
+        reach = SIDES * np.sqrt(np.maximum(sampled + noise, 0))
         above = np.maximum.accumulate(f + reach)
         under = np.minimum.accumulate((f - reach)[::-1])[::-1]
-        low, middle, high = (_evenly(g, self.edges, np.array(levels)) for g in (above, f, under))
-        low = self.edges[np.searchsorted(self.edges, np.minimum(low, middle), side="right") - 1]
-        high = self.edges[np.searchsorted(self.edges, np.maximum(high, middle))]
-        value = np.clip(self.inverse(np.array(levels)), low, high)
-        ends = zip(levels, value.tolist(), low.tolist(), high.tolist(), strict=True)
-        return tuple(Quantile(q, v, least, most, side(q, f)) for q, v, least, most in ends)
+        low, middle, high = (_evenly(g, edges, np.array([level]))[0] for g in (above, f, under))
+        low = float(edges[np.searchsorted(edges, min(low, middle), side="right") - 1])
+        high = float(edges[np.searchsorted(edges, max(high, middle))])
+        return Quantile(level, min(max(value, low), high), low, high, side(level, f))
 
 
 def _squares_around(

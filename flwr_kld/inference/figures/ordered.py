@@ -72,7 +72,7 @@ def _of_reference(pi: Floats, clients: Numbers) -> Numbers:
     """Return the reference's law, read at the same edges."""
     # Shapes: pi [bins + 1], 'missing' last.
     below = (np.cumsum(pi[:-2]) / pi[:-1].sum())[edges_read(len(pi) - 2)]
-    return replace(clients, below=below, covariance=np.zeros_like(clients.covariance))
+    return replace(clients, below=below)
 
 
 def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
