@@ -243,10 +243,10 @@ class Numbers:
 
     def _quantile(self, level: float, value: float) -> Quantile:
         f, edges = rising(self.below), self.edges
-        sampled = level * (1 - level) * self.one
+        sampled = np.full(len(f), level * (1 - level) * self.one)
         if self.alike is not None:
             centred = np.tri(len(f), len(self.values)) - self.below[:, None]
-            sampled = sampled * self.alike.factor(centred)
+            sampled *= self.alike.factor(centred)
         # Of the records below an edge, less as many as there are if this is the level there
         own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
         noise = own - 2 * level * with_all + level**2 * of_all
