@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.calibration.shares import check_ring, ring_bits_needed
 from flwr_kld.cohort.cohort import Participant, require_clients
 from flwr_kld.errors import BadSignature, CheckFailed, SecureSumError
-from flwr_kld.kernel.channels import check_bits
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.envelopes import (
@@ -45,8 +43,8 @@ from flwr_kld.sums.messages import decode
 from flwr_kld.sums.server import SumResult, SumServer
 from flwr_kld.sums.session import Session
 
-_MOST_RECORDS = 2**24
-"""Records of a whole cohort in one cell that the ring is checked for."""
+_MOST_RECORDS = 2**32
+"""Records of a whole cohort in one cell that a sum with noise shares has room for."""
 
 _STRANGER = "its name and key are not in the server's roster"
 _TAKEN = "it claims another client's name or key"
@@ -62,27 +60,15 @@ class SecureSum:
         The pinned list of clients' names and public keys. By default the server believes what
         nodes say when they are first asked: for demonstrations only, since a server that lies from
         the start could invent clients. Clients decide for themselves whom they believe.
-    bits : int
-        Sums of counts are modulo 2**bits: 64 (default); or 32, in half the bytes, for up to 16
-        million records of the whole cohort in one cell.
     tolerance : Tolerance
         Corruption and dropouts that the graph of neighbours must withstand.
-
-    Raises
-    ------
-    ValueError
-        If `bits` is neither.
     """
 
     roster: Roster | None = None
-    bits: int = 64
     tolerance: Tolerance = field(default_factory=Tolerance)
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
     _refused: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        self.bits = check_bits(self.bits)
 
     name = "secure-sum"
     hides_parts = True
@@ -111,15 +97,11 @@ class SecureSum:
         been sent.
         """
         terms, cohort = exchange.terms, len(exchange.chosen)
-        # Scores are few, and finer than records: many clients' sums need more.
-        share, bits = terms.share(), 64 if terms.adds_scores else self.bits
+        layout, share = exchange.plan.layout, terms.share()
         if share is not None:
-            layout = exchange.plan.layout
-            steps = share.grid * int(layout.steps.max())
-            check_ring(
-                ring_bits_needed(share.share, cohort, _MOST_RECORDS, layout.length, grid=steps),
-                bits,
-            )
+            counts = _MOST_RECORDS * share.grid * int(layout.steps.max())
+            if counts + cohort * share.share.reach >= 2**63:
+                raise ValueError("sums could leave their 64 bits: raise epsilon, or ask fewer")
         if not any(p in self._names for p in exchange.chosen):
             self._learn(exchange.chosen, exchange.grid, exchange.timeout)
         roster = self._listed
@@ -135,7 +117,6 @@ class SecureSum:
                 check=exchange.check,
                 terms=terms.fingerprint,
                 length=terms.length,
-                bits=bits,
                 tolerance=self.tolerance,
                 min_clients=least,
             )
@@ -143,14 +124,12 @@ class SecureSum:
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
             raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
-        layout, clients = exchange.plan.layout, len(result.survivors)
+        clients = len(result.survivors)
         total: ClearSum | ShareSum
         if share is None:
-            total = ClearSum.of_ring(result.total, layout, clients=clients, bits=bits)
+            total = ClearSum.of_ring(result.total, layout, clients=clients)
         else:
-            total = ShareSum(
-                result.total, layout, share, clients=clients, bits=bits, counted=terms.counted
-            )
+            total = ShareSum(result.total, layout, share, clients=clients, counted=terms.counted)
         in_the_sum = {people[name] for name in result.survivors}
         return Collected(
             total,

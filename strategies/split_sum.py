@@ -15,7 +15,7 @@ from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
-from flwr_kld.sums.two_aggregators import SPLIT_BITS, Parcel, split_length
+from flwr_kld.sums.two_aggregators import Parcel, split_length
 
 
 class SplitSum(ByAggregators):
@@ -87,7 +87,7 @@ def _added(terms: Terms, first: PartMessage, second: PartMessage) -> NDArray[np.
             f"the two aggregators did not add up the same clients, so nothing can be read: {said}"
         )
     try:
-        words = [part.words(SPLIT_BITS, split_length(terms)) for part in (first, second)]
-        return from_ring(words[0] + words[1], SPLIT_BITS)
+        words = [part.words(split_length(terms)) for part in (first, second)]
+        return from_ring(words[0] + words[1])
     except InvalidReply as error:
         raise CheckFailed(f"the aggregators' answers cannot be used: {error}") from None

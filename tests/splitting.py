@@ -14,7 +14,7 @@ from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.messages.terms import AggregatorNoise, Terms
 from flwr_kld.query.score_wire import scores_to_wire
 from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.two_aggregators import SPLIT_BITS, Addition, Parcel, split
+from flwr_kld.sums.two_aggregators import Addition, Parcel, split
 
 CELLS = 20
 RUN = 7
@@ -77,10 +77,10 @@ class Actors:
         return sample(self.terms.central().table, self.terms.numbers, SeededBits(place))
 
     def words(self, answer) -> np.ndarray:
-        return np.frombuffer(answer, f"<u{SPLIT_BITS // 8}")
+        return np.frombuffer(answer, "<u8")
 
     def together(self, first: bytes, second: bytes) -> np.ndarray:
-        return from_ring(self.words(first) + self.words(second), SPLIT_BITS)
+        return from_ring(self.words(first) + self.words(second))
 
     def total(self, names=None) -> np.ndarray:
         return sum(np.append(self.rows[name], 1) for name in names or self.who)

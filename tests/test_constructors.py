@@ -53,7 +53,7 @@ from flwr_kld.inference.witness import Witness
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.sampler import IntegralEvent, delta_of_draws, epsilon_of_draws
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.channels import from_ring, to_ring
+from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
@@ -112,7 +112,7 @@ LIMITS = {
     "secure_sum": ClientPolicy(),
 }  # fmt: skip
 SESSION = {
-    "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2), "bits": 32,
+    "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2),
     "length": 4, "shape": Shape(2, 2), "min_clients": 3,
 }  # fmt: skip
 
@@ -186,8 +186,7 @@ EXAMPLES = {
     Shape: {"neighbours": 2, "threshold": 2},
     Tolerance: {},
     choose_shape: {"cohort": 3, "tolerance": Tolerance()},
-    from_ring: {"total": np.zeros(1, "<u4")},
-    to_ring: {"values": np.zeros(1, int)},
+    from_ring: {"total": np.zeros(1, "<u8")},
     strategies.Alarm: {},
     strategies.Clip: {"bound": 3},
     strategies.Distributed: {"epsilon": 1.0, "min_clients": 3},

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import whole
-
 KEY = 32
 """Bytes of a mask key: all 256 bits reach the cipher."""
 _CHUNK = 1 << 17  # bytes; stays in the second-level cache
@@ -65,39 +63,15 @@ def _key(key: bytes) -> bytes:
 
 HPKE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
-WORDS: dict[int, np.dtype[Any]] = {32: np.dtype("<u4"), 64: np.dtype("<u8")}
-"""Little-endian word of each ring."""
+WORD = np.dtype("<u8")
+"""Of the ring: sums are modulo 2^64, and little-endian where they travel."""
 
 
-def word(bits: int) -> np.dtype[Any]:
-    """Return the unsigned word of the ring modulo 2^bits; bits is 32 or 64."""
-    return WORDS[check_bits(bits)]
-
-
-def check_bits(bits: int) -> int:
-    """Return the size of a ring as Python's number; ValueError unless it is 32 or 64."""
-    bits = whole("bits", bits)
-    if bits not in WORDS:
-        raise ValueError(f"a ring is modulo 2^32 or 2^64: bits must be 32 or 64, got {bits}")
-    return bits
-
-
-def to_ring(values: NDArray[Any], bits: int = 32) -> NDArray[Any]:
-    """Write signed integers in two's complement."""
-    target = word(bits)
-    if values.dtype.kind not in "iu":
-        raise ValueError("a secure sum adds integers: scale and round first")
-    half = 1 << (bits - 1)
-    if values.size and not (-half <= int(values.min()) and int(values.max()) < half):
-        raise ValueError("a value does not fit the ring: use 64 bits or a coarser scale")
-    return values.astype(np.int64).astype(target)
-
-
-def from_ring(total: NDArray[Any], bits: int = 32) -> NDArray[np.int64]:
-    """Read a sum as signed integers in [−2^(bits−1), 2^(bits−1)); inverse of `to_ring`."""
-    if total.dtype != word(bits):
+def from_ring(total: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Read a sum as signed integers in [−2^63, 2^63): two's complement."""
+    if total.dtype != WORD:
         raise ValueError("the sum's dtype does not match the ring")
-    return total.view(f"<i{bits // 8}").astype(np.int64)
+    return total.view("<i8").astype(np.int64)
 
 
 def seal(public: bytes, content: bytes, context: bytes) -> bytes:

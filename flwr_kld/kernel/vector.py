@@ -19,15 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import keep
-from flwr_kld.kernel.channels import (
-    KEY,
-    KeyedBits,
-    apply_masks,
-    from_ring,
-    seal,
-    to_ring,
-    word,
-)
+from flwr_kld.kernel.channels import KEY, WORD, KeyedBits, apply_masks, from_ring, seal
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import (
     NUMBERS,
@@ -408,10 +400,8 @@ class SumVector(Private):
             raise ValueError("a sum adds integers: scale and round first")
         self._values = values
 
-    def masked(self, added: list[bytes], removed: list[bytes], *, length: int, bits: int) -> bytes:
-        """Return the numbers modulo 2**bits under masks, one for each key of 32 bytes.
-
-        What does not fit wraps: a refusal would tell of numbers that only all noise together hides.
+    def masked(self, added: list[bytes], removed: list[bytes], *, length: int) -> bytes:
+        """Return the numbers modulo 2**64 under masks, one for each key of 32 bytes.
 
         Raises
         ------
@@ -422,24 +412,24 @@ class SumVector(Private):
             raise ValueError("a vector leaves under a mask")
         if self._values.shape != (length,):
             raise ValueError("the vector does not have the session's length")
-        words = RingSum(self._values.astype(word(bits)))
+        words = RingSum(self._values.astype(WORD))
         apply_masks(words._words, added, removed)
         return words._words.tobytes()
 
-    def split(self, seeds: bytes, vectors: bytes, context: bytes, bits: int) -> tuple[bytes, bytes]:
+    def split(self, seeds: bytes, vectors: bytes, context: bytes) -> tuple[bytes, bytes]:
         """Return two boxes whose contents add up to the numbers, and a 1 for the client itself.
 
         Either content is uniformly random by itself: a seed for the holder of one key, the numbers
-        modulo 2**bits less the mask of that seed for the holder of the other.
+        modulo 2**64 less the mask of that seed for the holder of the other.
         """
         seed = os.urandom(KEY)
-        masked = RingSum(to_ring(np.append(self._values, 1), bits))
+        masked = RingSum(np.append(self._values, 1).astype(WORD))
         apply_masks(masked._words, [], [seed])
         return seal(seeds, seed, context), seal(vectors, masked._words.tobytes(), context)
 
 
 class RingSum(Private):
-    """A sum modulo 2**bits that a protocol computed without showing its parts. Private.
+    """A sum modulo 2**64 that a protocol computed without showing its parts. Private.
 
     Parameters
     ----------
@@ -477,10 +467,9 @@ class ShareSum(Private):
         share: ShareRelease,
         *,
         clients: int,
-        bits: int,
         counted: bool,
     ) -> None:
-        signed = from_ring(total._words, bits)
+        signed = from_ring(total._words)
         self.records = int(signed[layout.length]) if counted else None
         """Number of records, where it is public and came by itself."""
         self.clients, self.layout = clients, layout
@@ -682,10 +671,10 @@ class ClearSum(Private):
         self._held = []
 
     @classmethod
-    def of_ring(cls, total: RingSum, layout: Layout, *, clients: int, bits: int) -> ClearSum:
-        """Take a sum modulo 2**bits of vectors without noise."""
+    def of_ring(cls, total: RingSum, layout: Layout, *, clients: int) -> ClearSum:
+        """Take a sum modulo 2**64 of vectors without noise."""
         found = cls(layout)
-        found._values, found.clients = from_ring(total._words, bits)[: layout.length], clients
+        found._values, found.clients = from_ring(total._words)[: layout.length], clients
         return found
 
     def is_empty(self, guarantee: Guarantee) -> bool:
@@ -718,15 +707,14 @@ class PartialSum(Private):
 
     Parameters
     ----------
-    length, bits : int
-        Numbers, and the size of their ring.
+    length : int
+        Numbers in the sum.
     """
 
-    __slots__ = ("_answered", "_bits", "_words")
+    __slots__ = ("_answered", "_words")
 
-    def __init__(self, length: int, bits: int) -> None:
-        self._words, self._bits = np.zeros(length, dtype=word(bits)), bits
-        self._answered = False
+    def __init__(self, length: int) -> None:
+        self._words, self._answered = np.zeros(length, dtype=WORD), False
 
     def add_seeds(self, seeds: list[bytes]) -> None:
         """Add the masks of seeds."""
@@ -767,7 +755,7 @@ class PartialSum(Private):
         drawn, numbers = _noise(release, layout, noise), self._words
         self._answered = True
         numbers[: layout.length] *= layout.steps.astype(numbers.dtype)
-        numbers[: layout.length] += to_ring(drawn, self._bits)
+        numbers[: layout.length] += drawn.astype(WORD)
         apply_masks(self._words, added, removed)
         return self._words.tobytes()
 

@@ -13,7 +13,7 @@ from pydantic import Field, Json
 
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
-from flwr_kld.kernel.channels import word
+from flwr_kld.kernel.channels import WORD
 from flwr_kld.kernel.count import ClientLimit, InvalidReply
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.selection import LONGEST
@@ -206,9 +206,8 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     rejected: Json[dict[str, str]]
     carried: Number = 0  # As in `Published`
 
-    def words(self, bits: int, length: int) -> NDArray[np.unsignedinteger]:
-        """Return the values, shape [length], of a sum modulo 2**bits."""
-        kind = word(bits)
-        if len(self.values) != kind.itemsize * length:
+    def words(self, length: int) -> NDArray[np.uint64]:
+        """Return the values, shape [length], of a sum modulo 2**64."""
+        if len(self.values) != WORD.itemsize * length:
             raise InvalidReply("the aggregator's part has another length than the sum")
-        return np.frombuffer(self.values, dtype=kind)
+        return np.frombuffer(self.values, dtype=WORD)

@@ -161,7 +161,7 @@ class ClientState(Private):
         for peer, theirs in zip(members, public, strict=True):
             key = keys.mask_key(own, theirs, session.digest, me, peer)
             (added if me < peer else removed).append(key)
-        words = vector.masked(added, removed, length=session.length, bits=session.bits)
+        words = vector.masked(added, removed, length=session.length)
         return MaskedVector(session.tag, me, UNSIGNED, words)
 
     def next(self, **changes: Any) -> ClientState:

@@ -18,7 +18,7 @@ from flwr_kld.errors import (
     UnknownSender,
     WrongSession,
 )
-from flwr_kld.kernel.channels import apply_masks, word
+from flwr_kld.kernel.channels import WORD, apply_masks
 from flwr_kld.kernel.vector import Private, RingSum
 from flwr_kld.sums import keys
 from flwr_kld.sums.graph import neighbour_table
@@ -78,7 +78,7 @@ class ServerState(Private):
         self.adverts = np.zeros(n, dtype=ADVERT)
         self.commitments = np.zeros(n, dtype=f"V{COMMITMENT}")
         self.boxes = np.zeros((n, k, BOX), dtype=np.uint8)
-        self.total = np.zeros(session.length, dtype=word(session.bits))
+        self.total = np.zeros(session.length, dtype=WORD)
         self.locks = np.zeros((n, k), dtype=LOCK)
         self.reveals: dict[int, Reveal] = {}
         self.shares = np.zeros((n, k + 1, SHARE), dtype=np.uint8)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from flwr_kld import errors
 from flwr_kld.errors import Malformed, ThresholdTooLow
 from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.kernel.channels import check_bits
 from flwr_kld.sums import keys
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape, neighbours_of, ring_order
 from flwr_kld.sums.identity import Identity, Roster
@@ -44,7 +43,6 @@ class Session:
     listed: int  # Length of that list
     # Positions in that list, rising; a client's place in this tuple is its *index*
     cohort: tuple[int, ...]
-    bits: int  # 32 or 64: the sum is modulo 2^bits
     length: int  # Numbers in a vector
     shape: Shape  # Neighbours of each client, and shares that open a secret
     min_clients: int  # Fewest clients that the sum may hold; more than half of the cohort
@@ -57,7 +55,6 @@ class Session:
             self,
             listed=whole("listed", self.listed, least=0),
             cohort=tuple(positions.tolist()),
-            bits=check_bits(self.bits),
             length=whole("length", self.length),
             min_clients=whole("min_clients", self.min_clients),
         )
@@ -83,7 +80,6 @@ class Session:
         check: str,
         terms: str,
         length: int,
-        bits: int = 32,
         tolerance: Tolerance | None = None,
         shape: Shape | None = None,
         min_clients: int = 0,
@@ -94,7 +90,7 @@ class Session:
         shape = shape or choose_shape(n, tolerance or Tolerance())
         least = max(min_clients, n // 2 + 1, min(n, 3))
         who = roster.fingerprint, len(roster), positions
-        return cls(check, terms, *who, bits, length, shape, least)
+        return cls(check, terms, *who, length, shape, least)
 
     @property
     def size(self) -> int:
@@ -130,7 +126,7 @@ class Session:
             members = pack_bits(mask)
         else:
             members = cohort.tobytes()
-        head = MAGIC + bytes([_KIND, self.bits]) + text(self.check) + text(self.terms) + self.roster
+        head = MAGIC + bytes([_KIND]) + text(self.check) + text(self.terms) + self.roster
         sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_clients)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
         return head + numbers + members
@@ -141,18 +137,18 @@ class Session:
         reader = Reader(data)
         if reader.take(4) != MAGIC or reader.number(1) != _KIND:
             raise Malformed("not the opening of a secure sum, or one of another version")
-        bits, check, terms, roster = reader.number(1), reader.text(), reader.text(), reader.take(32)
+        check, terms, roster = reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
         if listed <= _SPARSE * n:
             positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
         else:
             positions = np.frombuffer(reader.take(4 * n), dtype="<u4").astype(np.int64)
         reader.end()
-        if len(positions) != n or bits not in (32, 64):
-            raise Malformed("the session's ring, or its number of clients, is wrong")
+        if len(positions) != n:
+            raise Malformed("the session's number of clients is wrong")
         shape = Shape(neighbours, threshold)
         cohort = tuple(positions.tolist())
-        return cls(check, terms, roster, listed, cohort, bits, length, shape, least)
+        return cls(check, terms, roster, listed, cohort, length, shape, least)
 
 
 _Signed = TypeVar("_Signed", bound=ClientMessage)

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from flwr_kld.errors import BadSignature, Malformed, NotInvited, QueryRefused
-from flwr_kld.kernel.channels import KEY
+from flwr_kld.kernel.channels import KEY, WORD
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
@@ -28,8 +28,6 @@ from flwr_kld.sums.session_book import NAME, NightAnswers
 from flwr_kld.sums.wire import Reader, text
 
 DIGEST = 32
-SPLIT_BITS = 64
-"""Of the ring: no sum of counts, in their steps, wraps in it."""
 _SEED_BOX = KEY + OVERHEAD
 _MAGIC = b"flwr-kld split sum 1\0"
 
@@ -93,7 +91,7 @@ def split_length(terms: Terms) -> int:
 
 def split_size(terms: Terms) -> int:
     """Return the bytes of these numbers."""
-    return split_length(terms) * SPLIT_BITS // 8
+    return split_length(terms) * WORD.itemsize
 
 
 def split(
@@ -103,7 +101,7 @@ def split(
     token = token or bytes(NAME)
     context = SealContext(run, terms.fingerprint, name)
     seeds, vectors = map(bytes.fromhex, terms.aggregators)
-    boxes = vector.split(seeds, vectors, context.to_bytes(), SPLIT_BITS)
+    boxes = vector.split(seeds, vectors, context.to_bytes())
     digests = (sha256(box).digest() for box in boxes)
     return Parcel(name, token, identity.sign(signed_text(context, token, *digests)), *boxes)
 
@@ -157,7 +155,7 @@ class Addition(Private):
         seeds, vectors = terms.aggregators
         self._adds_seeds = key.public.hex() == seeds
         self._other = bytes.fromhex(vectors if self._adds_seeds else seeds)
-        self._part = PartialSum(split_length(terms), SPLIT_BITS)
+        self._part = PartialSum(split_length(terms))
         self._transcript = sha256(_ANSWER)
         self.clients = 0
         """Number of clients in the sum. Public."""

@@ -41,7 +41,7 @@ class Federation:
         """Run one sum, hold it against the truth; return CPU seconds, and bytes of a client."""
         began, carried = time.process_time(), 0
         session = Session.open(
-            self.roster, list(self.who), check="bench", terms="plan", length=_CELLS, bits=64,
+            self.roster, list(self.who), check="bench", terms="plan", length=_CELLS,
             shape=shape,
         )  # fmt: skip
         server = SumServer(session, self.roster)

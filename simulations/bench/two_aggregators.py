@@ -64,7 +64,7 @@ class Federation:
             addition.take(boxes)
             answers.append(addition.answer(terms.central(), SystemBits()))
         seconds = time.process_time() - began
-        total = from_ring(sum(np.frombuffer(answer, "<u8") for answer in answers), bits=64)
+        total = from_ring(sum(np.frombuffer(answer, "<u8") for answer in answers))
         if (total[:-1] != rows.sum(0)).any():
             raise RuntimeError("a sum is wrong")
         return seconds, len(sent[0])

@@ -25,7 +25,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.sums.two_aggregators import SPLIT_BITS, Parcel
+from flwr_kld.sums.two_aggregators import Parcel
 
 HOSTED = 300
 """More than are counted together."""
@@ -170,19 +170,19 @@ def test_two_parts_add_up_to_the_row_of_their_sender_only():
     """And either is another for each member, and for members alike."""
     terms, reply, context, _ = answers_of(TwoAggregators(1.0, aggregators=PAIR))
     answered = json.loads(reply["answer"]["answer"])["answered"]
-    seeds, bits = set(), SPLIT_BITS
+    seeds = set()
     cell_of = terms.cell_of(FRUIT.sizes)
     for member, raw in zip(answered, reply["numbers"]["numbers"], strict=True):
         parcel = Parcel.from_bytes(raw)
         sealed_for = SealContext(context.run_id, terms.fingerprint, parcel.name)
         assert parcel.name == Members().name(context, member)
         seed = open_sealed(KEYS[0], parcel.seed, sealed_for)
-        masked = np.frombuffer(open_sealed(KEYS[1], parcel.vector, sealed_for), f"<u{bits // 8}")
+        masked = np.frombuffer(open_sealed(KEYS[1], parcel.vector, sealed_for), "<u8")
         words = masked.copy()
         apply_masks(words, [seed], [])
         own = FRUIT.encode(records(None, member))
         counts = np.bincount(cell_of[own], minlength=sum(terms.cells)).tolist()
-        found = from_ring(words, bits).tolist()
+        found = from_ring(words).tolist()
         assert found[: len(counts)] == counts
         seeds.add(seed)
     assert len(seeds) == len(answered) == HOSTED - 4

@@ -70,15 +70,15 @@ RUN = {
     "a seal that is a function": (TypeError, lambda: counts().sealed(0, lambda box: box)),
     "a seal to a key that is none": (ValueError, lambda: counts().sealed(0, b"", b"")),
     "a mask that is a function": (
-        TypeError, lambda: summand().masked(lambda v: v, bits=32),
+        TypeError, lambda: summand().masked(lambda v: v),
     ),
     "no mask": (
         ValueError,
-        lambda: summand().masked([], [], length=3, bits=32),
+        lambda: summand().masked([], [], length=3),
     ),
     "a mask that is only taken off": (
         ValueError,
-        lambda: SumVector(np.ones(3, int)).masked([], [bytes(32)], length=3, bits=32),
+        lambda: SumVector(np.ones(3, int)).masked([], [bytes(32)], length=3),
     ),
     "a number that a function computes": (
         AttributeError, lambda: clear().release_number(sum, EVENT, SystemBits()),
@@ -111,11 +111,11 @@ RUN = {
     "the ring words of a sum": (TypeError, lambda: from_ring(np.asarray(RingSum(np.ones(3))))),
     "an aggregator's part without a mask": (
         ValueError,
-        lambda: PartialSum(3, 32).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
+        lambda: PartialSum(3).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
     ),
     "an aggregator's part with an event that hides less": (
         ValueError,
-        lambda: PartialSum(3, 32).answer(
+        lambda: PartialSum(3).answer(
             EVENT, Layout((1, 2)), SystemBits(), added=[bytes(32)], removed=[]
         ),
     ),
@@ -153,7 +153,7 @@ def test_a_way_that_is_run_fails(way):
 
 def test_an_aggregator_answers_once():
     """Two answers under one mask differ by their noise, and under two by the noise's mean."""
-    part = PartialSum(3, 32)
+    part = PartialSum(3)
     part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])
     with pytest.raises(RuntimeError, match="once"):
         part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])

@@ -132,17 +132,16 @@ def test_the_largest_client_cannot_wrap_around():
     assert two._values[0] == 2 * LARGEST_CLIENT
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-def test_what_leaves_the_ring_is_not_told_by_a_refusal(bits):
+def test_large_counts_in_fine_steps_are_not_told_by_a_refusal():
     """A server that asks for a fine grid would learn whether a client's count is beyond a bound."""
     share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
     counts = rows_of(PLAN.layout, [LARGEST_CLIENT, 0, 0, 0, 0])
     assert share.grid * LARGEST_CLIENT >= 2**31
     noised, key = counts.summand(0, share, Guarantee(6.0), SystemBits()), bytes(32)
-    put = np.frombuffer(noised.masked([key], [], length=5, bits=bits), f"<u{bits // 8}").copy()
+    put = np.frombuffer(noised.masked([key], [], length=5), "<u8").copy()
     apply_masks(put, [], [key])
-    apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**bits
-    assert (np.minimum(apart, 2**bits - apart) < 100).all()
+    apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**64
+    assert (np.minimum(apart, 2**64 - apart) < 100).all()
 
 
 def test_exactly_the_most_records_are_accepted():

@@ -76,7 +76,7 @@ def advertised() -> SumClient:
 
 
 def summed() -> Sum:
-    total = Sum(session_of(3), np.array([[COUNT] * 4] + 2 * [[0] * 4], dtype=np.uint32))
+    total = Sum(session_of(3), np.array([[COUNT] * 4] + 2 * [[0] * 4], dtype=np.uint64))
     assert words(total.run())[0] == COUNT
     return total
 
@@ -90,8 +90,8 @@ def added_up() -> Addition:
 
 def noised() -> ShareSum:
     share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=2)
-    words = RingSum(np.array([COUNT] * 4, dtype=np.uint32))
-    return ShareSum(words, Layout((4,)), share, clients=2, bits=32, counted=False)
+    words = RingSum(np.array([COUNT] * 4, dtype=np.uint64))
+    return ShareSum(words, Layout((4,)), share, clients=2, counted=False)
 
 
 def answered() -> NightAnswers:
@@ -239,7 +239,7 @@ def test_a_fork_of_a_sampler_draws_nothing():
 @pytest.mark.parametrize("phase", [Phase.ADVERTISE, Phase.MASK, Phase.REVEAL])
 def test_a_fork_of_a_client_answers_nothing(phase):
     """Two answers to one phase would show a difference of vectors, or both of its secrets."""
-    total = Sum(session_of(3), np.zeros((3, 4), dtype=np.uint32)).until(phase)
+    total = Sum(session_of(3), np.zeros((3, 4), dtype=np.uint64)).until(phase)
     total.client(0)
     told = in_a_fork(lambda: tried(lambda: total.answer(0, phase, total.requests[0])))
     assert told.startswith(b"RuntimeError: this SumClient belongs to the process that made it")

@@ -12,7 +12,7 @@ from flwr_kld.calibration.laws import (
     laplace_share,
     skellam_share,
 )
-from flwr_kld.calibration.shares import calibrate_shares, check_ring, ring_bits_needed
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
 
@@ -163,30 +163,3 @@ def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
 def test_noise_of_no_use_is_refused(law_of, size):
     with pytest.raises(ValueError, match=r"noise|variance|sigma"):
         law_of(size)
-
-
-@pytest.mark.parametrize(
-    ("share", "grid", "bits"),
-    [(laplace_share(2.0, 160), 1, 15), (discrete_gaussian(4 * math.sqrt(0.2)), 4, 17)],
-)
-def test_ring_bits_of_a_typical_check(share, grid, bits):
-    assert ring_bits_needed(share, 200, 20_000, 1000, grid=grid, failure=1e-9) == bits
-
-
-def test_ring_bits_follow_the_exact_tail():
-    """By hand: noise ±1 with probability 2**-10 each; two clients."""
-    table = NoiseTable((TOTAL >> 10, TOTAL - (TOTAL >> 9), TOTAL >> 10))
-    # ±2 has probability 2 × 2**-20, ±1 2 × 2**-9
-    assert ring_bits_needed(table, 2, 4, 1, failure=2**-18) == 3  # 4 + 2 × 1 + 1 = 7 values
-    assert ring_bits_needed(table, 2, 4, 1, failure=2**-20) == 4  # 4 + 2 × 2 + 1 = 9 values
-    assert ring_bits_needed(table, 2, 4, 8, failure=2**-18) == 4
-
-
-def test_ring_too_narrow_is_refused():
-    needed = ring_bits_needed(laplace_share(2.0, 10), 10, 2**32, 10)
-    assert needed == 33
-    check_ring(needed, 64)
-    with pytest.raises(ValueError, match="need 33 bits and the ring has 32"):
-        check_ring(needed)
-    with pytest.raises(ValueError, match="below what"):
-        ring_bits_needed(laplace_share(2.0, 10), 10, 100, 10, failure=1e-38)

@@ -77,7 +77,7 @@ def test_nothing_is_learnt_of_counts_that_cannot_be_true(lie, monkeypatch):
         return SumVector(told)
 
     monkeypatch.setattr(ClientRows, "summand", summed)
-    trust, secure = Distributed(4.0, min_clients=10), SecureSum(bits=64)
+    trust, secure = Distributed(4.0, min_clients=10), SecureSum()
     learning = PrivatePredictor(CANDIDATES, trust=trust, aggregation=secure)
     grid, before = grid_of(app_of(secure_sum=FirstUse())), learning.predictor.weights
     with pytest.raises(CheckFailed, match="contradict"):

@@ -63,6 +63,15 @@ def test_sums_of_thousands_of_millions_of_records_do_not_wrap(trust, monkeypatch
     assert abs(report.reading.estimate - TRUTH) < 0.02
 
 
+def test_noise_that_would_leave_no_room_for_records_is_refused_before_anybody_is_asked(monkeypatch):
+    monkeypatch.setattr("flwr_kld.strategies.secure_sum._MOST_RECORDS", 2**63 - 2**8)
+    counted = []
+    monkeypatch.setattr(ClientRows, "count", lambda *_: counted.append(1))
+    with pytest.raises(ValueError, match="leave their 64 bits"):
+        KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
+    assert not counted
+
+
 def test_colluding_clients_are_not_counted_on():
     trusts = (distributed(min_clients=15), distributed(min_clients=20, corrupted=5))
     few, many = (

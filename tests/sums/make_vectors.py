@@ -21,7 +21,7 @@ from flwr_kld.sums.messages import Phase, decode
 FILE = Path(__file__).with_name("vectors.json")
 CLIENTS, LENGTH, DROPPED = 4, 3, 2
 VECTORS = np.array(
-    [[1, 2, 2**32 - 1], [10, 20, 5], [100, 200, 7], [1000, 2000, 9]], dtype=np.uint32
+    [[1, 2, 2**64 - 1], [10, 20, 5], [100, 200, 7], [1000, 2000, 9]], dtype=np.uint64
 )
 BITS = {  # name: (phase, to, client, byte from the end (<0) or start, bit; None: of its request)
     "advert mask key": (0, "server", 1, 30, 0),

@@ -50,12 +50,12 @@ def majority(n: int, k: int | None = None) -> Shape:
     return Shape(k, Shape.fewest_shares(k, n))
 
 
-def session_of(n, *, length=4, bits=32, shape=None, check="check", terms="plan", least=None):
+def session_of(n, *, length=4, shape=None, check="check", terms="plan", least=None):
     _, roster = people(n)
     shape = shape or majority(n)
     cohort = tuple(range(n))
     least = n // 2 + 1 if least is None else least
-    return Session(check, terms, roster.fingerprint, n, cohort, bits, length, shape, least)
+    return Session(check, terms, roster.fingerprint, n, cohort, length, shape, least)
 
 
 @dataclass
@@ -145,7 +145,7 @@ CLIENTS = 5
 def fresh(session=None, **options) -> Sum:
     """A sum of ones that has not begun."""
     session = session or session_of(CLIENTS)
-    return Sum(session, np.ones((session.size, session.length), np.uint32), **options)
+    return Sum(session, np.ones((session.size, session.length), np.uint64), **options)
 
 
 def at(phase: Phase, session=None, **options) -> Sum:

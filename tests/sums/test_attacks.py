@@ -22,7 +22,7 @@ from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
 from flwr_kld.query.selection import Selection
 from flwr_kld.query.spelling import Spelling
 from flwr_kld.sums.identity import Identity
-from flwr_kld.sums.two_aggregators import SPLIT_BITS, Parcel, Portion, signed_text
+from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text
 from flwr_kld.trust.trusted import TwoAggregators
 
 NEAR = 10**5
@@ -106,7 +106,7 @@ def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatc
     answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
     read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u8")
     apply_masks(read, [], [seed])
-    assert (np.abs(from_ring(read, SPLIT_BITS)[:-1]) > NEAR).sum() >= CELLS - 4
+    assert (np.abs(from_ring(read)[:-1]) > NEAR).sum() >= CELLS - 4
 
 
 def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):

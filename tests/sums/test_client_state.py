@@ -13,7 +13,7 @@ from flwr_kld.sums.messages import Phase
 
 def states():
     """What one client remembers after each phase that it answered."""
-    total, found = Sum(session_of(4), np.ones((4, 4), np.uint32)), []
+    total, found = Sum(session_of(4), np.ones((4, 4), np.uint64)), []
     for phase in range(4):
         total.step(Phase(phase))
         found.append(total.clients[0].state())

@@ -21,8 +21,7 @@ SLOW = pytest.mark.slow
 
 
 def run(session, leaves, policy=EASY) -> bool:
-    word = np.dtype(f"<u{session.bits // 8}")
-    vectors = RNG.integers(0, 2**session.bits, (session.size, session.length), dtype=word)
+    vectors = RNG.integers(0, 2**64, (session.size, session.length), dtype=np.uint64)
     total = Sum(session, vectors, policy, drop=dict(enumerate(leaves)))
     return exact_or_given_up(total, leaves)
 
@@ -73,7 +72,7 @@ def test_a_ring_opens_whenever_every_secret_keeps_its_holders():
 def test_a_sum_that_cannot_open_is_given_up_before_a_share_is_revealed():
     session = session_of(20, shape=majority(20, 6))
     gone = session.order.tolist()[1:5]  # the first of the circle keeps 3 of its 7 holders
-    total = Sum(session, np.ones((20, 4), np.uint32), drop=dict.fromkeys(gone, Phase.MASK))
+    total = Sum(session, np.ones((20, 4), np.uint64), drop=dict.fromkeys(gone, Phase.MASK))
     with pytest.raises(TooFewSurvivors, match="too few of a client's holders"):
         total.until(Phase.REVEAL)
 
@@ -104,7 +103,7 @@ def run_hundred(gone: int, tolerance: Tolerance) -> bool:
 
 def test_a_message_lost_on_its_way_is_a_dropout():
     session = session_of(5)
-    vectors = RNG.integers(0, 9, (5, 4), dtype=np.uint32)
+    vectors = RNG.integers(0, 9, (5, 4), dtype=np.uint64)
     total = Sum(session, vectors)
     total.collect(Phase.ADVERTISE)
     total.requests = {i: m.to_bytes() for i, m in total.server.advance().items() if i != 3}
@@ -115,18 +114,18 @@ def test_a_message_lost_on_its_way_is_a_dropout():
 
 
 def test_answers_may_arrive_in_any_order():
-    vectors = RNG.integers(0, 2**32, (6, 4), dtype=np.uint32)
+    vectors = RNG.integers(0, 2**32, (6, 4), dtype=np.uint64)
     total = Sum(session_of(6, shape=majority(6, 4)), vectors)
     for phase in PHASES:
         order = RNG.permutation(list(total.requests)).tolist()
         total.requests = {i: total.requests[i] for i in order}
         total.step(phase)
-    assert np.array_equal(words(total.server.result()), vectors.sum(0, dtype=np.uint32))
+    assert np.array_equal(words(total.server.result()), vectors.sum(0, dtype=np.uint64))
 
 
 def test_a_client_continues_from_its_state_in_another_process():
     session = session_of(4)
-    vectors = RNG.integers(0, 9, (4, 4), dtype=np.uint32)
+    vectors = RNG.integers(0, 9, (4, 4), dtype=np.uint64)
     total = Sum(session, vectors)
     for phase in range(4):
         total.step(Phase(phase))
@@ -141,7 +140,7 @@ def test_a_client_continues_from_its_state_in_another_process():
 def test_nothing_is_opened_below_the_threshold():
     total = Sum(
         session_of(5, shape=Shape(4, 4)),
-        np.ones((5, 4), np.uint32),
+        np.ones((5, 4), np.uint64),
         drop={0: Phase.REVEAL, 1: Phase.REVEAL},
     )
     with pytest.raises(TooFewSurvivors, match="at least 4 must"):

@@ -56,7 +56,7 @@ def test_the_keys_of_a_real_sum_have_full_entropy(monkeypatch):
 
     monkeypatch.setattr("flwr_kld.kernel.vector.apply_masks", spy)
     for trial in range(20):
-        total = Sum(session_of(6, check=f"{trial}"), np.zeros((6, 4), np.uint32))
+        total = Sum(session_of(6, check=f"{trial}"), np.zeros((6, 4), np.uint64))
         total.until(Phase.REVEAL)
     distinct = set(keys)
     assert len(distinct) == 20 * (6 + 15)  # one a client, one a pair, none twice

@@ -14,24 +14,28 @@ FALSE_ALARM = 1e-8
 LENGTH = 40_000
 
 
+def bytes_of(words: np.ndarray) -> np.ndarray:
+    """Each byte of the words, shape [8, words]."""
+    return words.astype("<u8").view(np.uint8).reshape(-1, 8).T
+
+
 def looks_uniform(words: np.ndarray) -> bool:
     """χ² on each byte of the words, and on their successive differences, FA 1e-8 in all."""
     tests = []
     for series in (words, np.diff(words)):
-        for byte in range(4):
-            counts = np.bincount((series >> (8 * byte)) & 255, minlength=256)
-            tests.append(stats.chisquare(counts).pvalue)
+        for place in bytes_of(series):
+            tests.append(stats.chisquare(np.bincount(place, minlength=256)).pvalue)
     return min(tests) > FALSE_ALARM / len(tests)
 
 
 def same_law(one: np.ndarray, other: np.ndarray) -> bool:
     """χ² of homogeneity on each byte, FA 1e-8 in all."""
     pvalues = []
-    for byte in range(4):
-        table = [np.bincount((w >> (8 * byte)) & 255, minlength=256) for w in (one, other)]
+    for places in zip(bytes_of(one), bytes_of(other), strict=True):
+        table = [np.bincount(place, minlength=256) for place in places]
         seen = np.array(table)[:, np.sum(table, 0) > 0]
         pvalues.append(stats.chi2_contingency(seen).pvalue if seen.shape[1] > 1 else 1.0)
-    return min(pvalues) > FALSE_ALARM / 4
+    return min(pvalues) > FALSE_ALARM / 8
 
 
 def view(vectors: np.ndarray, check: str) -> tuple[Sum, np.ndarray]:
@@ -39,7 +43,7 @@ def view(vectors: np.ndarray, check: str) -> tuple[Sum, np.ndarray]:
     total = Sum(session_of(len(vectors), length=vectors.shape[1], check=check), vectors)
     total.run()
     masked = {
-        i: np.frombuffer(decode(data).values, "<u4")
+        i: np.frombuffer(decode(data).values, "<u8")
         for phase, i, data in total.seen
         if phase is Phase.MASK
     }
@@ -47,7 +51,7 @@ def view(vectors: np.ndarray, check: str) -> tuple[Sum, np.ndarray]:
 
 
 def counts(seed: int, clients: int = 4) -> np.ndarray:
-    return np.random.default_rng(seed).poisson(3.0, (clients, LENGTH)).astype(np.uint32)
+    return np.random.default_rng(seed).poisson(3.0, (clients, LENGTH)).astype(np.uint64)
 
 
 def test_masked_vectors_and_all_their_partial_sums_are_uniform():
@@ -55,17 +59,19 @@ def test_masked_vectors_and_all_their_partial_sums_are_uniform():
     _, masked = view(vectors, "uniform")
     for subset in range(1, 15):  # every subset but all of them: pairwise masks do not cancel
         members = [i for i in range(4) if subset >> i & 1]
-        assert looks_uniform(masked[members].sum(0, dtype=np.uint32))
-    assert looks_uniform(masked.sum(0, dtype=np.uint32))  # the self masks still hide the sum
+        assert looks_uniform(masked[members].sum(0, dtype=np.uint64))
+    assert looks_uniform(masked.sum(0, dtype=np.uint64))  # the self masks still hide the sum
 
 
 def test_the_test_of_uniformity_has_power():
     vectors = counts(1)
     assert not looks_uniform(vectors[0])
-    assert not looks_uniform(vectors.sum(0, dtype=np.uint32))
+    assert not looks_uniform(vectors.sum(0, dtype=np.uint64))
     rng = np.random.default_rng(2)
-    assert not looks_uniform(rng.integers(0, 2**32 - 2**27, LENGTH).astype(np.uint32))  # 3% short
-    assert not looks_uniform(np.arange(LENGTH, dtype=np.uint32) * 2_654_435_761)  # a counter
+    assert not looks_uniform(rng.integers(0, 2**64 - 2**59, LENGTH, np.uint64))  # 3% short
+    assert not looks_uniform(
+        np.arange(LENGTH, dtype=np.uint64) * 11_400_714_819_323_198_485
+    )  # a counter
 
 
 def test_the_view_has_the_same_law_when_one_clients_data_change():
@@ -88,7 +94,7 @@ def test_with_the_same_randomness_data_only_shift_the_view():
         total = Sum(session_of(4, length=50), vectors, label="fixed")
         total.run()
         masked.append(
-            [np.frombuffer(decode(total.sent[Phase.MASK, i]).values, "<u4") for i in range(4)]
+            [np.frombuffer(decode(total.sent[Phase.MASK, i]).values, "<u8") for i in range(4)]
         )
         others = {key: data for key, data in total.sent.items() if key[0] != Phase.MASK}
         masked.append(others)
@@ -112,7 +118,7 @@ def test_a_vector_that_comes_too_late_stays_hidden():
         keys.mask_key(keys.OneUseKey(secret), advert["mask_key"].tobytes(), digest, late, peer)
         for peer, advert in enumerate(collected.adverts[:late])
     ]
-    view = np.frombuffer(sent.values, "<u4").copy()
+    view = np.frombuffer(sent.values, "<u8").copy()
     apply_masks(view, masks, [])  # the lower of two clients added, so this one subtracted
     assert looks_uniform(view)
     apply_masks(view, [], [keys.self_mask_key(seed, digest, late)])
@@ -120,7 +126,7 @@ def test_a_vector_that_comes_too_late_stays_hidden():
 
 
 def test_nothing_shows_a_value():
-    vectors = np.full((3, 4), 123_456, np.uint32)
+    vectors = np.full((3, 4), 123_456, np.uint64)
     total = Sum(session_of(3), vectors)
     result = total.run()
     shown = [repr(result), repr(total.server), *map(repr, total.clients.values())]
