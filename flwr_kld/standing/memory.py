@@ -53,11 +53,14 @@ class Memory:
         if terms.night is None:
             raise QueryRefused("these terms are of no night")
         self._db, self._terms, self._night = db, terms, terms.night
-        self._key, self._now = (terms.night.session, node), int(moment("the clock", now))
+        self._key = terms.night.session, node
+        # A clock that runs backwards stands still: once set right, it would forget what it wrote.
+        (last,) = db.execute("SELECT max(time) FROM sessions").fetchone()
+        self._now = max(int(moment("the clock", now)), last or 0)
         unknown = ", ".join(f"{name} = NULL" for name in _PRIVATE.split(", "))
         db.execute(
-            f"UPDATE sessions SET {unknown} WHERE time < ? AND ids IS NOT NULL",
-            (self._now - _FORGOTTEN,),
+            f"UPDATE sessions SET {unknown} WHERE time < ? AND session != ? AND ids IS NOT NULL",
+            (self._now - _FORGOTTEN, terms.night.session),
         )
         row = self._read("fingerprint, clients, ids IS NULL").into(tuple) or (
             terms.session, "[]", False,

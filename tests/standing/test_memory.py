@@ -232,6 +232,14 @@ def test_a_clock_that_runs_backwards_forgets_nothing(path):
     assert count(path, asked(5), {1: 11, 2: 20, 3: 31}, now=0.0)[1] == [10, 30]
 
 
+def test_a_night_on_a_clock_that_is_years_behind_loses_no_session(tmp_path):
+    """As a machine has that starts without a battery, before it is told the time."""
+    path, now = tmp_path / "m.db", 20_000.0 * DAY
+    for night, clock in ((1, 0.0), (2, now), (3, 0.0), (4, now + DAY)):
+        for session in ("a", "b") if night > 1 else ("a",):
+            assert count(path, asked(night, session=session), {1: night}, now=clock)[1]
+
+
 def test_of_threads_one_counts_a_night(path):
     def won(_) -> bool:
         try:
