@@ -59,15 +59,16 @@ class ColumnStatistics:
         """Whether noise in bins far from all values leaves their mean, or s.d., anywhere.
 
         Then its interval is more than twice as wide as the range of the values that are seen: in
-        the deciles, or in bins that hold records for certain.
+        the deciles, or in bins that hold records for certain; beyond an edge, as wide as the bin
+        before it.
         """
         if self.numbers is None:
             return False
         edges = self.numbers.edges
         held = [place for place, one in enumerate(self.histogram) if one.low > 0]
         seen = [end for one in self.numbers.quantiles for end in (one.low, one.high)]
-        seen += [edges[max(place - 1, 0)] for place in held]
-        seen += [edges[min(place, len(edges) - 1)] for place in held]
+        firsts = (min(max(place - 1, 0), len(edges) - 2) for place in held)
+        seen += [end for first in firsts for end in edges[first : first + 2]]
         return figure.high - figure.low > 2 * (max(seen) - min(seen))
 
     def most_frequent(self, most: int) -> tuple[Fraction, ...]:

@@ -149,6 +149,15 @@ def test_quantiles_of_a_population_hold_of_few_records(records):
     assert np.mean(covered, axis=0).min() >= 0.93
 
 
+@pytest.mark.parametrize("value", [-9.0, 9.0])
+def test_values_that_all_lie_beyond_one_edge_are_told_as_that_edge(value):
+    domain = Binned([0.0, 1.0, 2.0, 3.0, 4.0])
+    for found in told(domain, counted(domain, np.full(3000, value)), LAPLACE, runs=20):
+        assert not found.drowned(found.numbers.mean)
+        assert not found.drowned(found.numbers.deviation)
+        assert found.numbers.mean.value == pytest.approx(np.clip(value, 0, 4), abs=0.1)
+
+
 def test_no_deviation_is_larger_than_half_of_the_range():
     domain = Binned([1.0, 2.0, 3.0])
     for one in told(domain, np.array([0, 0, 0, 0, 1000]), LAPLACE, runs=20):  # no values at all
