@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from flwr_kld.kernel.selection import LONGEST
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.report import OneClient
 from flwr_kld.report.words import shown
+
+_LETTER = 4
+"""Bytes of a letter in UTF-8, at most."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,11 @@ class FoundLabel:
     records: float  # Estimate; where labels were told by their texts, the noised count
     low: float  # 95 % interval, for the noise; of labels that are shown where texts were told
     high: float
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether longer labels may begin so: as many whole letters are told as there is room."""
+        return len(self.name.encode(errors="replace")) > LONGEST - _LETTER
 
 
 @dataclass(frozen=True)
@@ -54,14 +63,16 @@ class DiscoveryReport(Envelope):
     def __str__(self) -> str:
         promise, found = self.guarantee, self.reading
         names = ", ".join(
-            f"{shown(one.name)} ({one.records:.0f}, {max(one.low, 1):.0f} to {one.high:.0f})"
+            f"{shown(one.name)}{'…' if one.may_go_on else ''} "
+            f"({one.records:.0f}, {max(one.low, 1):.0f} to {one.high:.0f})"
             for one in found.labels
         )
+        longer = "; what ends in … may be longer" if any(x.may_go_on for x in found.labels) else ""
         needed = "; ".join(
             f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()
         )
         return (
-            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{found.named}. A "
+            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{longer}{found.named}. A "
             f"label is found with probability .95 from about so many records on: {needed}; no "
             f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
