@@ -67,12 +67,13 @@ class DiscoveryReport(Envelope):
             f"({one.records:.0f}, {max(one.low, 1):.0f} to {one.high:.0f})"
             for one in found.labels
         )
-        longer = "; what ends in … may be longer" if any(x.may_go_on for x in found.labels) else ""
+        if any(one.may_go_on for one in found.labels):
+            names += "; what ends in … may be longer"
         needed = "; ".join(
             f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()
         )
         return (
-            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{longer}{found.named}. A "
+            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{found.named}. A "
             f"label is found with probability .95 from about so many records on: {needed}; no "
             f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
