@@ -22,7 +22,7 @@ from flwr_kld.kernel.vector import Held
 from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
-from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.simulations.handwriting.source import load_source, split_writers
 from flwr_kld.simulations.handwriting.style import OTHER_HAND
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Scenario:
 
     @cached_property
     def _halves(self) -> tuple[Handwriting, Handwriting]:
-        return self._source.split_writers(self.seed)
+        return split_writers(self._source, self.seed)
 
     @cached_property
     def _usual(self) -> WriterResampler:

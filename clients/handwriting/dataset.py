@@ -94,19 +94,6 @@ class Handwriting:
         """Return the images that show one of ``labels``, in the order of this data set."""
         return self._select(np.flatnonzero(np.isin(self.labels, list(labels))))
 
-    def split_writers(self, seed: int) -> tuple["Handwriting", "Handwriting"]:
-        """Split at random into two halves that share no writer.
-
-        With an odd number of writers the first half has one more.
-
-        Raises `ValueError` if there are fewer than two writers.
-        """
-        if len(self.writers) < 2:
-            raise ValueError("splitting by writer needs at least two writers")
-        shuffled = np.random.default_rng(seed).permutation(self.writers)
-        in_first = np.isin(self.writer, shuffled[: (len(shuffled) + 1) // 2])
-        return self._select(np.flatnonzero(in_first)), self._select(np.flatnonzero(~in_first))
-
     def patterns(
         self, threshold: float = 0.0, *, faint: float | None = None, crop: bool | None = None
     ) -> BlockPatterns:

@@ -56,13 +56,6 @@ class Design:
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.asarray(weights / weights.sum())
 
-    @cached_property
-    def affinities(self) -> Floats:
-        """Bhattacharyya coefficient of one report between hypotheses, shape [K, K]."""
-        often = np.repeat(self.shares, np.diff(self.starts))[:, None]
-        roots = np.sqrt(self.law * often)
-        return np.asarray(np.minimum(roots.T @ roots, 1.0))
-
     def pick(self, number: int) -> int:
         """Query that a uniform number of many bits picks, in proportion to the weights."""
         return bisect_right(self._bounds, number % self._bounds[-1])

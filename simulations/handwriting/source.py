@@ -1,5 +1,6 @@
 """One name for each source of handwriting, as commands and run configs give it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,19 @@ def load_source(source: str | Path) -> Handwriting:
     if str(source) == "femnist":
         return load_femnist(range(_FEMNIST_WRITERS))
     return load_npz(source).with_labels()
+
+
+def split_writers(data: Handwriting, seed: int) -> tuple[Handwriting, Handwriting]:
+    """Split at random into two halves that share no writer; of an odd number the first has more."""
+    if len(data.writers) < 2:
+        raise ValueError("splitting by writer needs at least two writers")
+    shuffled = np.random.default_rng(seed).permutation(data.writers)
+    in_first = np.isin(data.writer, shuffled[: (len(shuffled) + 1) // 2])
+    first, second = (
+        replace(data, images=data.images[half], labels=data.labels[half], writer=data.writer[half])
+        for half in (in_first, ~in_first)
+    )
+    return first, second
 
 
 def load_writers(source: str | Path, writers: int, records: int) -> Handwriting:

@@ -33,7 +33,7 @@ from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.simulations.handwriting.source import load_writers
+from flwr_kld.simulations.handwriting.source import load_writers, split_writers
 from flwr_kld.simulations.studies.check_setting import THEMSELVES
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.hands import Hands, Writers
@@ -60,7 +60,7 @@ class World:
     @classmethod
     def of(cls, data: Handwriting, split: int) -> World:
         """Split the writers."""
-        past, now = data.split_writers(split)
+        past, now = split_writers(data, split)
         domain = data.patterns()
         symbols = domain.encode(past.images)
         counts = [np.bincount(symbols[past.labels == d], minlength=domain.size) for d in range(10)]

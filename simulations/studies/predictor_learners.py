@@ -138,6 +138,13 @@ def divergences(laws: Laws) -> Floats:
     return np.array([rel_entr(law, table).sum(axis=1) for law in table])
 
 
+def affinities(design: Design) -> Floats:
+    """Bhattacharyya coefficient of one report between hypotheses, shape [K, K]."""
+    often = np.repeat(design.shares, np.diff(design.starts))[:, None]
+    roots = np.sqrt(design.law * often)
+    return np.asarray(np.minimum(roots.T @ roots, 1.0))
+
+
 def kl_risk_bound(design: Design) -> Floats:
     """Bound the cumulative KL-risk for each true hypothesis, however long; without share.
 
@@ -149,7 +156,7 @@ def kl_risk_bound(design: Design) -> Floats:
     """
     price = np.minimum(divergences(design.laws) / 2, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(price == 0, 0.0, price / (1 - design.affinities))
+        terms = np.where(price == 0, 0.0, price / (1 - affinities(design)))
     return np.asarray(terms.sum(axis=1))
 
 

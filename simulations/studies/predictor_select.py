@@ -23,7 +23,12 @@ from scipy.linalg import hadamard
 
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.selection import PairScores, select
-from flwr_kld.simulations.studies.predictor_learners import Floats, Mixture, hypotheses_of
+from flwr_kld.simulations.studies.predictor_learners import (
+    Floats,
+    Mixture,
+    affinities,
+    hypotheses_of,
+)
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
     Row,
@@ -122,7 +127,7 @@ def proved(hypotheses: int, epsilon: float, alpha: float) -> float:
     """Count the reports with which one-versus-rest is right with .9: ``Σ_i BC_ij**n <= .1``."""
     table = perturbed(hypotheses, alpha)
     design = BayesMixture(hypotheses_of(table), epsilon, design="ovr").design()
-    nearest = np.max(design.affinities - np.eye(hypotheses))
+    nearest = np.max(affinities(design) - np.eye(hypotheses))
     return math.ceil(math.log((hypotheses - 1) / (1 - CHANCE)) / -math.log(nearest))
 
 

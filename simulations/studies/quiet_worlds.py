@@ -35,7 +35,7 @@ from flwr_kld.planner.drift import Drift
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
-from flwr_kld.simulations.handwriting.source import load_writers
+from flwr_kld.simulations.handwriting.source import load_writers, split_writers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
@@ -153,7 +153,7 @@ def _moved(world: World, run: int, report: Report) -> list[bool]:
 def written(item: tuple[str, int, bool, float]) -> Row:
     """Check the writers who gave no reference, or those whom they are drawn from, at an ε."""
     source, split, drawn, epsilon = item
-    past, now = load_writers(source, _WRITERS, _EACH).split_writers(split)
+    past, now = split_writers(load_writers(source, _WRITERS, _EACH), split)
     domain = past.patterns()
     counts = np.bincount(domain.encode(past.images), minlength=domain.size)
     images, app = [now.images[now.writer == who] for who in now.writers], ClientApp()

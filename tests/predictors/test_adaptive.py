@@ -14,6 +14,7 @@ from flwr_kld.predictors.class_maps import as_code, regions
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.tally import LocalReports
+from flwr_kld.simulations.studies.predictor_learners import affinities
 
 LAWS = random_laws(24, 60)
 HYPOTHESES = named(LAWS.probabilities)
@@ -53,9 +54,9 @@ def test_it_asks_about_the_rivals_that_are_left():
     rivals = np.full(24, -40.0)
     rivals[[5, 9]] = np.log(0.5)
     chosen = adaptive_design(LAWS, 1.0, rivals, 1)
-    apart = 1 - chosen.affinities[5, 9]
-    best = 1 - Design(LAWS, 1.0, ["pair/5/9"]).affinities[5, 9]
-    at_large = 1 - adaptive_design(LAWS, 1.0, UNIFORM, 1).affinities[5, 9]
+    apart = 1 - affinities(chosen)[5, 9]
+    best = 1 - affinities(Design(LAWS, 1.0, ["pair/5/9"]))[5, 9]
+    at_large = 1 - affinities(adaptive_design(LAWS, 1.0, UNIFORM, 1))[5, 9]
     assert apart > 0.95 * best
     assert apart > 4 * at_large
 
@@ -74,7 +75,7 @@ def test_reports_say_more_than_a_bit_at_large_epsilon():
     assert {q.channel.classes for q in one.queries} == {2}
     assert max(q.channel.classes for q in many.queries) > 8
     bits = Design(LAWS, 4.0, [f"ovr/{j}" for j in range(24)])
-    apart = [1 - d.affinities[np.triu_indices(24, 1)].mean() for d in (bits, many)]
+    apart = [1 - affinities(d)[np.triu_indices(24, 1)].mean() for d in (bits, many)]
     assert apart[1] > 2 * apart[0]
 
 

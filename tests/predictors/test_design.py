@@ -8,6 +8,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors.bayes_mixture import public_hash
 from flwr_kld.predictors.designs import DESIGNS, Design
+from flwr_kld.simulations.studies.predictor_learners import affinities
 
 LAWS = random_laws(4, 11)
 
@@ -52,7 +53,7 @@ def test_affinities_are_means_over_queries():
     for q, share in ((0, 0.75), (1, 0.25)):
         law = design.law[design.starts[q] : design.starts[q + 1]]
         expected = expected + share * np.sqrt(law).T @ np.sqrt(law)
-    np.testing.assert_allclose(design.affinities, expected, rtol=1e-12)
+    np.testing.assert_allclose(affinities(design), expected, rtol=1e-12)
 
 
 def test_queries_are_picked_in_proportion_by_a_public_hash():

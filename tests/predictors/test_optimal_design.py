@@ -15,6 +15,7 @@ from flwr_kld.predictors.designs import (
 )
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.query import named_query
+from flwr_kld.simulations.studies.predictor_learners import affinities
 
 
 def game_value(payoff):
@@ -48,23 +49,23 @@ def test_the_design_is_nearly_the_best_mixture_of_its_pool(epsilon):
     mixed = design.shares @ pair_information(design)
     value = (mixed / pool.max(axis=0)).min()
     assert value > 0.98 * game_value(pool / pool.max(axis=0))  # and often above: the pool grows
-    np.testing.assert_allclose(mixed, (1 - design.affinities)[np.triu_indices(6, 1)], rtol=1e-9)
+    np.testing.assert_allclose(mixed, (1 - affinities(design))[np.triu_indices(6, 1)], rtol=1e-9)
 
 
 def test_twins_do_not_take_the_reports_from_the_others():
     table = np.array(random_laws(6, 40).probabilities)
     others = np.triu_indices(4, 1)
-    apart = optimal_design(Laws(table), 1.0).affinities[2:, 2:][others]
+    apart = affinities(optimal_design(Laws(table), 1.0))[2:, 2:][others]
     twin = table[0] * np.exp(0.002 * np.random.default_rng(3).standard_normal(40))
     table[1] = twin / twin.sum()
-    beside_twins = optimal_design(Laws(table), 1.0).affinities[2:, 2:][others]
+    beside_twins = affinities(optimal_design(Laws(table), 1.0))[2:, 2:][others]
     assert ((1 - apart) / (1 - beside_twins)).max() < 2
 
 
 def test_hypotheses_that_agree_here_are_left_out_of_the_game():
     table = np.array(random_laws(4, 9).probabilities)
     table[2] = table[0]
-    information = (1 - optimal_design(Laws(table), 1.0).affinities)[np.triu_indices(4, 1)]
+    information = (1 - affinities(optimal_design(Laws(table), 1.0)))[np.triu_indices(4, 1)]
     assert sorted(information > 1e-4) == [False] + [True] * 5
     same = optimal_design(Laws(np.tile(table[0], (3, 1))), 1.0)
     assert len(same.queries) == 1

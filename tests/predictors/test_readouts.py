@@ -18,7 +18,7 @@ from flwr_kld.predictors.designs import DESIGNS, Design
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.readouts import Leader, mixture_weights
 from flwr_kld.predictors.tally import LocalReports
-from flwr_kld.simulations.studies.predictor_learners import divergences, kl_risk_bound
+from flwr_kld.simulations.studies.predictor_learners import affinities, divergences, kl_risk_bound
 
 LAWS = random_laws(3, 6)
 EPSILON = 1.0
@@ -132,7 +132,7 @@ def test_the_bound_holds_where_rivals_are_infinitely_far_by_kl():
 
 def test_the_bound_counts_every_rival():
     design = DESIGNS["ovr"](LAWS, 1.0)
-    divergence, apart = divergences(LAWS), 1 - design.affinities
+    divergence, apart = divergences(LAWS), 1 - affinities(design)
     assert (divergence > 2).any()
     assert ((divergence > 0) & (divergence < 2)).any()  # both ways of bounding occur
     for j in range(3):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.clients.handwriting import Handwriting, load_npz
+from flwr_kld.simulations.handwriting.source import split_writers
 
 
 def numbered(writer: list[int], labels: list[int] | None = None) -> Handwriting:
@@ -53,9 +54,9 @@ def test_split_writers_shares_no_writer_and_loses_no_image(writer: list[int], se
     data = numbered(writer)
     if len(set(writer)) < 2:
         with pytest.raises(ValueError, match="at least two writers"):
-            data.split_writers(seed)
+            split_writers(data, seed)
         return
-    first, second = data.split_writers(seed)
+    first, second = split_writers(data, seed)
     assert not set(first.writers) & set(second.writers)
     assert sorted(numbers(first) + numbers(second)) == list(range(len(writer)))
     assert 0 <= len(first.writers) - len(second.writers) <= 1
@@ -63,7 +64,7 @@ def test_split_writers_shares_no_writer_and_loses_no_image(writer: list[int], se
 
 def test_split_writers_depends_on_the_seed_alone() -> None:
     data = numbered(list(range(20)))
-    halves = [tuple(data.split_writers(seed)[0].writers) for seed in (1, 1, 2, 3)]
+    halves = [tuple(split_writers(data, seed)[0].writers) for seed in (1, 1, 2, 3)]
     assert halves[0] == halves[1]
     assert len(set(halves)) == 3
 
@@ -115,7 +116,7 @@ def test_an_unknown_writer_is_refused(writer: int) -> None:
 @pytest.mark.skipif("FLWR_KLD_WRITERS_NPZ" not in os.environ, reason="needs a file of writers")
 def test_real_writers() -> None:
     data = load_npz(os.environ["FLWR_KLD_WRITERS_NPZ"])
-    first, second = data.split_writers(0)
+    first, second = split_writers(data, 0)
     assert len(first) + len(second) == len(data)
     assert sum(len(data.of_writer(w)) for w in data.writers) == len(data)
     domain = data.patterns()
