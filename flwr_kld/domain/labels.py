@@ -94,7 +94,10 @@ class Labels(Domain):
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the label itself, or 'other' or 'missing'."""
-        return str((*self.names, *self.unlisted)[self._index(symbol)])
+        index = self._index(symbol)
+        if index < len(self.names):
+            return str(self.names[index])
+        return self.unlisted[index - len(self.names)]
 
     def _look_up(self, values: list[Any]) -> Symbols:
         place = self._places.get

@@ -1,5 +1,7 @@
 """Labels: encoding, order, and names that are refused."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,3 +111,12 @@ def test_bad_names_are_refused(names: list[str], message: str) -> None:
 def test_name_of_refuses_what_is_not_a_symbol(symbol: int) -> None:
     with pytest.raises(DomainError, match="from 0 to 3"):
         Labels(["a", "b"]).name_of(symbol)
+
+
+def test_many_labels_are_named_in_no_more_time_than_they_take_to_list() -> None:
+    """A cross-table of a thousand by a thousand names each of them a thousand times."""
+    labels = Labels(range(40_000))
+    started = time.process_time()
+    assert [labels.name_of(i) for i in range(40_000)] == list(labels.listed)
+    assert time.process_time() - started < 5
+    assert [labels.name_of(40_000 + i) for i in (0, 1)] == ["other", "missing"]
