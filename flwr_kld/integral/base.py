@@ -21,6 +21,7 @@ from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.reference import Reference
 
 Floats = NDArray[np.float64]
+_UNLISTED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +64,16 @@ class FiniteBase:
         object.__setattr__(self, "features", features)
 
     @classmethod
-    def of(cls, reference: Reference, *, unlisted: float = 0.01) -> FiniteBase:
+    def of(cls, reference: Reference) -> FiniteBase:
         """Take a public reference as Q0, with `domain_features`.
 
-        Parameters
-        ----------
-        unlisted : float
-            In (0, 1): mass of the 'other' and 'missing' symbols where the reference has none for
-            them; private records may well be such.
+        Where it has no mass for the 'other' and 'missing' symbols they get .01 together: private
+        records may well be such.
         """
         mass, domain = reference.probabilities, reference.domain
         outside = (domain.unlisted_way() >= 0) & (mass == 0)
         if outside.any():
-            if not 0 < unlisted < 1:
-                raise ValueError(f"unlisted must be in (0, 1), got {unlisted}")
-            mass = (1 - unlisted) * mass + unlisted * outside / np.count_nonzero(outside)
+            mass = (1 - _UNLISTED) * mass + _UNLISTED * outside / np.count_nonzero(outside)
         return cls(mass, domain_features(domain))
 
     @classmethod

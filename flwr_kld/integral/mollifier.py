@@ -81,12 +81,6 @@ class Mollifier:
         """Largest density relative to the base, ``a e**epsilon``."""
         return self.floor * math.exp(self.epsilon)
 
-    def contains(self, density: Floats, base: FiniteBase) -> bool:
-        """Whether a density [n] is in the box, up to float64 rounding. `IntegerBox` is exact."""
-        low, high = self.floor * base.mass, self.ceiling * base.mass
-        inside = (density >= low * (1 - _ROUNDING)) & (density <= high * (1 + _ROUNDING))
-        return bool(inside.all()) and abs(float(density.sum()) - 1) <= _ROUNDING
-
 
 def project(target: Floats, base: FiniteBase, box: Mollifier) -> Floats:
     """Return the member of the box that is nearest to a target.

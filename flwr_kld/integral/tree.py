@@ -23,9 +23,7 @@ any."""
 _LEAST_GAIN = 1e-9
 
 
-def log_odds(
-    features: Floats, target: Floats, model: Floats, records: int, *, depth: int = DEPTH
-) -> Floats:
+def log_odds(features: Floats, target: Floats, model: Floats, records: int) -> Floats:
     """Grow a tree that maximises the likelihood of 'data or model?'; each point's log odds, [n]."""
     # Shapes: features [n, d], target [n], model [n].
     cuts = [_cuts(column, _BINS) for column in features.T]
@@ -35,7 +33,7 @@ def log_odds(
     ]
     prior = _PRIOR / records
     node = np.zeros(len(features), dtype=np.int64)
-    for level in range(depth):
+    for level in range(DEPTH):
         feature, place = _best_splits(node, 1 << level, binned, cuts, target, model, prior)
         if (feature < 0).all():
             break  # no split helps, nor would one further down
@@ -43,7 +41,7 @@ def log_odds(
         for j, column in enumerate(binned):
             going |= (feature[node] == j) & (column > place[node])
         node = 2 * node + going
-    masses = [np.bincount(node, mass, 1 << depth) + prior for mass in (target, model)]
+    masses = [np.bincount(node, mass, 1 << DEPTH) + prior for mass in (target, model)]
     odds: Floats = np.log(masses[0] / masses[1])
     return odds[node]
 

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
-from flwr_kld.integral import FiniteBase
+from flwr_kld.integral import FiniteBase, Mollifier
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.kernel.law import TOTAL
 
@@ -13,6 +13,13 @@ from flwr_kld.kernel.law import TOTAL
 def finite_base(mass) -> FiniteBase:
     mass = np.asarray(mass, dtype=float)
     return FiniteBase(mass / mass.sum(), np.arange(len(mass), dtype=float)[:, None])
+
+
+def contains(box: Mollifier, density, base: FiniteBase) -> bool:
+    """Whether a density is in the box, up to float64 rounding."""
+    low, high = box.floor * base.mass, box.ceiling * base.mass
+    inside = (density >= low * (1 - 1e-12)) & (density <= high * (1 + 1e-12))
+    return bool(inside.all()) and abs(float(density.sum()) - 1) <= 1e-12
 
 
 def kl(p, q) -> float:

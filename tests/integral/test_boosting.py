@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from integral.laws import finite_base, kl
+from integral.laws import contains, finite_base, kl
 from integral.theorems import round_bound, rounds_of, total_bound
 from scipy.integrate import quad
 
@@ -67,7 +67,7 @@ def test_f_stays_within_a_quarter_and_the_density_in_the_symmetric_box(epsilon, 
     target = generator.dirichlet(np.ones(6))
     fitted = boosted(target, base.mass, wild, mbde_steps(epsilon, rounds))
     assert np.abs(fitted).max() <= epsilon / 4 * (1 + 1e-12)
-    assert Mollifier.symmetric(epsilon).contains(tilted(base.mass, fitted), base)
+    assert contains(Mollifier.symmetric(epsilon), tilted(base.mass, fitted), base)
 
 
 def test_classifiers_are_clamped_to_ln_2():
@@ -205,7 +205,7 @@ def test_the_tree_finds_an_axis_parallel_block_and_its_log_odds():
     target = np.where(block, 9.0, 1.0)
     target /= target.sum()
     model = np.full(400, 1 / 400)
-    found = log_odds(grid, target, model, 10_000_000, depth=3)
+    found = log_odds(grid, target, model, 10_000_000)
     assert found == pytest.approx(np.log(target / model), abs=1e-4)
 
 
@@ -226,7 +226,7 @@ def test_quantile_cuts_keep_many_values_apart_by_mass():
     features = np.random.default_rng(0).normal(size=(5000, 1))
     target = np.where(features[:, 0] > 1, 5.0, 1.0)
     target /= target.sum()
-    found = log_odds(features, target, np.full(5000, 1 / 5000), 10**6, depth=4)
+    found = log_odds(features, target, np.full(5000, 1 / 5000), 10**6)
     assert (found[features[:, 0] < 0.9] < 0).all()
     assert (found[features[:, 0] > 1.1] > 0.5).all()
 

@@ -127,10 +127,7 @@ def test_symbols_are_described_in_their_domains_own_terms():
     base = FiniteBase.of(labels)
     assert base.features.ravel().tolist() == [0, 1, 2, 3, 4]
     assert base.mass == pytest.approx([0.2475, 0.495, 0.2475, 0.005, 0.005])
-    assert FiniteBase.of(labels, unlisted=0.2).mass[3:] == pytest.approx([0.1, 0.1])
     known = Reference.from_counts(Labels(["a", "b"]), [1, 1, 1, 1])
     assert FiniteBase.of(known).mass.tolist() == [0.25] * 4
     with pytest.raises(ValueError, match="positive mass"):
         FiniteBase.of(Reference.from_counts(Labels(["a", "b"]), [1, 0]))
-    with pytest.raises(ValueError, match="unlisted must be"):
-        FiniteBase.of(labels, unlisted=0.0)
