@@ -58,6 +58,15 @@ def require_form(file: str | Path, forms: Sequence[str] = FORMATS) -> Path:
     return Path(file)
 
 
+def write_form(shown: Any, file: Path, **titles: str) -> None:
+    """Write a page, a plot, a table, or all in full, as a file's ending says."""
+    texts = {".html": lambda: shown.to_html(**titles), ".csv": shown.to_csv, ".json": shown.to_json}
+    if file.suffix in texts:
+        file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
+    else:
+        shown.plot(file, title=titles.get("title", ""))
+
+
 class Series(ABC, Generic[R]):
     """Reports in order: a `CheckSeries` or a `RoundSeries`."""
 
@@ -206,15 +215,7 @@ class Series(ABC, Generic[R]):
 
     def save(self, file: str | Path, *, title: str = "", subtitle: str = "") -> None:
         """Write a file; its ending says what: a page, a plot, a table, or all reports in full."""
-        texts = {
-            ".html": lambda: self.to_html(title=title, subtitle=subtitle),
-            ".csv": self.to_csv,
-            ".json": self.to_json,
-        }
-        if (file := require_form(file)).suffix in texts:
-            file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
-        else:
-            self.plot(file, title=title)
+        write_form(self, require_form(file), title=title, subtitle=subtitle)
 
     # ------------------------------------------------------------------------ what its kind says
 

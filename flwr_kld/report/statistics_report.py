@@ -28,7 +28,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.report import CellCounts, OneClient
-from flwr_kld.report.series import FORMATS, require_form
+from flwr_kld.report.series import FORMATS, require_form, write_form
 from flwr_kld.report.words import as_text, counted, shown, table_of
 
 _BY_CHANCE = 0.01
@@ -247,17 +247,14 @@ class StatisticsReport(Envelope):
             If it ends in none of .html, .png, .svg, .csv, .json and .prom.
         """
         file = self.require_form(file)
-        texts = {".html": self.to_html, ".csv": self.to_csv, ".json": self.to_json}
-        if file.suffix in texts:
-            file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
-        elif file.suffix == ".prom":
+        if file.suffix == ".prom":
             # Imported here: it needs the extra that writes them.
             from flwr_kld.report.prometheus import save_description
 
             columns = {name: column.by_group for name, column in self.columns.items()}
             save_description(self.cost.population or "default", self.records, columns, file)
         else:
-            self.plot(file)
+            write_form(self, file)
 
     @staticmethod
     def require_form(file: str | Path) -> Path:
