@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,7 +44,7 @@ from flwr_kld.report.prometheus import MonitorState, serve_metrics
 _MINUTE = timedelta(minutes=1)
 """Slots are at least this far apart."""
 
-_LONGEST_GAP = timedelta(days=366 * 8)
+_LONGEST_GAP = timedelta(days=366 * 8) // _MINUTE
 """Slots further back are not looked for: 29 February comes every 8 years at least."""
 
 
@@ -56,20 +57,14 @@ def current_key(now: datetime, schedule: Schedule | None = None) -> str:
 
 def latest_slot(schedule: Schedule, now: datetime) -> datetime:
     """Return a schedule's last slot that is not later than `now`, by bisection."""
-    back = _MINUTE
-    while (slot := schedule.next_after(now - back)) > now:
-        if back > _LONGEST_GAP:
-            raise ValueError("the schedule had no slot in the last 8 years")
-        back *= 2
-    no_slot_until_now = now  # after this moment
-    while no_slot_until_now - slot >= _MINUTE:
-        middle = slot + (no_slot_until_now - slot) / 2
-        later = schedule.next_after(middle)
-        if later <= now:
-            slot = later
-        else:
-            no_slot_until_now = middle
-    return slot
+
+    def had_one(back: int) -> bool:
+        return schedule.next_after(now - back * _MINUTE) <= now
+
+    back = bisect_left(range(_LONGEST_GAP), True, key=had_one)
+    if back == _LONGEST_GAP:
+        raise ValueError("the schedule had no slot in the last 8 years")
+    return schedule.next_after(now - back * _MINUTE)
 
 
 def check(
