@@ -16,7 +16,9 @@ trap 'kill $(jobs -p)' EXIT
 flower-superlink --port "$port" --database "$keys/superlink.db" --enable-supernode-auth \
     --ssl-ca-certfile "$keys/ca.crt" --ssl-certfile "$keys/superlink.crt" \
     --ssl-keyfile "$keys/superlink.key" --disable-runtime-dependency-installation &
-until curl --silent --fail --cacert "$keys/ca.crt" "https://127.0.0.1:$port/health" >/dev/null; do
+until curl --silent --fail --max-time 5 --cacert "$keys/ca.crt" \
+    "https://127.0.0.1:$port/health" >/dev/null; do
+    kill -0 $! || exit 1 # it has ended, and has said why
     sleep 1
 done
 for i in 1 2 3 4; do

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -46,3 +47,20 @@ def test_four_hospitals_answer_a_server_that_they_need_not_trust(tmp_path: Path)
             stop_family(started)
     assert "clients: 4 of 4, 8,000 records" in done.stdout, done.stdout[-5000:] + log.read_text()
     assert "nobody saw a clean one" in done.stdout
+
+
+def test_a_port_that_somebody_else_has_is_no_reason_to_wait_for_ever(tmp_path: Path):
+    folder = shutil.copytree(EXAMPLE, tmp_path / "app", ignore=shutil.ignore_patterns("keys"))
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
+    subprocess.run(["./make_keys.sh"], cwd=folder, env=environment, check=True)
+    with socket.create_server(("0.0.0.0", 0)) as silent:  # and says nothing
+        environment["PORT"] = str(silent.getsockname()[1])
+        done = subprocess.run(
+            ["./start.sh"], cwd=folder, env=environment, capture_output=True, timeout=120
+        )
+    assert done.returncode == 1
