@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
+import tomli_w
 import typer
 from pydantic import Field, Strict
 
@@ -47,7 +48,7 @@ from flwr_kld.cli.flower_app import (
     shown,
 )
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
-from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, quoted, write_files
+from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
 from flwr_kld.codec.model import Model
@@ -335,22 +336,12 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
 
 def _write(folder: Path, project: Mapping[str, Any]) -> None:
     """Write the app, with the dependencies of another and the places where uv finds them."""
-    listed, uv = app_dependencies(project), project.get("tool", {}).get("uv", {})
+    listed = tomli_w.dumps({"dependencies": app_dependencies(project)})
+    uv = tomli_w.dumps({"tool": {"uv": project.get("tool", {}).get("uv", {})}})
     question = fill("versions.py.txt", mark=_MARK, longest=_LONGEST, wait=_ANSWERED_BY)
-    made = fill("versions.toml.txt", dependencies=_toml(listed), uv=_toml(uv))
+    made = fill("versions.toml.txt", dependencies=listed, uv=uv)
     files = {"asked/__init__.py": "", "asked/versions.py": question, "pyproject.toml": made}
     write_files(folder, files)
-
-
-def _toml(value: object) -> str:
-    """Write a value inline."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{quoted(key)} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return quoted(value) if isinstance(value, str) else str(value)
 
 
 def _server(server: Installed) -> Iterator[Finding]:
