@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -288,9 +289,8 @@ class _Heard:
     """What the run's log says."""
 
     server: Installed | None = None  # Where ServerApps run
-    # On each node that answered in the one form that there is
-    nodes: dict[int, Installed] = field(default_factory=dict)
-    wrong: dict[int, str] = field(default_factory=dict)  # What others said
+    # On each node that answered; or what it said, where that is not in the one form that there is
+    nodes: dict[int, Installed | str] = field(default_factory=dict)
     asked: list[int] | None = None  # All nodes; None until the run is over
 
     def hear(self, line: str) -> None:
@@ -302,16 +302,13 @@ class _Heard:
         if who == "asked":
             self.asked = [int(node) for node in json.loads(text)]
             return
-        try:
+        said: Installed | str = text[:_SHOWN]
+        with suppress(ValueError):
             said = Installed.from_json(text)
-        except ValueError:
-            if who != "server":
-                self.wrong[int(who)] = text[:_SHOWN]
-            return
-        if who == "server":
-            self.server = said
-        else:
+        if who != "server":
             self.nodes[int(who)] = said
+        elif isinstance(said, Installed):
+            self.server = said
 
 
 def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
@@ -362,12 +359,16 @@ def _compared(
     if not asked:
         start = f"start one: flower-supernode …; flwr supernode list {connection}"
         yield _failed("nodes", "none is connected", start)
-    alike: dict[Installed, list[int]] = {}
-    for node, installed in heard.nodes.items():
-        alike.setdefault(installed, []).append(node)
+    alike: dict[Installed | str, list[int]] = {}
+    for node, said in heard.nodes.items():
+        alike.setdefault(said, []).append(node)
     for installed, nodes in alike.items():
         words = f"{_named(nodes, asked)}: {installed}"
-        if server.messages and installed.messages != server.messages:
+        if isinstance(installed, str):
+            words = f"{_named(nodes, asked)} cannot answer: {installed}"
+            look = f"look at these SuperNodes' logs; flwr supernode list {connection} names them"
+            yield _failed("nodes", words, look)
+        elif server.messages and installed.messages != server.messages:
             words += f"; the server's messages are {server.messages}: checks would leave them out"
             install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
             yield _failed("nodes", words, install)
@@ -379,10 +380,7 @@ def _compared(
             yield _warned("nodes", words, "install the same flwr-kld on all")
         else:
             yield _ok("nodes", words)
-    for node, said in heard.wrong.items():
-        look = f"look at this SuperNode's log; flwr supernode list {connection} names it"
-        yield _failed("nodes", f"node {node} cannot answer: {said}", look)
-    if silent := [one for one in asked if one not in heard.nodes and one not in heard.wrong]:
+    if silent := [one for one in asked if one not in heard.nodes]:
         words = f"{_named(silent, asked)} did not answer within {_ANSWERED_BY} s"
         wait = "they may be busy with another run: look at their logs, and run doctor again"
         yield _warned("nodes", words, wait)
