@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -55,81 +55,36 @@ def _item(size: int) -> AfterValidator:
 
 @dataclass(frozen=True, repr=False)
 class _Memory(Model, what="the client's memory"):
-    """The fields of a `ClientState`, as a Flower context keeps them."""
+    """Numbers and bytes only, as a Flower context keeps them."""
 
-    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)]
-    index: Annotated[int, Field(ge=-1)]
-    session: bytes
-    public: Annotated[bytes, _items(PUBLIC)]
-    mask_secret: Annotated[bytes, _item(KEY)]
-    seal_secret: Annotated[bytes, _item(KEY)]
-    seed: Annotated[bytes, _item(KEY)]
-    peers: bytes
-    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)]
-    channels: Annotated[bytes, _items(CHANNEL.itemsize)]
-    own: Annotated[bytes, _item(SHARE)]
-    view: bytes
-    shares: Annotated[bytes, _items(SHARES.itemsize)]
-    alive: bytes
+    phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)] = Phase.ADVERTISE.value
+    index: Annotated[int, Field(ge=-1)] = -1
+    session: bytes = b""
+    public: Annotated[bytes, _items(PUBLIC)] = b""
+    mask_secret: Annotated[bytes, _item(KEY)] = b""
+    seal_secret: Annotated[bytes, _item(KEY)] = b""
+    seed: Annotated[bytes, _item(KEY)] = b""
+    peers: bytes = b""
+    mask_keys: Annotated[bytes, _items(PUBLIC_KEY.itemsize)] = b""
+    channels: Annotated[bytes, _items(CHANNEL.itemsize)] = b""
+    own: Annotated[bytes, _item(SHARE)] = b""
+    view: bytes = b""
+    shares: Annotated[bytes, _items(SHARES.itemsize)] = b""
+    alive: bytes = b""
 
 
 class ClientState(Private):
-    """A client's secrets in one session, of numbers and bytes only. Private: shows nothing."""
+    """A client's secrets in one session. Private: shows nothing."""
 
-    __slots__ = (
-        "alive",
-        "channels",
-        "index",
-        "mask_keys",
-        "mask_secret",
-        "own",
-        "peers",
-        "phase",
-        "public",
-        "seal_secret",
-        "seed",
-        "session",
-        "shares",
-        "view",
-    )
-    _hidden = frozenset({"channels", "mask_secret", "own", "seal_secret", "seed", "shares"})
+    __slots__ = ("kept",)
+    _hidden = frozenset(__slots__)
 
-    def __init__(
-        self,
-        *,
-        phase: int = Phase.ADVERTISE,
-        index: int = -1,
-        session: bytes = b"",
-        public: bytes = b"",
-        mask_secret: bytes = b"",
-        seal_secret: bytes = b"",
-        seed: bytes = b"",
-        peers: bytes = b"",
-        mask_keys: bytes = b"",
-        channels: bytes = b"",
-        own: bytes = b"",
-        view: bytes = b"",
-        shares: bytes = b"",
-        alive: bytes = b"",
-    ) -> None:
-        self.phase: Final = int(phase)
-        self.index: Final = index
-        self.session: Final = session
-        self.public: Final = public
-        self.mask_secret: Final = mask_secret
-        self.seal_secret: Final = seal_secret
-        self.seed: Final = seed
-        self.peers: Final = peers
-        self.mask_keys: Final = mask_keys
-        self.channels: Final = channels
-        self.own: Final = own
-        self.view: Final = view
-        self.shares: Final = shares
-        self.alive: Final = alive
+    def __init__(self, kept: _Memory) -> None:
+        self.kept: Final = kept
 
     def require_distinct(self, theirs: list[Advert]) -> None:
         """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
-        own = np.frombuffer(self.public, PUBLIC_KEY).tolist()
+        own = np.frombuffer(self.kept.public, PUBLIC_KEY).tolist()
         advertised = b"".join([advert.mask_key + advert.seal_key for advert in theirs])
         shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
         if len(set(shown)) != len(shown):
@@ -140,22 +95,22 @@ class ClientState(Private):
 
         Those of purpose "inward" open what the peers sealed, those of "confirm" confirmations.
         """
-        return self._of(some, np.frombuffer(self.channels, CHANNEL)[purpose])
+        return self._of(some, np.frombuffer(self.kept.channels, CHANNEL)[purpose])
 
     def peers_mask_keys(self, some: NDArray[np.bool_]) -> list[bytes]:
         """Return some peers' public mask keys, in slot order."""
-        return self._of(some, np.frombuffer(self.mask_keys, PUBLIC_KEY))
+        return self._of(some, np.frombuffer(self.kept.mask_keys, PUBLIC_KEY))
 
     def _of(self, some: NDArray[np.bool_], kept: NDArray[np.void]) -> list[bytes]:
-        chosen = some[unpack_bits(self.peers, len(some))]
+        chosen = some[unpack_bits(self.kept.peers, len(some))]
         found: list[bytes] = kept[chosen].tolist()
         return found
 
     def masked(self, seat: Seat, beside: NDArray[np.bool_], vector: SumVector) -> MaskedVector:
         """Return the vector under its own mask and those of some neighbours."""
         session, me = seat.session, seat.index
-        own = keys.OneUseKey(self.mask_secret)
-        added = [keys.self_mask_key(self.seed, session.digest, me)]
+        own = keys.OneUseKey(self.kept.mask_secret)
+        added = [keys.self_mask_key(self.kept.seed, session.digest, me)]
         removed: list[bytes] = []
         members, public = seat.neighbours[beside].tolist(), self.peers_mask_keys(beside)
         for peer, theirs in zip(members, public, strict=True):
@@ -166,21 +121,22 @@ class ClientState(Private):
 
     def next(self, **changes: Any) -> ClientState:
         """Return the state after this phase was answered."""
-        return ClientState(**{**self.to_dict(), "phase": self.phase + 1, **changes})
+        return ClientState(replace(self.kept, phase=self.kept.phase + 1, **changes))
 
     def ended(self, phase: Phase) -> ClientState:
         """Return what is left at the end: no secret, only the session and how it ended."""
-        return ClientState(phase=phase, session=self.session, alive=self.alive)
+        kept = self.kept
+        return ClientState(_Memory(phase.value, session=kept.session, alive=kept.alive))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it. Contains secrets: keep it on the client."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self.kept.to_config()
 
     @classmethod
     def from_dict(cls, state: Mapping[str, object]) -> ClientState:
         """Read `to_dict`."""
         try:
-            return cls(**vars(_Memory.from_config(state)))
+            return cls(_Memory.from_config(state))
         except Unreadable as error:
             fault = str(error)
         raise Malformed(fault)  # out here, it keeps nothing of the secrets
@@ -210,7 +166,7 @@ class SumClient(OneProcess):
         self._roster = roster
         self._policy = policy or ClientPolicy()
         self._random = random
-        self._state = ClientState()
+        self._state = ClientState(_Memory())
         self._seat: Seat | None = None
 
     # -- the four answers ---------------------------------------------------------------------
@@ -218,7 +174,7 @@ class SumClient(OneProcess):
     def advertise(self, session: Session, *, terms: str, length: int) -> Advert:
         """Phase 0: check the session against the question and the policy; sign one-use keys."""
         self._stay_here()
-        if self._state.phase != Phase.ADVERTISE:
+        if self._state.kept.phase != Phase.ADVERTISE:
             raise errors.KeyReused("this client's keys are for one session, and have been used")
         with self._final_refusal():
             check_question(session, self._roster, terms=terms, length=length)
@@ -252,9 +208,9 @@ class SumClient(OneProcess):
             state.require_distinct(theirs)
 
             m, t = session.shape.neighbours + 1, session.shape.threshold
-            shares = split(state.seed + state.mask_secret, m, t, self._random)
+            shares = split(state.kept.seed + state.kept.mask_secret, m, t, self._random)
             plain = shares[1:][peers].reshape(-1, shares[0].size)
-            seal_key = keys.OneUseKey(state.seal_secret)
+            seal_key = keys.OneUseKey(state.kept.seal_secret)
             boxes: list[bytes] = []
             channels: list[bytes] = []
             for advert, row in zip(theirs, plain, strict=True):
@@ -265,7 +221,7 @@ class SumClient(OneProcess):
                 boxes.append(keys.seal(outward, row.tobytes(), session.digest, me, peer))
                 channels += (inward, confirm)
 
-            committed = keys.commitment(state.seed, session.digest, me)
+            committed = keys.commitment(state.kept.seed, session.digest, me)
             sealed = Slots.of(peers, boxes)
             answer = seat.signed(SealedShares(session.tag, me, UNSIGNED, committed, sealed))
             self._state = state.next(
@@ -282,7 +238,7 @@ class SumClient(OneProcess):
         with self._answering(Phase.MASK, deliveries.session) as seat:
             state, session, me = self._state, seat.session, seat.index
             view = seat.asked(deliveries.boxes)
-            if (view & ~seat.slots(state.peers)).any():
+            if (view & ~seat.slots(state.kept.peers)).any():
                 raise errors.UnknownSender("shares came from a client that has sent no keys")
             seat.require_neighbours(view)
 
@@ -306,20 +262,21 @@ class SumClient(OneProcess):
         """Phase 3: confirm the list of survivors, and lock what opens the sum over it."""
         # Only if every surviving neighbour's mask is in the client's vector; and it opens only with
         # enough neighbours' confirmations of the same list.
-        if self._state.phase > Phase.REVEAL and self._state.alive not in (b"", survivors.alive):
+        last = self._state.kept
+        if last.phase > Phase.REVEAL and last.alive not in (b"", survivors.alive):
             raise errors.BothShares("this client has answered a different list of survivors")
         with self._answering(Phase.REVEAL, survivors.session) as seat:
             state, session, me = self._state, seat.session, seat.index
-            view = seat.slots(state.view)
+            view = seat.slots(state.kept.view)
             beside = seat.surviving(survivors, view)
-            kept = np.frombuffer(state.shares, SHARES)
+            kept = np.frombuffer(state.kept.shares, SHARES)
             shown = np.where(beside[view], kept["seed"], kept["mask_key"])  # never both
             digest = session.survivors_digest(survivors.alive)
             confirm = state.channel_keys(beside, "confirm")
             locks = np.empty(len(confirm), dtype=LOCK)
             locks["confirmation"] = confirmations(confirm, digest, [me] * len(confirm))
             sealed, locks["lock"] = lock(
-                state.own + shown.tobytes(),
+                state.kept.own + shown.tobytes(),
                 digest,
                 me,
                 beside,
@@ -337,7 +294,7 @@ class SumClient(OneProcess):
     @property
     def phase(self) -> Phase:
         """The next phase that this client answers."""
-        return Phase(self._state.phase)
+        return Phase(self._state.kept.phase)
 
     def state(self) -> dict[str, int | bytes]:
         """Return what `resume` needs. Secret, and to be overwritten after each phase."""
@@ -359,7 +316,8 @@ class SumClient(OneProcess):
         Its session's clients must be those of the roster: signatures are checked with its keys.
         """
         client = cls(identity, name, roster, policy, random=random)
-        client._state = kept = ClientState.from_dict(state)
+        client._state = ClientState.from_dict(state)
+        kept = client._state.kept
         if kept.index >= 0:
             session = Session.from_bytes(kept.session)
             check_roster(session, roster)
@@ -373,13 +331,13 @@ class SumClient(OneProcess):
     def _answering(self, phase: Phase, session: bytes) -> Iterator[Seat]:
         """Refuse a message of another session or phase, without ending this one."""
         self._stay_here()
-        if self._seat is None or self._state.phase == Phase.REFUSED:
+        if self._seat is None or self._state.kept.phase == Phase.REFUSED:
             raise errors.OutOfOrder("this client is not in a session")
         if session != self._seat.session.tag:
             raise errors.WrongSession("the message belongs to another session")
-        if self._state.phase > phase:
+        if self._state.kept.phase > phase:
             raise errors.Replayed(f"the phase {phase.name} has already been answered")
-        if self._state.phase < phase:
+        if self._state.kept.phase < phase:
             raise errors.OutOfOrder(f"{phase.name} comes after {self.phase.name}")
         with self._final_refusal():
             yield self._seat
