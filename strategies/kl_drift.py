@@ -86,9 +86,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     timeout : float
         Seconds to wait for replies.
     threshold : float or Mapping[str, float], optional
-        Nats of D_θ that are tolerated: in each column of a table that has no threshold of its own
-        (`Table`), or by column, whatever the table says. With it, or a table's own, each check
-        decides, at the same cost.
+        Nats of D_θ that are tolerated, less than it can be, ln(1/θ): in each column of a table
+        that has no threshold of its own (`Table`), or by column, whatever the table says. With it,
+        or a table's own, each check decides, at the same cost.
     about : {"these clients", "the population"}, optional
         Whom a decision is about. The clients that are asked: then the counts of all their records
         decide. Or those that they were drawn from: then a check splits the clients, of which it
@@ -154,7 +154,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         if not callable(estimator) and estimator not in ESTIMATORS:
             raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
         theta = check_theta(theta)
-        thresholds = _thresholds(reference, threshold)
+        thresholds = _thresholds(reference, threshold, theta)
         if thresholds is None and alarm is not None:
             raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
         if thresholds is None and outside is not None:
@@ -347,7 +347,7 @@ def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
 
 
 def _thresholds(
-    reference: Reference, said: float | Mapping[str, float] | None
+    reference: Reference, said: float | Mapping[str, float] | None, theta: float
 ) -> dict[str, float] | None:
     """Return each column's threshold: what is said, or what the table has; None if neither."""
     domain, columns = reference.domain, reference.columns
@@ -362,7 +362,10 @@ def _thresholds(
             f"the table has thresholds, but none for {bare[0]!r}: give threshold= for the columns "
             "without one, or a threshold at the top of the data dictionary"
         )
-    return {name: check_threshold(own.get(name, said)) for name in columns}  # type: ignore[arg-type]
+    return {
+        name: check_threshold(own.get(name, said), theta)  # type: ignore[arg-type]
+        for name in columns
+    }
 
 
 def _tolerated(

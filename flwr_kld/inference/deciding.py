@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.inference.estimators.score import Floats, check_theta, check_threshold
+from flwr_kld.inference.estimators.score import Floats, check_theta
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.count import MOST_RECORDS, MOVES, NUMBERS
@@ -47,7 +47,7 @@ class Deciding:
             records=real("records", self.records, above=0),
             most_records=whole("most_records", self.most_records, least=1, most=MOST_RECORDS),
             noise=real("noise", self.noise, least=0),
-            threshold=check_threshold(self.threshold),
+            threshold=real("threshold", self.threshold, least=0, unit="nats"),
             outside=real("outside", self.outside, least=0, below=1),
             theta=check_theta(self.theta),
         )

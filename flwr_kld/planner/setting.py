@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.cohort.halves import About, whom
-from flwr_kld.inference.estimators.score import check_level, check_theta, check_threshold
+from flwr_kld.inference.estimators.score import check_level, check_theta
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.promise import Adjacency, Guarantee
@@ -123,7 +123,7 @@ class Setting:
             checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),
         )
         if self.threshold is not None:
-            keep(self, threshold=check_threshold(self.threshold))
+            keep(self, threshold=real("threshold", self.threshold, least=0, unit="nats"))
         if self.most_records is not None:
             limit = whole("most_records", self.most_records, least=1, most=most_records)
             keep(self, most_records=limit)

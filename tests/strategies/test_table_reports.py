@@ -101,6 +101,15 @@ def test_a_table_with_a_threshold_for_some_columns_needs_one_for_the_others():
         KLDrift(reference, Trusted(1.0))
 
 
+@pytest.mark.parametrize("threshold", [4.7, {"age": 0.1, "sex": 5.0}])
+def test_a_threshold_that_nothing_can_exceed_is_refused(threshold):
+    table = Table({name: TABLE.columns[name] for name in ("age", "sex")})
+    reference = Reference.from_samples(table, rows(100, np.random.default_rng(0)))
+    with pytest.raises(ValueError, match=r"threshold=.* find nothing"):
+        KLDrift(reference, Trusted(1.0), threshold=threshold)
+    KLDrift(reference, Trusted(1.0), threshold=threshold, theta=0.001)
+
+
 def test_flowers_result_holds_each_column(report):
     told = MetricRecord(metrics(report))
     assert told["kld.columns_drifted"] == 1

@@ -24,9 +24,15 @@ def check_level(level: float) -> float:
     return real("level", level, least=0.5, below=1)
 
 
-def check_threshold(threshold: float) -> float:
-    """Return a threshold as Python's number; ValueError unless it is finite and at least 0."""
-    return real("threshold", threshold, least=0, unit="nats")
+def check_threshold(threshold: float, theta: float) -> float:
+    """Return a threshold as Python's number; ValueError unless it is ≥ 0 and D_θ can exceed it."""
+    threshold = real("threshold", threshold, least=0, unit="nats")
+    if threshold >= score_ceiling(theta):
+        raise ValueError(
+            f"threshold={threshold:g} nats would find nothing: with theta={theta:g} no divergence "
+            f"is above {score_ceiling(theta):.3g}"
+        )
+    return threshold
 
 
 def score(ratio: Floats, theta: float) -> Floats:
