@@ -164,7 +164,8 @@ class Binned(Domain):
         `records` are an array, a data frame's column, or a sequence of n values of any type;
         the rest is as in `Domain.encode`.
         """
-        numbers = plain_numbers(records)
+        plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
+        numbers = records if plain else numbers_in(as_column(records))
         bins = self._edges.searchsorted(numbers, side="right")
         bins[numbers != numbers] = self.size - 1  # NaN
         return bins.astype(np.int64, copy=False)
@@ -218,42 +219,3 @@ def quantile_levels(bins: int) -> NDArray[np.float64]:
     if bins < _TAILED:
         return np.arange(1, bins) / bins
     return np.linspace(_TAIL, 1 - _TAIL, bins - 1)
-
-
-class BinnedColumns:
-    """`Binned.encode` of many columns at once, by few calls: most clients have few rows.
-
-    Edges are counted, not searched for: all columns are compared with their first edge, then with
-    their second one, and so on.
-    """
-
-    MOST_EDGES: ClassVar[int] = 64
-    """Of more, searching is faster."""
-    _ROWS: ClassVar[int] = 4096
-    """Taken at a time: what they take stays in the processor's cache."""
-
-    def __init__(self, domains: Sequence[Binned]) -> None:
-        most = max((len(domain.edges) for domain in domains), default=0)
-        self._edges = np.full((most, len(domains), 1), np.nan)  # nothing is above NaN
-        for column, domain in enumerate(domains):
-            self._edges[: len(domain.edges), column, 0] = domain.edges
-        self._missing = np.array([[domain.size - 1] for domain in domains], dtype=np.int64)
-
-    def encode(self, columns: Sequence[NDArray[np.float64]]) -> Symbols:
-        """Map numbers, [n] of each column, to their bins and NaN to 'missing': [columns, n]."""
-        rows = len(columns[0])
-        bins = np.empty((len(columns), rows), dtype=np.int64)
-        for first in range(0, rows, self._ROWS):
-            here = slice(first, first + self._ROWS)
-            numbers = np.array([column[here] for column in columns])
-            passed = np.zeros(numbers.shape, dtype=np.uint8)
-            for edge in self._edges:
-                passed += numbers >= edge
-            bins[:, here] = np.where(np.isnan(numbers), self._missing, passed)
-        return bins
-
-
-def plain_numbers(records: Any) -> NDArray[np.float64]:
-    """Read a column as numbers, NaN where there are none; as they are if that is what they are."""
-    plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
-    return records if plain else numbers_in(as_column(records))

@@ -188,20 +188,13 @@ class BlockPatterns(Domain):
         ink = full - chunk if self.ink == "dark" else chunk
         if self.faint:
             ink = ink * (ink > self._of_full(self.faint, 1))
-        background = self._cropped(ink) if self.crop else self._whole(ink)
+        background = self._background(ink)
         symbols = np.packbits(background, axis=1, bitorder="little").view("<u2")[:, 0]
         return np.where(readable, symbols.astype(np.int64), self.size - 1)
 
-    def _whole(self, ink: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which blocks of whole images are background [m, 16]."""
-        block = self.side // _GRID
-        limit = self._of_full(self.threshold, block * block)
-        background: NDArray[np.bool_] = _block_sums(ink, block) <= limit
-        return background
-
-    def _cropped(self, ink: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which blocks of the squares around the ink are background [m, 16]."""
-        inked = ink > 0
+    def _background(self, ink: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which blocks of images, or of the squares around their ink, are background [m, 16]."""
+        inked = ink > 0 if self.crop else np.ones((1, self.side, self.side), dtype=np.bool_)
         top, height = _extent(np.any(inked, axis=2))
         left, width = _extent(np.any(inked, axis=1))
         square = np.maximum(np.maximum(height, width), _GRID)
@@ -251,20 +244,3 @@ def _bands(
     quarter = (_GRID * lines + _GRID - 1) // square[:, None]  # bounds at floor(k * square / 4)
     inside: NDArray[np.bool_] = quarter[:, None, :] == np.arange(_GRID)[:, None]
     return inside.astype(np.float64)
-
-
-def _block_sums(ink: NDArray[Any], block: int) -> NDArray[Any]:
-    """Sum each block of images [m, 4*block, 4*block] into [m, 16], in reading order.
-
-    The loops run over the pixels of a block's side; each step adds whole strides of the batch,
-    which is several times faster than reducing the short axes.
-    """
-    bands = ink.reshape(-1, _GRID, block, _GRID * block)
-    rows: NDArray[Any] = bands[:, :, 0].astype(np.uint32 if ink.dtype == np.uint8 else np.float64)
-    for i in range(1, block):
-        np.add(rows, bands[:, :, i], out=rows)
-    cells = rows.reshape(-1, _GRID * _GRID, block)
-    sums = cells[:, :, 0].copy()
-    for i in range(1, block):
-        np.add(sums, cells[:, :, i], out=sums)
-    return sums

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
-from flwr_kld.domain.binned import Binned, BinnedColumns, plain_numbers
 from flwr_kld.domain.dialect import Dialect, opened
 from flwr_kld.domain.records import Column, as_column
 from flwr_kld.errors import DomainError
@@ -114,14 +113,6 @@ class Features:
     ) -> None:
         self._domains, self._dialect = domains, dialect or Dialect()
         self._sources = sources or {name: name for name in domains}
-        self._read: dict[str, Callable[[Any], NDArray[Any]]] = {}
-        binned: dict[int, Binned] = {}
-        for row, (name, domain) in enumerate(domains.items()):
-            self._read[name] = domain.encode
-            # What inherits from Binned may encode otherwise.
-            if type(domain) is Binned and len(domain.edges) <= BinnedColumns.MOST_EDGES:
-                self._read[name], binned[row] = plain_numbers, domain
-        self._binned, self._bins = list(binned), BinnedColumns(list(binned.values()))
 
     def blocks(self, records: Any) -> Iterator[Symbols]:
         """Map the rows of a frame to one symbol in each feature, [features, rows] at a time."""
@@ -142,13 +133,13 @@ class Features:
             return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
         source, domain = self._sources[name], self._domains[name]
         plain = dialect.plain(texts_in(values), source, domain.reads, domain.listed)
-        return self._read[name](plain)
+        return self._domains[name].encode(plain)
 
     def _texts(self, name: str, dialect: Dialect) -> Texts:
         """Return what reads Arrow's texts for a feature."""
         from flwr_kld.domain.texts import Texts  # others need no pyarrow
 
-        return Texts(self._sources[name], self._domains[name], dialect, self._read[name])
+        return Texts(self._sources[name], self._domains[name], dialect)
 
     def _symbols(
         self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
@@ -163,10 +154,6 @@ class Features:
                 raise DomainError(f"feature {name!r}: {error}") from None
         if len({len(column) for column in found}) > 1:
             raise DomainError("every feature must hold the same number of records")
-        if self._binned:
-            bins = self._bins.encode([found[row] for row in self._binned])
-            for row, symbols in zip(self._binned, bins, strict=True):
-                found[row] = symbols
         return np.array(found)
 
 

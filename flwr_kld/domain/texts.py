@@ -6,7 +6,6 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,19 +26,13 @@ _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"01234
 
 
 class Texts:
-    """Texts of one column of a file or Arrow table, which `read` makes symbols or numbers of.
+    """Texts of one column of a file or Arrow table, as symbols of its domain.
 
     pyarrow helps with `Binned` and `Times`, not with what inherits from them.
     """
 
-    def __init__(
-        self,
-        name: str,
-        domain: Domain,
-        dialect: Dialect,
-        read: Callable[[Any], NDArray[Any]],
-    ) -> None:
-        self._read = read
+    def __init__(self, name: str, domain: Domain, dialect: Dialect) -> None:
+        self._read = domain.encode
         self._plain = partial(dialect.plain, name=name, reads=domain.reads, kept=domain.listed)
         self._known: dict[bytes | None, Any] = {}
         self._type, usual = {

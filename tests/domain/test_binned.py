@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.domain.binned import Binned, BinnedColumns
-from flwr_kld.domain.table import Table
+from flwr_kld.domain.binned import Binned
 from flwr_kld.errors import DomainError
 
 
@@ -71,31 +70,6 @@ def test_what_is_no_number_is_missing_and_a_text_may_spell_one() -> None:
 def test_bad_edges_are_refused(edges: list[float]) -> None:
     with pytest.raises(DomainError, match="edge"):
         Binned(edges)
-
-
-@given(
-    st.lists(st.sets(st.floats(-9, 9), min_size=1, max_size=9).map(sorted), min_size=1, max_size=5),
-    st.integers(0, 2**32),
-)
-def test_columns_are_encoded_together_as_each_by_itself(edges, seed) -> None:
-    """Also on edges, beyond them, and from one block of rows to the next."""
-    domains, rng = [Binned(own) for own in edges], np.random.default_rng(seed)
-    odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, *(edge for own in edges for edge in own)]
-    rows = int(rng.choice([0, 1, BinnedColumns._ROWS, BinnedColumns._ROWS + 1]))
-    columns = [np.where(rng.random(rows) < 0.5, rng.choice(odd, rows), rng.normal(size=rows))
-               for _ in domains]  # fmt: skip
-    together = BinnedColumns(domains).encode(columns)
-    alone = [domain.encode(column) for domain, column in zip(domains, columns, strict=True)]
-    assert together.dtype == np.int64
-    assert together.tolist() == [symbols.tolist() for symbols in alone]
-
-
-@pytest.mark.parametrize("edges", [BinnedColumns.MOST_EDGES, BinnedColumns.MOST_EDGES + 1, 1000])
-def test_columns_of_many_edges_are_encoded_alike(edges) -> None:
-    domain, values = Binned(np.arange(edges)), np.arange(-1.5, edges + 1, 0.5)
-    table = Table({"few": Binned([0]), "many": domain})
-    symbols = table.encode({"few": values, "many": values})
-    assert (symbols[:, 1] - 3).tolist() == domain.encode(values).tolist()
 
 
 @pytest.mark.parametrize(
