@@ -28,6 +28,7 @@ from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, Box, Moves, check_shifts, l1_norm
 
 _DOWN = Context(prec=60, rounding="ROUND_FLOOR")
+_UP = Context(prec=60, rounding="ROUND_CEILING")
 _SLACK = Fraction(1, 1 << 40)
 """Covers picking the optimal set by float64 comparison (a wrong pick understates by < 1e-12)."""
 
@@ -81,7 +82,12 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
 
 def is_pure(table: NoiseTable, norm: int, epsilon: float) -> bool:
     """Whether noise from `table` hides every move of this l1 norm at `epsilon` with delta = 0."""
-    return table.step_ratio is not None and table.step_ratio**norm <= exp_below(epsilon)
+    ratio = table.step_ratio
+    if ratio is None:
+        return False
+    # By logarithms, rounded up: the ratio's power has millions of digits where a move is far.
+    most = _UP.next_plus(_UP.divide(ratio.numerator, ratio.denominator).ln(_UP))
+    return _UP.multiply(most, norm) <= Decimal(epsilon)
 
 
 def _loss(p: int, q: int) -> float:

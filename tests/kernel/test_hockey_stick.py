@@ -1,6 +1,7 @@
 """Privacy of the implemented tables, exactly."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.delta import exp_below, hockey_stick
+from flwr_kld.kernel.delta import exp_below, hockey_stick, is_pure
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.kernel.promise import Adjacency
 
@@ -32,6 +33,19 @@ def test_laplace_is_pure_and_ten_percent_either_way_is_noticed(epsilon, shifts):
     assert tight(discrete_laplace(scale), shifts, epsilon, 0)
     assert not tight(discrete_laplace(0.9 * scale), shifts, epsilon, 0)
     assert not tight(discrete_laplace(1.1 * scale), shifts, epsilon, 0)
+
+
+@pytest.mark.parametrize("norm", [1, 2, 7, 300])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_it_is_pure_up_to_the_very_epsilon(epsilon, norm):
+    """By the exact power of the ratio, and by an epsilon on either side of its logarithm."""
+    table = discrete_laplace(norm / epsilon)
+    power = table.step_ratio**norm
+    assert is_pure(table, norm, epsilon) == (power <= exp_below(epsilon))
+    exact = float(Decimal(power.numerator).ln() - Decimal(power.denominator).ln())
+    assert not is_pure(table, norm, math.nextafter(exact, 0))
+    assert is_pure(table, norm, math.nextafter(exact, 9))
+    assert not is_pure(table, 10**9 * norm, epsilon)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
