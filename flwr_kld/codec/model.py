@@ -12,29 +12,26 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
+from functools import cache, lru_cache
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     Strict,
     TypeAdapter,
 )
 from pydantic import ValidationError as Invalid
 
 from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.promise import Allotment, Guarantee
 
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict()]
 NotNegative = Annotated[int, Strict(), Field(ge=0)]
 Real = Annotated[float, Strict()]
 """A whole number may stand for a real one: 1 for 1.0."""
-_T = TypeVar("_T")
-_FLAT = "flat"
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
 _LONGEST_KEPT = 4096
@@ -63,9 +60,7 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
 class Model:
     """Base of the frozen dataclasses that cross a wire or touch a disk."""
 
-    # The fields of a field ``Flat[M]``, M a frozen dataclass, lie among the fields of this one. In
-    # a Flower record any other field that is not plain is a JSON text, declared as pydantic's
-    # ``Json``.
+    # In a Flower record a field that is not plain is a JSON text, declared as pydantic's ``Json``.
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
     _what: ClassVar[str]
@@ -153,10 +148,10 @@ class Model:
                 )
             values = {name: value for name, value in values.items() if name != "version"}
         try:
-            found: Self = _shape(cls).adapter.validate_python(values)
+            found: Self = _reader(cls).validate_python(values)
             return found
         except Invalid as error:
-            fault = _fault(cls, error, by_hand)
+            fault = _fault(error, by_hand)
         # Raised out here, it keeps nothing of the values.
         raise cls._refused(f"{cls._what}: {fault}")
 
@@ -164,72 +159,23 @@ class Model:
         version = {} if self._version is None else {"version": self._version}
         return version | _fields(self)
 
-    @classmethod
-    def _gathered(cls, values: object) -> object:
-        """Put the fields of flat models back together."""
-        if not isinstance(values, dict):
-            return values
-        left = dict(values)
-        for name, model in _shape(cls).flat.items():
-            inner = _shape(model).names
-            left[name] = {part: left.pop(part) for part in inner if part in left}
-        return left
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        if not _shape(cls).flat:
-            return handler(source)
-        return BeforeValidator(cls._gathered).__get_pydantic_core_schema__(source, handler)
-
-
-Flat = Annotated[_T, _FLAT]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_SHAPES: dict[type, _Shape] = {}
 _GIVEN = re.compile(", (?:got|not|unable) ")
 """Where pydantic's words turn from what should be to what was given."""
-_KNOWN = {"version"}
+_KNOWN = {"version", *Guarantee.__annotations__, *Allotment.__annotations__}
 """Names of fields. What a sender names otherwise is not repeated to anybody."""
 
 
-class _Shape:
-    """What there is to know of a model before any of its values."""
-
-    def __init__(self, model: type) -> None:
-        self._model = model
-        _KNOWN.update(model.__annotations__)
-        hints = get_type_hints(model, include_extras=True)
-        self.flat: dict[str, type] = {
-            name: hint.__origin__
-            for name, hint in hints.items()
-            if _FLAT in getattr(hint, "__metadata__", ())
-        }
-        own = [field.name for field in fields(model)]
-        self.own = tuple((name, name in self.flat) for name in own)
-        self.names: tuple[str, ...] = tuple(
-            inner
-            for name in own
-            for inner in (_shape(self.flat[name]).names if name in self.flat else (name,))
-        )
-
-    @cached_property
-    def adapter(self) -> TypeAdapter[Any]:
-        """Pydantic's reader, made when the first value is read."""
-        return TypeAdapter(self._model)
+@cache
+def _reader(model: type[Model]) -> TypeAdapter[Any]:
+    """Return pydantic's reader of a model, made when the first value is read."""
+    return TypeAdapter(model)
 
 
-def _shape(model: type) -> _Shape:
-    if model not in _SHAPES:
-        _SHAPES[model] = _Shape(model)
-    return _SHAPES[model]
-
-
-def _fields(one: object) -> dict[str, Any]:
-    """Return the values of a dataclass, with those of its flat models among them."""
-    values: dict[str, Any] = {}
-    for name, flat in _shape(type(one)).own:
-        value = getattr(one, name)
-        values |= _fields(value) if flat else {name: value}
-    return values
+def _fields(one: Any) -> dict[str, Any]:
+    """Return the values of a dataclass."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def parsed(text: object) -> object:
@@ -276,16 +222,14 @@ def _same(written: Any, given: Any) -> bool:
     return not isinstance(written, list) or list(map(type, written)) == list(map(type, given))
 
 
-def _fault(model: type[Model], error: Invalid, by_hand: bool) -> str:
+def _fault(error: Invalid, by_hand: bool) -> str:
     """Say which field is wrong first and what it should be, in no words of a sender's."""
     first = error.errors(include_url=False, include_input=False)[0]
-    kind, words, path, flat = first["type"], first["msg"], [], _shape(model).flat
+    kind, words, path = first["type"], first["msg"], []
     within = False
     """Whether the fault is in one of several forms, or under a name of the sender's."""
     for part in first["loc"]:
-        if part in flat:
-            flat = _shape(flat[str(part)]).flat
-        elif part in _KNOWN:
+        if part in _KNOWN:
             path.append(str(part))
         elif not isinstance(part, int):  # not a place in a list
             within = True

@@ -25,7 +25,7 @@ from flwr_kld.calibration.central import (
     selection_release,
 )
 from flwr_kld.calibration.shares import Mechanism, calibrate_shares
-from flwr_kld.codec.model import Flat, Model, json_text, must
+from flwr_kld.codec.model import Model, json_text, must
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
@@ -173,7 +173,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
     # One of `TRUST_MODELS`
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
-    guarantee: Flat[Guarantee]  # What the check claims to spend, and to hide
+    guarantee: Json[Guarantee]  # What the check claims to spend, and to hide
     asked: _Positive  # Clients in the cohort, as the server says
     selection: Json[Selection] = EVERYTHING  # Which records are counted
     # Most records a client may count, a uniform sample of its own; 0 for no limit

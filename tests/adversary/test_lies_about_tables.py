@@ -15,6 +15,7 @@ import pytest
 from adversary.lying_server import watching
 from adversary.mutations import allotment_of, fit_sessions
 from federation import grid_of
+from messages.vector_forms import claim
 from rows import rows_of
 from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
@@ -207,7 +208,7 @@ def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
 
 def test_shares_are_of_the_noise_that_is_claimed():
     """Of one guarantee, which is the claim: no field says another of the noise."""
-    why, seen = told_otherwise("shares", terms={"epsilon": 30.0})
+    why, seen = told_otherwise("shares", terms={"guarantee": claim(epsilon=30.0)})
     assert not seen.counted or {terms.guarantee.epsilon for terms in seen.counted} == {30.0}, why
 
 

@@ -15,6 +15,7 @@ from adversary.lying_server import VICTIM
 from adversary.mutations import allotment_of
 from federation import REFERENCE, app_of, grid_of, keep_secrets
 from guard.files import guard_file
+from messages.vector_forms import claim
 
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.selection import Selection
@@ -68,7 +69,9 @@ def test_no_record_loses_more_than_its_guard_allows(seed, tmp_path, monkeypatch)
         text = renamed(asked["selection"], rng)
         named = SimpleNamespace(to_json=partial(str, text))
         plan = plan_fingerprint(asked["reference"], cell_of, named, allotment_of(asked))
-        asked.update(check=f"{number:016x}", selection=text, plan=plan, epsilon=claimed)
+        asked.update(
+            check=f"{number:016x}", selection=text, plan=plan, guarantee=claim(epsilon=claimed)
+        )
         app(message, context)
         assert spent.max() <= BUDGET
     assert answers > BUDGET

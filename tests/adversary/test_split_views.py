@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 from federation import grid_of
 from guarded_nodes import summed, summing
+from messages.vector_forms import claim
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.terms import Terms
 
 VICTIM = 1000
 LESS_NOISE = {
-    "epsilon": ({"epsilon": 9.0}, {}),
+    "epsilon": ({"guarantee": claim(epsilon=9.0)}, {}),
     "each share": ({}, {"n_min": 11}),
     "law": ({}, {"mechanism": "discrete-gaussian"}),
     "none": ({"trust": "trusted"}, None),

@@ -6,7 +6,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field, Json
 
-from flwr_kld.codec.model import Flat, Model, Unreadable
+from flwr_kld.codec.model import Model, Unreadable
 from flwr_kld.kernel.arguments import whole
 
 
@@ -21,14 +21,18 @@ class Inner(Model, what="the inner"):
 
 @dataclass(frozen=True)
 class Outer(Model, what="the outer", version=3):
-    inner: Flat[Inner]
+    number: int
+    part: float
     other: Json[Inner | None]
     raw: bytes
     list: list[int]
     text: Annotated[str, Field(max_length=3)] = ""
 
+    def __post_init__(self) -> None:
+        whole("number", self.number, least=1, most=9)
 
-VALUE = Outer(Inner(7), Inner(2, 1.0), b"\xff", [1, 0], "käs")
+
+VALUE = Outer(7, 0.5, Inner(2, 1.0), b"\xff", [1, 0], "käs")
 CONFIG = {
     "version": 3, "number": 7, "part": 0.5, "other": '{"number":2,"part":1.0}', "raw": b"\xff",
     "list": [1, 0], "text": "käs",

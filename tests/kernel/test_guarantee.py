@@ -1,12 +1,14 @@
 """One promise of privacy: what it accepts, covers, says, and that nothing spells it again."""
 
+import json
 import math
 from dataclasses import dataclass
 from itertools import product
 
 import pytest
+from pydantic import Json
 
-from flwr_kld.codec.model import Flat, Model
+from flwr_kld.codec.model import Model, Unreadable
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.promise import Adjacency
 
@@ -17,7 +19,7 @@ NUMBERS = {"epsilon": (0.5, 1.0), "delta": (0.0, 1e-9)}
 
 @dataclass(frozen=True)
 class Promise(Model, what="the promise"):
-    guarantee: Flat[Guarantee]
+    guarantee: Json[Guarantee]
 
 
 @pytest.mark.parametrize(
@@ -71,24 +73,23 @@ def test_only_changed_records_leave_their_number_public():
 def test_a_promise_survives_the_wire(relation):
     promised = Promise(Guarantee(0.1, 1e-9, *relation))
     assert Promise.from_config(promised.to_config()) == promised
-    assert {type(value) for value in promised.to_config().values()} == {float, str}
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value"),
     [
-        ("epsilon", 1, "epsilon is not of its type"),
-        ("epsilon", None, "epsilon is not of its type"),
-        ("delta", False, "delta is not of its type"),
-        ("unit", b"record", "unit is not of its type"),
-        ("adjacency", REPLACE, "adjacency is not of its type"),
-        ("epsilon", 0.0, "epsilon is out of range"),
-        ("epsilon", math.nan, "epsilon is out of range"),
-        ("delta", 1.0, "delta is out of range"),
-        ("unit", "replace-one", "unit is out of range"),
-        ("adjacency", "record", "adjacency is out of range"),
+        ("epsilon", 1),
+        ("epsilon", None),
+        ("delta", False),
+        ("unit", 3),
+        ("epsilon", 0.0),
+        ("epsilon", math.nan),
+        ("delta", 1.0),
+        ("unit", "replace-one"),
+        ("adjacency", "record"),
+        ("more", 1),
     ],
 )
-def test_what_crosses_the_wire_is_read_strictly(name, value, words):
-    with pytest.raises(ValueError, match=words):
-        Promise.from_config({**Promise(Guarantee(1.0)).to_config(), name: value})
+def test_what_crosses_the_wire_is_read_strictly(name, value):
+    with pytest.raises(Unreadable):
+        Promise.from_config({"guarantee": json.dumps(vars(Guarantee(1.0)) | {name: value})})

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from messages.vector_forms import GONE, Kind
+from messages.vector_forms import GONE, Kind, claim
 
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.count import ClientLimit
@@ -84,13 +84,13 @@ KINDS = {
             "the version is a real number": {"version": 1.0},
             "a field too many": {"more": 1},
             "a field too few, though it has a usual value": {"clip": GONE},
-            "epsilon is a whole number": {"epsilon": 1},
-            "epsilon is not finite": {"epsilon": math.inf},
-            "epsilon is no number": {"epsilon": math.nan},
-            "epsilon is zero": {"epsilon": 0.0},
-            "delta is one": {"delta": 1.0},
-            "a unit that nobody hides": {"unit": "household"},
-            "a relation that nobody knows": {"adjacency": "swap"},
+            "epsilon is a whole number": {"guarantee": claim(epsilon=1)},
+            "epsilon is not finite": {"guarantee": claim(epsilon=math.inf)},
+            "epsilon is no number": {"guarantee": claim(epsilon=math.nan)},
+            "epsilon is zero": {"guarantee": claim(epsilon=0.0)},
+            "delta is one": {"guarantee": claim(delta=1.0)},
+            "a unit that nobody hides": {"guarantee": claim(unit="household")},
+            "a relation that nobody knows": {"guarantee": claim(adjacency="swap")},
             "a trust model that nobody knows": {"trust": "everybody"},
             "another who adds the noise": {"trust": "distributed"},
             "no cells": {"cells": [0]},

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from flwr.app import ConfigRecord
+from messages.vector_forms import claim
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
@@ -68,9 +69,9 @@ def test_an_incomplete_question_says_what_it_lacks(name):
         ("cells", [1, "1"]),
         ("cells", [True]),
         ("cells", []),
-        ("epsilon", -1.0),
-        ("delta", -1e-9),
-        ("delta", float("nan")),
+        ("guarantee", claim(epsilon=-1.0)),
+        ("guarantee", claim(delta=-1e-9)),
+        ("guarantee", claim(delta=float("nan"))),
         ("asked", 0),
         ("asked", 2**31),
         ("cells", [2**31]),
@@ -79,7 +80,9 @@ def test_an_incomplete_question_says_what_it_lacks(name):
     ],
 )
 def test_terms_out_of_range_is_refused(name, value):
-    with pytest.raises(QueryRefused, match=f"the check: {name} is (out of range|not of its type)"):
+    with pytest.raises(
+        QueryRefused, match=rf"the check: {name}(\.\w+)? is (out of range|not of its type)"
+    ):
         Terms.from_config({**QUESTION.to_config(), name: value})
 
 
@@ -98,7 +101,7 @@ def test_shares_of_more_clients_than_their_sum_is_computed_for_at_once_are_refus
         {"cells": [3.0, 4]},
         {"clip": False},
         {"asked": 20.0},
-        {"delta": -0.0},
+        {"guarantee": claim(delta=-0.0)},
         {"wire": []},
     ],
 )

@@ -14,6 +14,12 @@ GONE = object()
 """In place of a field that a tampered message lacks."""
 
 
+def claim(**parts: Any) -> str:
+    """A guarantee as terms claim it, some of its parts otherwise."""
+    told = {"epsilon": 1.0, "delta": 0.0, "adjacency": "replace-one", "unit": "record", **parts}
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of message: values that are written, and what is done to the first to tamper with it.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from federation import app_of
 from flwr.app import ConfigRecord, Message, RecordDict
+from messages.vector_forms import claim
 from sealed_federation import AGGREGATOR, KEY, WatchedGrid, federation, monitor, on_request
 
 from flwr_kld.clients import AggregatorLimits
@@ -64,7 +65,12 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("terms", "epsilon", 9.0, "CohortTooSmall: 0 clients are left, 20: NotOpened"),
+        (
+            "terms",
+            "guarantee",
+            claim(epsilon=9.0),
+            "CohortTooSmall: 0 clients are left, 20: NotOpened",
+        ),
         ("terms", "trust", "trusted", "the terms of the check: trust is out of range"),
         ("terms", "reference", "x", "CohortTooSmall: 0 clients are left, 20: NotOpened"),
         ("terms", "cells", [5], "CohortTooSmall: 0 clients are left, 20: NotOpened"),
