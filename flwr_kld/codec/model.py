@@ -148,12 +148,18 @@ class Model:
                 )
             values = {name: value for name, value in values.items() if name != "version"}
         try:
-            found: Self = _reader(cls).validate_python(values)
+            found: Self = cls._reader().validate_python(values)
             return found
         except Invalid as error:
             fault = _fault(error, by_hand)
         # Raised out here, it keeps nothing of the values.
         raise cls._refused(f"{cls._what}: {fault}")
+
+    @classmethod
+    @cache
+    def _reader(cls) -> TypeAdapter[Any]:
+        """Return pydantic's reader, made when the first value is read."""
+        return TypeAdapter(cls)
 
     def _written(self) -> dict[str, Any]:
         version = {} if self._version is None else {"version": self._version}
@@ -165,12 +171,6 @@ _GIVEN = re.compile(", (?:got|not|unable) ")
 """Where pydantic's words turn from what should be to what was given."""
 _KNOWN = {"version", *Guarantee.__annotations__, *Allotment.__annotations__}
 """Names of fields. What a sender names otherwise is not repeated to anybody."""
-
-
-@cache
-def _reader(model: type[Model]) -> TypeAdapter[Any]:
-    """Return pydantic's reader of a model, made when the first value is read."""
-    return TypeAdapter(model)
 
 
 def _fields(one: Any) -> dict[str, Any]:
