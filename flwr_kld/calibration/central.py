@@ -96,7 +96,7 @@ def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotm
     if not delta:
         raise ValueError("a standing session has Gaussian noise, which needs delta > 0")
     ball = stream.moved(allotment, guarantee.adjacency)
-    sigma = _analytic_sigma(epsilon, delta, (math.sqrt(ball.power),))
+    sigma = analytic_sigma(epsilon, delta, (math.sqrt(ball.power),))
     for hair in (1e-4, 1e-3):  # other bounds then agree
         table = discrete_gaussian((1 + hair) * sigma)
         if moves_delta(table, ball, epsilon) <= delta:
@@ -160,12 +160,12 @@ def _laplace_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> Noi
 def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> NoiseTable:
     scale, low = _ample_sigma(epsilon, delta, shifts), 0.0
     if len(shifts) > 2:  # large tables, and an even grid: search near the law of real numbers
-        sigma = _analytic_sigma(epsilon, delta, shifts)
+        sigma = analytic_sigma(epsilon, delta, shifts)
         scale, low = 1.0003 * sigma, 0.999 * sigma
     return _least_scale(discrete_gaussian, scale, shifts, epsilon, delta, low=low)
 
 
-def _analytic_sigma(epsilon: float, delta: float, shifts: tuple[float, ...]) -> float:
+def analytic_sigma(epsilon: float, delta: float, shifts: tuple[float, ...]) -> float:
     """Gaussian noise on real numbers (Balle & Wang 2018, Theorem 8)."""
 
     def too_little(mu: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
-from flwr_kld.calibration.central import calibrated_gaussian, zcdp_sigma
+from flwr_kld.calibration.central import analytic_sigma, calibrated_gaussian, zcdp_sigma
 from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
 from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
@@ -62,17 +62,17 @@ def calibrate_shares(
         if isinstance(moves, Ball) and moves.norm == 2:
             raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
         return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
-    sigma = _gaussian_sigma(guarantee, moves)
+    gaussian = mechanism == "discrete-gaussian"
+    sigma = _gaussian_sigma(guarantee, moves, gaussian)
 
     def attempt(step: int) -> ShareRelease | None:
         total = sigma * _STEP**step
         grid = 1
-        if mechanism == "discrete-gaussian":  # a share's variance is at least one grid step's
+        if gaussian:  # a share's variance is at least one grid step's
             grid = math.ceil(math.sqrt(n_min) / total) | 1  # odd: sums round to counts evenly
         own = grid * total / math.sqrt(n_min)
         # Discrete Gaussians (Kairouz, Liu, Steinke 2021) add up to about one only if each sigma is
         # about 1 or more; below, the sum protects less than its variance says, and `event` knows.
-        gaussian = mechanism == "discrete-gaussian"
         share = discrete_gaussian(own) if gaussian else skellam_share(own**2)
         try:
             return event(share, grid)
@@ -99,8 +99,10 @@ def _least(attempt: Callable[[int], ShareRelease | None]) -> ShareRelease | None
     return tried(low + 1 + bisect_left(between, True, key=lambda step: tried(step) is not None))
 
 
-def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
+def _gaussian_sigma(guarantee: Guarantee, moves: Moves, gaussian: bool) -> float:
     """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
+    if gaussian and isinstance(moves, Ball) and moves.norm == 2:
+        return analytic_sigma(guarantee.epsilon, guarantee.delta, (math.sqrt(moves.power),))
     if isinstance(moves, Ball):
         return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
     shifts = moves.corner if isinstance(moves, Box) else moves

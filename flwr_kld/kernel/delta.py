@@ -481,7 +481,7 @@ def worst_case(law: NoiseTable, moves: tuple[int, ...] | Box) -> tuple[NoiseTabl
 _WIDTH = 4
 """Squared, of the Gaussian rounding in `gaussian_delta`: its error is below 1e-33."""
 _AMISS = 1 << 24
-"""Shares of 2**-128 by which a weight may differ from the ideal law's."""
+"""Shares of 2**-128 by which a weight may differ from the ideal law's, and a tail's at most."""
 
 
 def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
@@ -511,7 +511,7 @@ def _gaussian(law: NoiseTable) -> float | None:
     Each weight is held against that law, to 2**-104: what is amiss is below 2**-80 in all.
     """
     one_sigma = round(law.variance**0.5)
-    if law.tail or not 30 <= one_sigma < law.reach:
+    if law.tail > _AMISS or not 30 <= one_sigma < law.reach:
         return None
     right = law.weights[law.reach :]
     with localcontext(prec=60):

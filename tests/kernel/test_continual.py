@@ -16,7 +16,7 @@ from flwr_kld.kernel.channels import KeyedBits
 from flwr_kld.kernel.continual import UNIT, Continual
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
-from flwr_kld.kernel.law import NoiseTable, SystemBits, sample
+from flwr_kld.kernel.law import NoiseTable, SystemBits, noise_sum, sample
 from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip, Guarantee, Unit
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.vector import ClearSum, ClientRows, Layout, NightNoise
@@ -113,6 +113,17 @@ def test_the_gaussian_bound_holds_on_every_outcome(shifts):
         exact, bound = direct_delta(table, shifts, epsilon), gaussian_delta(table, ball, epsilon)
         assert exact * (1 - 1e-9) - 1e-15 <= float(bound) <= exact * 1.05 + 1e-12
         assert bound <= renyi_delta(table, ball, 1, epsilon)
+
+
+def test_the_gaussian_bound_is_of_sums_of_fine_discrete_gaussians_too():
+    ball, one = Ball(2, 50, 5), discrete_gaussian(50.0)
+    law, alike = noise_sum(one, 5), discrete_gaussian(50.0 * math.sqrt(5))
+    assert law.tail
+    exact, bound = direct_delta(law, (5, 4, -3), 0.05), gaussian_delta(law, ball, 0.05)
+    assert exact * (1 - 1e-9) <= float(bound) <= exact * 1.05
+    assert float(bound) == pytest.approx(float(gaussian_delta(alike, ball, 0.05)), rel=1e-6)
+    coarse = discrete_gaussian(1.5)  # its sums are none, by some 1e-19
+    assert gaussian_delta(noise_sum(coarse, 2000), ball, 0.05) == 1
 
 
 def test_the_gaussian_bound_is_of_discrete_gaussians_only():
