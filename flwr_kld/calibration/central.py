@@ -78,8 +78,9 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
     """Least noise that hides every move of a ball, such as that of a whole client of a table."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta > 0:
-        start = zcdp_sigma(ball, epsilon, delta)
-        for sigma in start * 1.002 ** np.arange(1, 6):  # the ideal law's certificate, and a hair
+        # The ideal laws' certificates, and a hair; the first takes many steps, and 4 of variance
+        fine = 1.0001 * math.hypot(analytic_sigma(epsilon, delta, (math.sqrt(ball.squares),)), 2)
+        for sigma in (fine, *zcdp_sigma(ball, epsilon, delta) * 1.002 ** np.arange(1, 6)):
             if sigma >= math.sqrt(2) * ball.l1 / epsilon:
                 break
             table = discrete_gaussian(sigma)
@@ -96,7 +97,7 @@ def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotm
     if not delta:
         raise ValueError("a standing session has Gaussian noise, which needs delta > 0")
     ball = stream.moved(allotment, guarantee.adjacency)
-    sigma = analytic_sigma(epsilon, delta, (math.sqrt(ball.power),))
+    sigma = analytic_sigma(epsilon, delta, (math.sqrt(ball.squares),))
     for hair in (1e-4, 1e-3):  # other bounds then agree
         table = discrete_gaussian((1 + hair) * sigma)
         if moves_delta(table, ball, epsilon) <= delta:
@@ -243,5 +244,4 @@ def zcdp_sigma(ball: Ball, epsilon: float, delta: float) -> float:
     rho = float(np.max((epsilon - spent) / ORDERS))
     if rho <= 0:
         raise ValueError("epsilon or delta is too small for client-level noise: raise either")
-    squared = ball.power * (1 if ball.norm == 2 else ball.largest)
-    return math.sqrt(squared / (2 * rho))
+    return math.sqrt(ball.squares / (2 * rho))

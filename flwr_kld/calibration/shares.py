@@ -101,8 +101,8 @@ def _least(attempt: Callable[[int], ShareRelease | None]) -> ShareRelease | None
 
 def _gaussian_sigma(guarantee: Guarantee, moves: Moves, gaussian: bool) -> float:
     """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
-    if gaussian and isinstance(moves, Ball) and moves.norm == 2:
-        return analytic_sigma(guarantee.epsilon, guarantee.delta, (math.sqrt(moves.power),))
+    if gaussian and isinstance(moves, Ball):
+        return analytic_sigma(guarantee.epsilon, guarantee.delta, (math.sqrt(moves.squares),))
     if isinstance(moves, Ball):
         return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
     shifts = moves.corner if isinstance(moves, Box) else moves

@@ -485,7 +485,7 @@ _AMISS = 1 << 24
 
 
 def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
-    """Delta of every move of an l2 ball, where `law` is a discrete Gaussian of many steps.
+    """Delta of every move of a ball, where `law` is a discrete Gaussian of many steps.
 
     Gaussian noise of variance ``σ² - 4`` that is rounded at random, by a discrete Gaussian around
     it of variance 4, has the law of discrete Gaussian noise but for a factor ``1 ± 1e-33`` (Poisson
@@ -495,9 +495,9 @@ def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
     Parameters are those of `pure_delta`; grid steps are counts.
     """
     sigma = _gaussian(law)
-    if ball.norm != 2 or sigma is None:
+    if sigma is None:
         return Fraction(1)
-    mu = math.sqrt(ball.power / (sigma**2 - _WIDTH)) * (1 + 1e-12)
+    mu = math.sqrt(ball.squares / (sigma**2 - _WIDTH)) * (1 + 1e-12)
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
     found = (more - math.exp(min(epsilon, 700.0)) * less) / 2

@@ -175,6 +175,11 @@ class Ball:
         return self.power
 
     @property
+    def squares(self) -> int:
+        """Most that the squares of a move add up to: ``a**2 <= largest |a|``."""
+        return self.power if self.norm == 2 else self.power * self.largest
+
+    @property
     def coordinates(self) -> int:
         """Most coordinates that can move: each takes at least 1 of `power`."""
         return self.power

@@ -142,7 +142,14 @@ def test_the_gaussian_bound_is_of_discrete_gaussians_only():
         NoiseTable(tuple(narrower)),
     ):
         assert gaussian_delta(law, ball, 1.0) == 1
-    assert gaussian_delta(gaussian, Ball(1, 5, 5), 1.0) == 1  # of another norm
+
+
+def test_a_ball_of_the_other_norm_costs_what_its_squares_cost():
+    gaussian = discrete_gaussian(50.0)
+    for epsilon in (0.1, 1.0):
+        bound = gaussian_delta(gaussian, Ball(1, 12, 3), epsilon)
+        assert bound == gaussian_delta(gaussian, Ball(2, 36, 3), epsilon)
+        assert float(bound) >= direct_delta(gaussian, (3, 3, -3, -3), epsilon) * (1 - 1e-9)
 
 
 def test_a_release_with_less_noise_cannot_be_made():
