@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from guard.files import guard_file
 from guarded_nodes import plain, summed, summing
+from messages.vector_forms import claim
 
 from flwr_kld.accounting import Cost
 from flwr_kld.clients import (
@@ -107,10 +108,10 @@ SHARES = NoiseShares(10, "discrete-laplace").to_json()
     [
         (plain(), {"trust": "distributed"}, "trust is out of range"),
         (plain(), {"trust": "distributed", "noise": SHARES}, "its terms fit only trusted"),
-        (plain(), {"unit": "client"}, "clips nobody's records"),
+        (plain(), {"guarantee": claim(unit="client")}, "clips nobody's records"),
         (summed(), {"trust": "trusted"}, "trust is out of range"),
         (summed(), {"noise": "null"}, "trust is out of range"),
-        (summed(), {"unit": "client"}, "bound is out of range"),
+        (summed(), {"guarantee": claim(unit="client")}, "bound is out of range"),
         (summed(Thinning(1.0, min_clients=3)), {}, "fewer clients than the noise needs"),
     ],
 )
@@ -134,7 +135,7 @@ def test_claims_are_held_against_what_really_happens(
 @pytest.mark.parametrize(
     ("lie", "message"),
     [
-        ({"epsilon": 2.0}, "limit for a check is 1"),
+        ({"guarantee": claim(epsilon=2.0)}, "limit for a check is 1"),
         ({"noise": NoiseShares(2**20, "skellam").to_json()}, "fewer clients than the noise needs"),
         ({}, "a cohort of 20; this client's minimum is 30"),
     ],

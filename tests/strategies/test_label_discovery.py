@@ -13,6 +13,7 @@ import split_federation
 from adversary.lying_server import watching
 from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
+from messages.vector_forms import claim
 from sealed_federation import KEY
 from split_federation import PAIR, Members
 
@@ -48,6 +49,8 @@ REFERENCE = Reference.from_counts(TABLE, np.ones(TABLE.size))
 ADD_REMOVE = Adjacency.ADD_REMOVE
 TWO = Trusted(2.0, 1e-6, adjacency=ADD_REMOVE)
 """The server sees labels."""
+NO_DELTA = claim(epsilon=2.0, adjacency="add-remove")
+OF_CLIENTS = claim(epsilon=2.0, delta=1e-6, adjacency="add-remove", unit="client")
 SUMS = replace(TWO, epsilon=30.0, clip=20)
 """It sees histograms of their hashes: of whole clients."""
 
@@ -392,8 +395,8 @@ LIES_BY_TEXT = {
     "two cells": (lambda a: a.update(cells=[2]), "more cells than the domain has symbols"),
     "many steps": (lambda a: a.update(allotment='{"alike":0,"counts":[3]}'), "allotment"),
     "alike records": (lambda a: a.update(allotment='{"alike":1,"counts":[1]}'), "allotment"),
-    "no delta": (lambda a: a.update(delta=0.0), "delta > 0"),
-    "whole clients": (lambda a: a.update(unit="client", clip=5), "of records"),
+    "no delta": (lambda a: a.update(guarantee=NO_DELTA), "delta > 0"),
+    "whole clients": (lambda a: a.update(guarantee=OF_CLIENTS, clip=5), "of records"),
     "a sample of those that come or go": (lambda a: a.update(clip=5), "moves further"),
     "labels and scores": (
         lambda a: a.update(

@@ -12,6 +12,7 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 from hypothesis import given
 from hypothesis import strategies as st
+from messages.vector_forms import claim
 from rich.console import Console
 
 from flwr_kld import Binned, Dialect, Partition, Reference, Table
@@ -119,7 +120,7 @@ def terms(guarantee: Guarantee, period: Period | None) -> Terms:
 def test_terms_that_ask_for_a_period_with_a_public_number_are_refused_by_a_client():
     told = terms(Guarantee(1.0, adjacency="add-remove"), JUNE).to_config()
     assert Terms.from_config(told).selection.period == JUNE
-    lie = told | {"adjacency": "replace-one"}
+    lie = told | {"guarantee": claim(adjacency="replace-one")}
     with pytest.raises(QueryRefused, match="adjacency"):
         Terms.from_config(lie)
 
