@@ -501,14 +501,16 @@ def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
     found = (more - math.exp(min(epsilon, 700.0)) * less) / 2
-    return min(Fraction(1), Fraction(max(found, 0.0) + 1e-12 * more))
+    amiss = ball.coordinates * (1 + math.exp(min(epsilon, 700.0)))
+    lost = Fraction(amiss) * (len(law.weights) * _AMISS + law.tail) / TOTAL
+    return min(Fraction(1), Fraction(max(found, 0.0) + 1e-12 * more) + lost)
 
 
 @lru_cache(maxsize=32)
 def _gaussian(law: NoiseTable) -> float | None:
     """Return the parameter of a discrete Gaussian, from below; None unless a table is one.
 
-    Each weight is held against that law, to 2**-104: what is amiss is below 2**-80 in all.
+    Each weight is held against that law, to 2**-104.
     """
     one_sigma = round(law.variance**0.5)
     if law.tail > _AMISS or not 30 <= one_sigma < law.reach:
