@@ -494,23 +494,23 @@ def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
     chosen adaptively). 1 where the law is another, or has few steps.
     Parameters are those of `pure_delta`; grid steps are counts.
     """
-    sigma = _gaussian(law)
-    if sigma is None:
+    gaussian = _gaussian(law)
+    if gaussian is None:
         return Fraction(1)
+    sigma, amiss = gaussian
     mu = math.sqrt(ball.squares / (sigma**2 - _WIDTH)) * (1 + 1e-12)
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
     found = (more - math.exp(min(epsilon, 700.0)) * less) / 2
-    amiss = ball.coordinates * (1 + math.exp(min(epsilon, 700.0)))
-    lost = Fraction(amiss) * (len(law.weights) * _AMISS + law.tail) / TOTAL
+    lost = amiss * ball.coordinates * Fraction(1 + math.exp(min(epsilon, 700.0)))
     return min(Fraction(1), Fraction(max(found, 0.0) + 1e-12 * more) + lost)
 
 
 @lru_cache(maxsize=32)
-def _gaussian(law: NoiseTable) -> float | None:
-    """Return the parameter of a discrete Gaussian, from below; None unless a table is one.
+def _gaussian(law: NoiseTable) -> tuple[float, Fraction] | None:
+    """Return a discrete Gaussian's parameter, from below, and a table's total variation from it.
 
-    Each weight is held against that law, to 2**-104.
+    None unless each weight is that law's, to 2**-104.
     """
     one_sigma = round(law.variance**0.5)
     if law.tail > _AMISS or not 30 <= one_sigma < law.reach:
@@ -520,15 +520,19 @@ def _gaussian(law: NoiseTable) -> float | None:
         ratio = Decimal(right[1]) / right[one_sigma]
         curvature = 2 * ratio.ln() / (one_sigma**2 - 1)
         step, shrink = (-curvature / 2).exp(), (-curvature).exp()
-        weight = right[1] / step
+        weight, amiss = right[1] / step, Decimal(0)
         for found in right:
-            if abs(found - weight) > _AMISS:
+            apart = abs(found - weight)
+            if apart > _AMISS:
                 return None
+            amiss += apart
             weight *= step
             step *= shrink
         if weight > _AMISS:  # it ends too early
             return None
-        return float((1 / curvature).sqrt()) * (1 - 1e-12)
+        amiss += weight / (1 - step) + 1  # all that is further out, and this arithmetic
+        variation = (2 * Fraction(amiss) + law.tail) / TOTAL
+        return float((1 / curvature).sqrt()) * (1 - 1e-12), variation
 
 
 def moves_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1) -> Fraction:

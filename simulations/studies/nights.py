@@ -31,7 +31,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.calibration.central import continual_release
+from flwr_kld.calibration.central import analytic_sigma, continual_release
 from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.check.decider import Alarm, Decider
 from flwr_kld.check.measured import Exchanged, Measured
@@ -81,21 +81,20 @@ _MONTHS = np.array([30, 58, 89, 119, 150, 180, 211, 242, 272, 303, 333, 364])
 """Last nights of each, from 0."""
 
 
-def released(epsilon: float = 1.0, moves: int = 2, columns: int = 1) -> Release:
+def released(columns: int = 1) -> Release:
     """Return the one release of a year's standing session."""
-    guarantee, stream = Guarantee(epsilon, DELTA), Continual(NIGHTS, moves)
-    return continual_release(guarantee, stream, Allotment.even(columns))
+    return continual_release(Guarantee(1.0, DELTA), Continual(NIGHTS), Allotment.even(columns))
 
 
-def hidden(epsilon: float = 1.0, moves: int = 2, columns: int = 1) -> float:
+def hidden(epsilon: float = 1.0, moves: int = 2) -> float:
     """Return the standard deviation of what is drawn on one night, in 256ths of a count."""
-    return math.sqrt(released(epsilon, moves, columns).table.variance)
+    ball = Continual(NIGHTS, moves).moved(Allotment.even(1), Adjacency.REPLACE_ONE)
+    return per_norm(epsilon) * math.sqrt(ball.squares)
 
 
 def per_norm(epsilon: float = 1.0) -> float:
     """Return the standard deviation of Gaussian noise for each unit of an l2 norm."""
-    ball = Continual(NIGHTS).moved(Allotment.even(1), Adjacency.REPLACE_ONE)
-    return hidden(epsilon) / math.sqrt(ball.power)
+    return analytic_sigma(epsilon, DELTA, (1.0,))
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from flwr_kld.kernel.channels import KeyedBits
 from flwr_kld.kernel.continual import UNIT, Continual
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
-from flwr_kld.kernel.law import NoiseTable, SystemBits, noise_sum, sample
+from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
 from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip, Guarantee, Unit
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.vector import ClearSum, ClientRows, Layout, NightNoise
@@ -151,6 +151,27 @@ def test_a_ball_of_the_other_norm_costs_what_its_squares_cost():
         of_squares = gaussian_delta(gaussian, Ball(2, 36, 3), epsilon)
         assert float(bound) == pytest.approx(float(of_squares), rel=1e-9)
         assert float(bound) >= direct_delta(gaussian, (3, 3, -3, -3), epsilon) * (1 - 1e-9)
+
+
+def test_what_a_table_of_gaussian_noise_leaves_amiss_counts():
+    gaussian, ball, amiss = discrete_gaussian(50.0), Ball(2, 36, 3), 1 << 20
+    changed = list(gaussian.weights)
+    centre = gaussian.reach
+    for k in range(1, 40):
+        for side in (centre + k, centre - k):
+            changed[side] += amiss * (-1) ** k
+    changed[centre] += 2 * amiss
+    apart = Fraction(80 * amiss, TOTAL) * 3  # in three coordinates
+    for epsilon in (1.0, 20.0):
+        fine = gaussian_delta(gaussian, ball, epsilon)
+        coarse = gaussian_delta(NoiseTable(tuple(changed)), ball, epsilon)
+        assert coarse - fine >= 0.9 * apart * Fraction(math.exp(epsilon))
+
+
+def test_a_session_is_served_wherever_the_refusal_says_that_one_is():
+    for epsilon, delta in ((20.0, 1e-11), (20.0, 1e-6), (1.0, 1e-11)):
+        release = continual_release(Guarantee(epsilon, delta), Continual(365), Allotment.even(60))
+        assert release.delta_at(epsilon) <= delta
 
 
 def test_a_release_with_less_noise_cannot_be_made():
