@@ -105,6 +105,10 @@ class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written; says which and why."""
 
 
+class StateChanged(LedgerError):
+    """Another check has written what this one remembers since it was read."""
+
+
 class NoBudget(LedgerError):
     """A population has no budget, so that nothing may be spent."""
 

@@ -285,19 +285,29 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             recent=self._conclusions.recent, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
-        with phase("conclude"):
-            columns, states = self._conclusions.conclude(measured, self.budget)
-            report = Report(
-                check=opening.check,
-                key=opening.key,
-                period=self._asked,
-                compared=compared(measured.published.plan),
-                columns=columns,
-                **self._about(measured, asked, opening, spent),
-            )
-            outcome(report.outcome)
         self._last = self._asked
-        return self._settled(report, asked, states, measured.summed)
+
+        def conclude() -> Settled[Report]:
+            with phase("conclude"):
+                columns, states = self._conclusions.conclude(measured, self.budget)
+                report = Report(
+                    check=opening.check,
+                    key=opening.key,
+                    period=self._asked,
+                    compared=compared(measured.published.plan),
+                    columns=columns,
+                    **self._about(measured, asked, opening, spent),
+                )
+                outcome(report.outcome)
+            settled = self._settled(report, asked, states, measured.summed)
+            return replace(settled, again=None if self._session else after_another)
+
+        def after_another() -> Settled[Report]:
+            if self.ledger is not None:
+                self._conclusions.recall(self.ledger, self.budget)
+            return conclude()
+
+        return conclude()
 
     def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""

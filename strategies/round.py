@@ -26,7 +26,7 @@ from flwr_kld.accounting.entry import Failure, Remembered
 from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.codec.model import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
-from flwr_kld.errors import CheckFailed, LedgerUnavailable
+from flwr_kld.errors import CheckFailed, LedgerUnavailable, StateChanged
 from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
@@ -76,6 +76,8 @@ class Settled(Generic[R]):
     states: Sequence[Remembered] = ()  # What is to be remembered, written together with the report
     # What each charge cost in the end; by default, what was reserved
     delivered: Sequence[Cost] | None = None
+    # Concludes the same answers after what another check has settled meanwhile, where that may be
+    again: Callable[[], Settled[R]] | None = None
 
 
 def _opened(ledger: Ledger | str | None) -> Ledger | None:
@@ -142,8 +144,7 @@ class Round(ABC, Generic[Asked, R]):
                 self._fail(reservation, error)
                 raise
             with phase("settle"):
-                self._settle(reservation, settled)
-            return settled.result
+                return self._settle(reservation, settled)
 
     def _chosen(self, grid: Grid) -> Asked:
         """Return whom to ask for what, of those who are there."""
@@ -243,20 +244,23 @@ class Round(ABC, Generic[Asked, R]):
         if self.ledger is not None and reservation is not None:
             self.ledger.fail(reservation, Failure.of(error))
 
-    def _settle(self, reservation: Reservation | None, settled: Settled[R]) -> None:
-        """Write the report, what was delivered, and what is remembered."""
+    def _settle(self, reservation: Reservation | None, settled: Settled[R]) -> R:
+        """Write the report, what was delivered, and what is remembered; return what came out."""
         if self.ledger is None or reservation is None:
-            return
+            return settled.result
         report = settled.report.to_dict()
         try:
             self.ledger.settle(
                 reservation, report, delivered=settled.delivered, states=settled.states
             )
         except LedgerError as error:
+            if isinstance(error, StateChanged) and settled.again is not None:
+                return self._settle(reservation, settled.again())
             logger.exception("the ledger did not accept this report: %s", json_text(report))
             if not isinstance(error, LedgerUnavailable):  # which could not take this, either
                 self._fail(reservation, error)
             raise
+        return settled.result
 
 
 class Monitor(Round[Asked, R], Strategy):

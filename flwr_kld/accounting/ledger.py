@@ -39,7 +39,7 @@ from flwr_kld.accounting.window import (
     spent_by,
 )
 from flwr_kld.codec.model import json_text
-from flwr_kld.errors import LedgerError
+from flwr_kld.errors import StateChanged
 from flwr_kld.kernel.arguments import choice, instance, whole
 
 
@@ -54,7 +54,7 @@ def write_state(connection: Connection, state: Remembered, now: int) -> Remember
     found = read_state(connection, state.name)
     version = 0 if found is None else found.version
     if version != state.version:
-        raise LedgerError(
+        raise StateChanged(
             f"state {state.name!r} was read at version {state.version} and is at {version}: "
             "another check has written it meanwhile; run checks of a population one by one"
         )
@@ -252,8 +252,8 @@ class Ledger:
         Raises
         ------
         LedgerError
-            If the check is not open, or a state was written by somebody else. What was reserved
-            stays spent.
+            If the check is not open, or (`StateChanged`) a state was written by somebody else. What
+            was reserved stays spent.
         ValueError
             If what was delivered hides less than the budget promises, or a state holds a number
             that JSON does not have. What was reserved stays spent.
@@ -349,7 +349,7 @@ class Ledger:
     def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.
 
-        Raises `LedgerError` if somebody else wrote it since it was read.
+        Raises `StateChanged` if somebody else wrote it since it was read.
         """
         with self._database.writing() as connection:
             return write_state(connection, state, books.advance_clock(connection, _clock(now)))

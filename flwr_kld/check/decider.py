@@ -177,9 +177,9 @@ class Decider:
     def recall(self, ledger: Ledger, budget: str) -> bool:
         """Take up what a ledger remembers; False if another version gathered it: it is dropped."""
         found = ledger.state(self._name(budget))
+        self._version = 0 if found is None else found.version
         if found is None:
             return True
-        self._version = found.version
         if found.value["version"] != _EVIDENCE:
             return False
         self._detector = EDetector.from_config(found.value["evidence"])

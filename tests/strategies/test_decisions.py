@@ -197,6 +197,29 @@ def test_what_checks_published_outlives_a_restart(ledger):
     assert again._conclusions.recent == first._conclusions.recent
 
 
+@pytest.mark.parametrize("about", ["these clients", "the population"])
+def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, about):
+    def monitor():
+        return KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about=about, ledger=ledger)
+
+    def tuesday(message):  # from first to last, while Monday's clients are asked
+        if ledger.check("tuesday") is None:
+            monitor().check(grid(nodes=40), key="tuesday")
+
+    federation = grid(nodes=40)
+    federation._lose = tuesday
+    later = monitor()
+    report = later.check(federation, key="monday")
+    assert {e.key: e.state for e in ledger.history()} == {"monday": "settled", "tuesday": "settled"}
+    assert Report.from_dict(json.loads(json.dumps(ledger.check("monday").report))) == report
+    before = Report.from_dict(ledger.check("tuesday").report)
+    assert report.verdict.evidence > before.verdict.evidence > 0
+    again = monitor()
+    again._conclusions.recall(ledger, "default")
+    assert again._conclusions._deciders == later._conclusions._deciders
+    assert len(again._conclusions.recent["labels"].checks) == (about == "the population") * 2
+
+
 def test_clients_of_two_kinds_are_within_the_upper_limit():
     """By the mean design effect of all cells, 11 of 40 limits are below the truth."""
     symbols, clients, runs, rng = 20, 100, 40, np.random.default_rng(1)
