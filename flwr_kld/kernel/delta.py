@@ -440,32 +440,47 @@ def renyi_delta(law: NoiseTable, ball: Ball, grid: int, epsilon: float) -> Fract
     (Canonne, Kamath, Steinke 2020, Prop. 12) plus the mass where the table ends.
     Parameters are those of `pure_delta`.
     """
-    prices, lost = _prices(law, ball, grid)
+    longest = ball.largest * grid
+    if longest >= len(law.weights):
+        return Fraction(1)  # one client moves the sum beyond all noise
+    lost = Fraction(law.tail + sum(law.weights[:longest]), TOTAL)
     rest = ORDERS - 1
-    exponents = prices * ball.power - rest * epsilon + rest * np.log1p(-1 / ORDERS) - np.log(ORDERS)
-    best = math.exp(min(0.0, float(exponents.min()) + 1e-9))
+    free = rest * np.log1p(-1 / ORDERS) - np.log(ORDERS) - rest * epsilon
+    found = 0.0
+    least = _least_prices(law, ball, grid) * ball.power + free
+    for index in np.argsort(least):  # a few of them: no other order can give less
+        if least[index] >= found:
+            break
+        price = _price(law, ball, grid, float(ORDERS[index]))
+        found = min(found, price * ball.power + float(free[index]))
+    best = math.exp(min(0.0, found + 1e-9))
     return min(Fraction(1), Fraction(best) + ball.coordinates * lost)
 
 
 @lru_cache(maxsize=32)
-def _prices(law: NoiseTable, ball: Ball, grid: int) -> tuple[NDArray[np.float64], Fraction]:
-    """Price of a unit of ``|a|**norm`` at each order, and the mass lost at a table's end."""
+def _least_prices(law: NoiseTable, ball: Ball, grid: int) -> NDArray[np.float64]:
+    """Return what the shortest and the longest move ask of `_price` at each order."""
+    ends = {1, ball.largest}
+    return np.array([_priced(law, ball, grid, float(order), ends) for order in ORDERS])
+
+
+@lru_cache(maxsize=256)
+def _price(law: NoiseTable, ball: Ball, grid: int, order: float) -> float:
+    """Return the price of a unit of ``|a|**norm`` at an order."""
+    return _priced(law, ball, grid, order, range(1, ball.largest + 1))
+
+
+def _priced(law: NoiseTable, ball: Ball, grid: int, order: float, lengths: Iterable[int]) -> float:
+    """Return the price of a unit of ``|a|**norm`` in moves of some lengths, in counts."""
     log_law = np.log(law.probabilities)
-    prices = np.zeros(len(ORDERS))  # a negative price would be wrong: few moves pay `power` units
-    if ball.largest * grid >= len(log_law):
-        return prices, Fraction(1)  # one client moves the sum beyond all noise
-    for a in range(1, ball.largest + 1):
+    price = 0.0  # a negative price would be wrong: few moves pay `power` units
+    for a in lengths:
         p, q = log_law[a * grid :], log_law[: -a * grid]
-        moments = np.array([_log_moment(p, q, order) for order in ORDERS])
-        prices = np.maximum(prices, (moments + _FLOAT_SLACK * ORDERS) / a**ball.norm)
-    return prices, Fraction(law.tail + sum(law.weights[: ball.largest * grid]), TOTAL)
-
-
-def _log_moment(p: NDArray[np.float64], q: NDArray[np.float64], order: float) -> float:
-    """``ln Σ P**order Q**(1 - order)`` from the logarithms of P and Q."""
-    terms = order * (p - q) + q
-    top = terms.max()
-    return float(top + np.log(np.exp(terms - top).sum()))
+        terms = order * (p - q) + q
+        top = terms.max()
+        moment = float(top + np.log(np.exp(terms - top).sum()))
+        price = max(price, (moment + _FLOAT_SLACK * order) / a**ball.norm)
+    return price
 
 
 def worst_case(law: NoiseTable, moves: tuple[int, ...] | Box) -> tuple[NoiseTable, tuple[int, ...]]:
