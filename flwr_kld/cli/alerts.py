@@ -23,10 +23,11 @@ from flwr_kld.cli.common import (
     complain,
     existing_ledger,
     say,
+    slots_of,
 )
 from flwr_kld.operate.alerts import Alerts, conditions, tell
 from flwr_kld.operate.receivers import About, Notice
-from flwr_kld.operate.schedule import Schedule, parse_schedule
+from flwr_kld.operate.schedule import Schedule
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.prometheus import MonitorState, save_metrics
 from flwr_kld.report.report import Report
@@ -55,7 +56,7 @@ def alerts(
     when they stop. The ledger remembers who knows what. Exit code 4 if somebody could not be told.
     """
     settings = Alerts.load(file)
-    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
+    slots = slots_of(schedule, zone)
     if try_out:
         trial = f"test {token_hex(4)}"  # receivers leave out a key that they know
         all_told = True

@@ -29,6 +29,7 @@ from flwr_kld.cli.common import (
     print_json,
     results,
     say,
+    slots_of,
 )
 from flwr_kld.cli.flower_app import facts_of, require_app, require_same
 from flwr_kld.cli.show import answer_lines
@@ -100,7 +101,7 @@ def check(
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
-    slots = parse_schedule(schedule, zone=zone) if schedule is not None else None
+    slots = slots_of(schedule, zone)
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     listeners = Listeners(metrics_file, alerts, ledger, population, slots)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)

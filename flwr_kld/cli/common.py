@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting import Ledger
 from flwr_kld.codec.model import json_text
+from flwr_kld.operate.schedule import Schedule, parse_schedule
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 
@@ -139,6 +140,15 @@ DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"
 
 NIGHTLY = "0 3 * * *"
+
+
+def slots_of(schedule: str | None, zone: str) -> Schedule | None:
+    """Return when checks come, if that is said."""
+    if schedule is not None:
+        return parse_schedule(schedule, zone=zone)
+    if zone != "UTC":
+        raise ValueError("--zone is of a --schedule: leave it out, or give one")
+    return None
 
 
 def existing_ledger(url: str) -> Ledger:

@@ -313,8 +313,12 @@ def init(
         list[str] | None,
         typer.Option(help="Column to check, whatever it holds; by default all that serve."),
     ] = None,
-    bins: Annotated[int, typer.Option(min=2, help="Most bins for a numeric column.")] = 20,
-    labels: Annotated[int, typer.Option(min=1, help="Most labels for a text column.")] = 20,
+    bins: Annotated[
+        int | None, typer.Option(min=2, help="Most bins for a numeric column; 20 by default.")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option(min=1, help="Most labels for a text column; 20 by default.")
+    ] = None,
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column that identifies a row permanently.")
     ] = None,
@@ -350,15 +354,17 @@ def init(
     """
     if out is not None and into is not None:
         raise ValueError("give either --out, a new folder, or --into, a Flower app")
-    if table is not None and column:
-        raise ValueError("--column chooses columns: edit them in the data dictionary")
+    if table is not None and (column or bins or labels):
+        raise ValueError(
+            "--column, --bins and --labels are for a dictionary that init makes: edit --table's"
+        )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
     hides = Adjacency.REPLACE_ONE if period is None else Adjacency.ADD_REMOVE
     budget = Budget(epsilon, 1e-6, days, adjacency=hides)
     rows = read_sample(
-        sample, columns=column, identifier=identifier, period=period, bins=bins,
-        labels=labels,
+        sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
+        labels=labels or 20,
         known=None if table is None else Table.from_toml(table),
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:

@@ -105,8 +105,11 @@ def plan(
         ),
     ] = 1,
     moves: Annotated[
-        int, typer.Option(min=2, help="With --nights: how often a record may come or go in all.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            min=2, help="With --nights: how often a record may come or go in all; 2 by default."
+        ),
+    ] = None,
     checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
     drift: Annotated[
         Literal["spread", "tilted", "vanishing", "one symbol"],
@@ -188,13 +191,15 @@ def last_check(place: str, population: str) -> LastCheck:
     raise ValueError(f"{place} has no check of population {population!r} that gave a report")
 
 
-def standing(trust: Trust, nights: int, moves: int) -> Trust:
+def standing(trust: Trust, nights: int, moves: int | None) -> Trust:
     """Return the session of so many nights under a trust model; itself for one."""
     if nights == 1:
+        if moves is not None:
+            raise ValueError("--moves goes with --nights: without a session each check is paid for")
         return trust
     from flwr_kld.standing.standing import Standing
 
-    return Standing(trust, nights, moves)  # type: ignore[arg-type]  # it refuses others
+    return Standing(trust, nights, moves or 2)  # type: ignore[arg-type]  # it refuses others
 
 
 def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:

@@ -118,7 +118,10 @@ def parse_schedule(text: str, *, zone: str = "UTC") -> Schedule:
         raise ValueError(
             f"{text!r} is not an interval: write 'every 30m', 'every 6h' or 'every 1d'"
         )
-    _zone(zone)
+    if zone != "UTC":
+        raise ValueError(
+            "an interval has no time zone, it is counted from 1970 in UTC: leave it out"
+        )
     return Every(int(match[1]) * _UNITS[match[2]])
 
 

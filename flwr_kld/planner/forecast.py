@@ -16,6 +16,7 @@ from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_neede
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.score import check_threshold
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
@@ -116,7 +117,7 @@ def forecast(
     Raises
     ------
     ValueError
-        If a drift is out of reach.
+        If a drift is out of reach, or a threshold is.
     """
     instance("reference", reference, Reference, "a Reference, and come first")
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
@@ -148,7 +149,8 @@ def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
         return {}
     domain = query.reference.domain
     own = domain.thresholds if isinstance(domain, Table) else {}
-    return dict.fromkeys(query.columns, setting.threshold) | dict(own)
+    said = dict.fromkeys(query.columns, setting.threshold) | dict(own)
+    return {name: check_threshold(nats, setting.theta) for name, nats in said.items()}
 
 
 def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | None) -> Setting:

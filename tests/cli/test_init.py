@@ -306,9 +306,10 @@ def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     cli("init", sample, "--column", "job")
     made_of = ["init", sample, "--table", "table.toml", "--out", tmp_path / "app"]
-    done = cli(*made_of, "--column", "age")
-    assert done.exit_code == 4
-    assert "data dictionary" in done.stderr
+    for chosen in (("--column", "age"), ("--bins", 5), ("--labels", 3)):
+        done = cli(*made_of, *chosen)
+        assert done.exit_code == 4
+        assert "are for a dictionary that init makes" in done.stderr
     done = cli(*made_of, "--id", "age")  # which the table need not have
     assert done.exit_code == 0, done.output
     assert "['age']" in (tmp_path / "app" / "app" / "client_app.py").read_text()

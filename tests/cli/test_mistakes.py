@@ -61,6 +61,14 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["check", p.app, "--schedule", "0 3 * * *", "--zone", "Mars"],
         r"no time zone 'Mars': give an IANA name",
     ),
+    "check: zone of no schedule": (
+        lambda p: p.check("--zone", "Europe/Berlin"),
+        r"--zone is of a --schedule",
+    ),
+    "check: zone of an interval": (
+        lambda p: ["check", p.app, "--schedule", "every 6h", "--zone", "Europe/Berlin"],
+        r"an interval has no time zone",
+    ),
     "check: cron": (
         lambda p: ["check", p.app, "--schedule", "0 3 * *"],
         r"not a cron expression.*such as '0 3 \* \* \*'",

@@ -103,6 +103,8 @@ def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
         (["--clients", 40, "--records", 0], "records must be a number in (0, 2147483647]"),
         (["--clients", 10**7, "--records", 9, "--secure-sum"], "from 2 to 1,000,000, got 10000000"),
         (["--clients", 40, "--records", 9, "--trust", "blind"], "blind"),
+        (["--clients", 40, "--records", 9, "--threshold", 4.7], "would find nothing"),
+        (["--clients", 40, "--records", 9, "--moves", 4], "--moves goes with --nights"),
     ],
 )
 def test_mistakes_are_explained(cli, file, arguments, why):
