@@ -354,9 +354,9 @@ def init(
     """
     if out is not None and into is not None:
         raise ValueError("give either --out, a new folder, or --into, a Flower app")
-    if table is not None and (column or bins or labels):
+    if (table or sample.suffix == ".toml") and (column or bins or labels):
         raise ValueError(
-            "--column, --bins and --labels are for a dictionary that init makes: edit --table's"
+            "--column, --bins and --labels are for a dictionary that init makes: edit the given one"
         )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")

@@ -110,8 +110,8 @@ def read_sample(
 ) -> Sample:
     """Read public rows, and choose a domain for each column, unless the table is known."""
     if place.suffix == ".toml":
-        if columns or identifier or known:
-            raise ValueError("--column, --id and --table go with public rows: edit the dictionary")
+        if identifier or known:
+            raise ValueError("--id and --table go with public rows: edit the dictionary")
         return _made_up(place, Table.from_toml(place))
     frame, file = read_rows(place, known), place.absolute()
     rows = columns_of(frame)  # a text file is one itself

@@ -98,10 +98,10 @@ def test_an_app_in_which_clients_make_the_reference(cli, dictionary, tmp_path):
 
 
 def test_what_needs_rows_says_so(cli, dictionary, tmp_path):
-    for options in (["--column", "age"], ["--id", "age"]):
+    for options in (["--column", "age"], ["--bins", 5], ["--labels", 5], ["--id", "age"]):
         done = cli("init", dictionary, "--out", tmp_path / "app", *options)
-        assert done.exit_code != 0
-        assert "edit the dictionary" in done.output
+        assert done.exit_code == 4
+        assert "edit the" in done.stderr
     done = cli("init", dictionary, "--into", tmp_path)
     assert done.exit_code != 0
     assert "needs public rows" in done.output
