@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, logsumexp, ndtri
+from scipy.special import betainccinv, betaincinv, logsumexp
 
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
@@ -97,7 +97,7 @@ def noise_covariance(counts: NoisyCounts, weights: Floats) -> Floats:
 def weighted_variance(
     counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float | Floats
 ) -> Floats:
-    """Diagonal of `fraction_covariance`, shape [rows], where rows are many."""
+    """Variance of ``weights @ y / N``, of sampling and noise, shape [rows]."""
     total, mean = counts.records, weights @ share
     noise = (_centred(counts, weights, mean) ** 2).sum(axis=1) * counts.noise.variance / total**2
     variance: Floats = design_effect / total * (weights**2 @ share - mean**2) + noise
@@ -115,8 +115,7 @@ def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, fl
     if counts.total_is_known:
         return counts.records, counts.records, error
     # The number of records is the sum of the noisy cells: half of the error is its.
-    deviation = (counts.plan.cells * counts.noise.variance) ** 0.5
-    away = float(-ndtri(error / 4)) * deviation
+    away = float(_quantiles_of_sums(counts.noise, (counts.plan.cells,), error / 4)[0])
     return max(counts.records - away, 1.0), counts.records + away, error / 2
 
 

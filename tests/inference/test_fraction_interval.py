@@ -14,6 +14,7 @@ from flwr_kld.inference.fraction_interval import (
     fraction_variance,
     group_intervals,
     noise_covariance,
+    records_between,
     sampled_covariance,
 )
 from flwr_kld.kernel import Guarantee
@@ -102,6 +103,21 @@ def test_the_noise_of_a_sum_is_known(table):
             q = m * table.reach + _quantiles_of_sums(table, sizes, error)[sizes.index(m)]
             assert beyond[q + 1] <= error * (1 + 1e-9)
             assert q == m * table.reach or beyond[q] > error * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("error", [0.05, 1e-3, 1e-6])
+def test_limits_of_a_hidden_number_of_records_err_no_more_than_they_may(error):
+    """Exact: the noise of a few cells has heavier tails than a normal law."""
+    plan, records = plan_of(PORTS, P), 4_000
+    law = np.ones(1)
+    for _ in range(plan.cells):
+        law = np.convolve(law, LAPLACE.probabilities)
+    counts = release(plan, [records, 0, 0, 0, 0, 0], LAPLACE, adjacency=Adjacency.ADD_REMOVE)
+    fewest, most, left = records_between(counts, error)
+    errs = np.arange(len(law)) - len(law) // 2
+    missed = (errs > counts.records - fewest) | (errs < counts.records - most)
+    assert law[missed].sum() + left <= error
+    assert left == error / 2
 
 
 def test_without_noise_sums_have_none():
