@@ -7,6 +7,7 @@ of the same labels. Post-processing: it costs no privacy.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +79,21 @@ class _Reading:
 
     def share(self, chosen: NDArray[np.bool_]) -> Figure:
         """Estimate the fraction of the records in some of the cells."""
-        share = float(np.clip(self.counts[chosen].sum() / self.records, 0, 1))
+        held, records, cells = float(self.counts[chosen].sum()), self.records, int(chosen.sum())
+        share = float(np.clip(held / records, 0, 1))
+        sampled = float(self._effects(chosen[None])[0]) * records
         noise = self.noise * float(((chosen - share) ** 2).sum())
-        sampled = float(self._effects(chosen[None])[0]) * share * (1 - share) * self.records
-        return _figure(share, float(np.sqrt(sampled + noise)) / self.records)
+        deviation = math.sqrt(sampled * share * (1 - share) + noise) / records
+        # Limits are shares r that are no farther than sampling and noise go if they are true
+        # (Fieller 1954): (held - r records)² is at most so many times their variance.
+        sampled, noise = _REACH**2 * sampled, _REACH**2 * self.noise
+        square = records**2 + sampled - noise * chosen.size
+        half, rest = held * records + sampled / 2 - noise * cells, held**2 - noise * cells
+        low, high = 0.0, 1.0
+        if square > 0:
+            apart = math.sqrt(max(half**2 - square * rest, 0.0))
+            low, high = max((half - apart) / square, 0.0), min((half + apart) / square, 1.0)
+        return Figure(share, deviation, min(low, share), max(high, share))
 
     def distance(self, middles: Floats) -> Figure:
         """Estimate how far fractions of events are from what was predicted, over all bins."""
@@ -100,11 +112,6 @@ class _Reading:
         numbers = np.array([away.sum(), deviation, max(low, 0.0), high]) / self.records
         value, deviation, low, high = np.minimum(numbers, 1.0).tolist()
         return Figure(min(max(value, low), high), deviation, low, high)
-
-
-def _figure(value: float, deviation: float) -> Figure:
-    reach = _REACH * deviation
-    return Figure(min(value, 1.0), deviation, max(value - reach, 0.0), min(value + reach, 1.0))
 
 
 def _pair(domain: Domain) -> tuple[Binned | Labels, Labels] | None:
