@@ -61,27 +61,18 @@ _KEPT = 2000
 
 def histogram(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Histogram:
     """Estimate the fractions of a column's cells."""
-    plan, total = noisy.plan, noisy.records
-    bars = list(_bars(noisy))
-    share, expected = (
-        np.array([float(of_cells[cells].sum()) for cells, _ in bars])
-        for of_cells in (noisy.values / total, plan.mass)
-    )
-    share, cells = np.clip(share, 0.0, 1.0), np.array([len(cells) for cells, _ in bars])
-    law = as_law(noisy.values / total, plan.mass)
-    squares = np.array([float(law[cells] @ law[cells]) for cells, _ in bars])
-    length = (1 - share) ** 2 * squares + share**2 * (float(law @ law) - squares)
-    design_effect = effects.worst(share * (1 - share), length, law)
-    noise = cells.astype(np.float64)
-    if not noisy.total_is_known:  # N is the sum of the noisy counts
-        noise += plan.cells * share**2 - 2 * cells * share
-    variance = design_effect * share * (1 - share) / total
-    variance += noisy.noise.variance / total**2 * np.maximum(noise, 0)
+    plan, seen, bars = noisy.plan, noisy_fractions(noisy), list(_bars(noisy))
+    weights = np.zeros((len(bars), plan.cells))
+    for row, (cells, _) in zip(weights, bars, strict=True):
+        row[cells] = 1
+    law = as_law(seen, plan.mass)
+    effect = effects.of_groups(weights, law)
+    variance = weighted_variance(noisy, weights, law, design_effect=effect)
     return Histogram(
         tuple(name for _, name in bars),
-        tuple(expected.tolist()),
-        tuple(share.tolist()),
-        tuple(np.sqrt(variance).tolist()),
+        tuple((weights @ plan.mass).tolist()),
+        tuple(np.clip(weights @ seen, 0, 1).tolist()),
+        tuple(np.sqrt(np.maximum(variance, 0)).tolist()),
     )
 
 
@@ -129,20 +120,17 @@ def outside_fraction(
     counts: NoisyCounts, effects: DesignEffects = INDEPENDENT
 ) -> OutsideFraction | None:
     """Estimate the fraction of records where Π is 0, and say what they are."""
-    plan, total = counts.plan, counts.records
+    plan, seen = counts.plan, noisy_fractions(counts)
     cells = np.flatnonzero(plan.outside)
     if not len(cells):
         return None
-    law = as_law(counts.values / total, plan.mass)
+    law = as_law(seen, plan.mass)
 
     def estimate(which: list[int]) -> tuple[float, float]:
-        share = float(np.clip(counts.values[which].sum() / total, 0.0, 1.0))
-        noise = counts.noise.variance * len(which)
-        if not counts.total_is_known:  # N is the sum of the noisy counts
-            noise += counts.noise.variance * (plan.cells * share**2 - 2 * len(which) * share)
-        of_them = np.isin(np.arange(plan.cells), which)[None].astype(np.float64)
-        sampling = float(effects.of_groups(of_them, law)[0]) * share * (1 - share) / total
-        return share, math.sqrt(sampling + max(noise, 0.0) / total**2)
+        weights = np.isin(np.arange(plan.cells), which)[None].astype(np.float64)
+        effect = effects.of_groups(weights, law)
+        (variance,) = weighted_variance(counts, weights, law, design_effect=effect)
+        return float(np.clip(weights[0] @ seen, 0, 1)), math.sqrt(max(variance, 0.0))
 
     symbols = only_symbol(plan)
     kinds = [
