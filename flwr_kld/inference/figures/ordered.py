@@ -88,11 +88,12 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     # The area under a line from |a| to |b|, or under the two triangles where it crosses 0.
     whole = np.abs(a) + np.abs(b)
     crossed = (a**2 + b**2) / np.where(whole > 0, whole, 1)
-    value = kept * float(width @ np.where(a * b >= 0, whole, crossed)) / 2
+    most = float(width @ np.where(a * b >= 0, whole, crossed)) / 2
     slope = _around(width) * np.sign(apart)
     deviation = math.sqrt(max(float(slope @ covariance @ slope), 0))
     reach = SIDES * deviation
-    return Figure(value, deviation, max(value - reach, 0.0), value + reach)
+    # What is taken off may be too much, and what is not, too little
+    return Figure(kept * most, deviation, max(kept * most - reach, 0.0), most + reach)
 
 
 def _around(width: Floats) -> Floats:
