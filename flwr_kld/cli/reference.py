@@ -57,15 +57,11 @@ def build(
         Path | None,
         typer.Option(help="Reference to write, .json; by default ROWS as .json."),
     ] = None,
-    bins: Annotated[int, typer.Option(min=2, help="Most bins of a number.")] = 20,
-    labels: Annotated[int, typer.Option(min=1, help="Most labels of a text.")] = 20,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="A column to take, whatever it holds; by default all that serve."),
+    bins: Annotated[
+        int | None, typer.Option(min=2, help="Most bins of a number; 20 by default.")
     ] = None,
-    interaction: Annotated[
-        list[str] | None,
-        typer.Option(help="Two columns whose pairs make one, such as 'age,job'."),
+    labels: Annotated[
+        int | None, typer.Option(min=1, help="Most labels of a text; 20 by default.")
     ] = None,
     score: Annotated[
         str | None,
@@ -89,15 +85,12 @@ def build(
     """
     out = out or rows.with_name(rows.name.split(".")[0] + ".json")
     require_ending(out)
-    pairs = [_pair(text) for text in interaction or ()]
-    if table is not None and (column or pairs):
+    if table is not None and (bins or labels):
         raise ValueError("the data dictionary says what columns are: give --table alone")
     known = None if table is None else Table.from_toml(table)
     frame = read_rows(rows, known)
     if known is None:
-        known = Table.from_frame(
-            frame, bins=bins, labels=labels, columns=column, interactions=pairs
-        )
+        known = Table.from_frame(frame, bins=bins or 20, labels=labels or 20)
         if not isinstance(frame, TextFile):  # which was recognised when it was read
             say_dialect(str(rows), known.dialect)
         for name, reason in known.left_out.items():
@@ -163,13 +156,6 @@ def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool)
     if needed:
         say(f"{out}: {in_words(made, needed)}")
     say(f"{out}: reference {made.fingerprint}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    first, comma, second = text.partition(",")
-    if not comma:
-        raise ValueError(f"an interaction is two columns, such as 'age,job', not {text!r}")
-    return first, second
 
 
 @reference.command()

@@ -67,17 +67,19 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
     parquet = folder.out.with_name("public.parquet")
     pl.DataFrame(rows).write_parquet(parquet)
     pl.DataFrame(rows).write_csv(parquet.with_suffix(".csv"))
-    table = Table.from_frame(rows, bins=3, interactions=[("age", "job")])
+    table = Table.from_frame(rows, bins=3)
     for file in (parquet, parquet.with_suffix(".csv")):
-        done = cli("reference", "build", file, "--bins", 3, "--interaction", "age,job")
+        done = cli("reference", "build", file, "--bins", 3)
         assert done.exit_code == 0, done.output
         assert "id is left out: its numbers rise from each row to the next" in done.stderr
         made = Reference.load(parquet.with_suffix(".json"))
         assert made.fingerprint == Reference.from_frame(table, rows).fingerprint
     dictionary = folder.out.with_name("table.toml")
+    table = Table.from_frame(rows, bins=3, interactions=[("age", "job")])
     table.to_toml(dictionary)
     done = cli("reference", "build", parquet, "--out", folder.out, "--table", dictionary, "--json")
-    assert Reference.load(folder.out).fingerprint == made.fingerprint
+    made = Reference.load(folder.out)
+    assert made.fingerprint == Reference.from_frame(table, rows).fingerprint
     told = json.loads(done.stdout)
     assert (told["file"], told["reference"]) == (str(folder.out), made.fingerprint)
     assert (told["records"], told["records_needed"].keys()) == (200, made.columns.keys())
@@ -113,12 +115,11 @@ def test_help_names_the_ending_of_every_file_that_is_read(cli, tmp_path, name):
         ("no.parquet", [], "there is no file"),
         ("bytes.parquet", [], "is not a Parquet file"),
         ("ids.csv", [], "no column of the frame is left"),
-        ("rows.csv", ["--interaction", "age"], "as 'age,job', not 'age'"),
-        ("rows.csv", ["--column", "x"], "no column 'x'"),
-        ("rows.csv", ["--table", "t.toml", "--column", "age"], "give --table alone"),
+        ("rows.csv", ["--table", "t.toml", "--bins", 3], "give --table alone"),
+        ("rows.csv", ["--table", "t.toml", "--labels", 3], "give --table alone"),
         ("rows.csv", ["--table", "t.toml"], "no file t.toml"),
         ("rows.csv", ["--out", "x.txt"], "not x.txt"),
-        ("out.json", ["--column", "age"], "give public rows"),
+        ("out.json", [], "give public rows"),
     ],
 )
 def test_no_table_of_public_rows(cli, folder, file, options, message):
