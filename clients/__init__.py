@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from flwr_kld.clients.drift_queries import answer_drift_queries, host_drift_queries
     from flwr_kld.clients.predictor_queries import answer_predictor_queries
     from flwr_kld.clients.records_of_node import node_records
-    from flwr_kld.clients.sum_members import FirstUse, Pinned, PinnedByNode, SumMembers
+    from flwr_kld.clients.sum_members import FirstUse, PinnedByNode, SumMembers
     from flwr_kld.messages.sealing import AggregatorKey
 
 __all__ = [
     "AggregatorKey",
     "AggregatorLimits",
     "FirstUse",
-    "Pinned",
     "PinnedByNode",
     "SumMembers",
     "aggregate_drift_checks",

@@ -83,8 +83,8 @@ def answer_drift_queries(
         is made on first use. A node without either refuses such checks: buckets have to outlast a
         run.
     secure_sum : SumMembers, optional
-        The node's signing key and whom it believes, for checks over a secure sum: `Pinned` on a
-        deployment. By default the node takes part in none.
+        The node's signing key and whom it believes, for checks over a secure sum: `PinnedByNode` on
+        a deployment. By default the node takes part in none.
     aggregator : bytes, optional
         Public key of the aggregator that this client trusts; it seals its counts to no other. By
         default the node takes part in no check through an aggregator. The same app may also be

@@ -47,42 +47,6 @@ class SumMembers(Protocol):
 
 
 @dataclass(frozen=True)
-class Pinned:
-    """A node with a long-term identity and a roster that its operator pinned.
-
-    Parameters
-    ----------
-    own_name : str
-        The node's name in the roster.
-    key : Identity
-        Its signing key.
-    pinned : Roster
-        The public keys of all clients. A server that offers another list is refused.
-    policy : ClientPolicy
-        The client's own minimums, which the server cannot lower.
-    """
-
-    own_name: str
-    key: Identity
-    pinned: Roster
-    policy: ClientPolicy = field(default_factory=ClientPolicy)
-
-    def name(self, context: Context, member: int) -> str:
-        """Return the node's pinned name."""
-        return self.own_name
-
-    def identity(self, context: Context, member: int) -> Identity:
-        """Return the node's long-term key."""
-        return self.key
-
-    def roster(self, context: Context, offered: str) -> Roster:
-        """Return the pinned list."""
-        if offered not in (self.pinned.fingerprint.hex(), self.pinned.to_json()):
-            raise QueryRefused("the server's roster is not the one pinned here")
-        return self.pinned
-
-
-@dataclass(frozen=True)
 class FirstUse:
     """Keys made on first use, and the server's list believed on first use, for one run.
 
@@ -122,7 +86,7 @@ class FirstUse:
 
 @dataclass(frozen=True)
 class PinnedByNode:
-    """`Pinned`, from files that each node's operator names when the SuperNode is started.
+    """A long-term key and a roster, in files that each node's operator names at the SuperNode.
 
     ``--node-config 'drift-identity="/var/lib/flwr-kld/node.key"
     drift-roster="/etc/flwr-kld/roster.json"'``. The files are read anew for every message. The
@@ -141,17 +105,21 @@ class PinnedByNode:
 
     def name(self, context: Context, member: int) -> str:
         """Return the node's pinned name."""
-        return self._pinned(context).own_name
+        key, roster = self._files(context)
+        return roster.names[roster.keys.index(key.public)]
 
     def identity(self, context: Context, member: int) -> Identity:
         """Return the node's long-term key."""
-        return self._pinned(context).key
+        return self._files(context)[0]
 
     def roster(self, context: Context, offered: str) -> Roster:
         """Return the pinned list."""
-        return self._pinned(context).roster(context, offered)
+        _, pinned = self._files(context)
+        if offered not in (pinned.fingerprint.hex(), pinned.to_json()):
+            raise QueryRefused("the server's roster is not the one pinned here")
+        return pinned
 
-    def _pinned(self, context: Context) -> Pinned:
+    def _files(self, context: Context) -> tuple[Identity, Roster]:
         key = read_named(context, IDENTITY, "this node's signing key", Identity, secret=True)
         roster = read_named(context, ROSTER, "this node's roster", read_roster, secret=False)
         if key.public not in roster.keys:
@@ -159,8 +127,7 @@ class PinnedByNode:
                 "this node's signing key is not in its own roster, which should have the "
                 f"public key {key.public.hex()}"
             )
-        name = roster.names[roster.keys.index(key.public)]
-        return Pinned(name, key, roster)
+        return key, roster
 
 
 def read_roster(content: bytes) -> Roster:

@@ -1,5 +1,6 @@
 """Checks over a secure sum, in process, through Flower's own messages."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -8,8 +9,8 @@ from federation import FAR, REFERENCE, SHARES, app_of, grid_of
 from flwr.app import ConfigRecord
 
 from flwr_kld.accounting import Cost
-from flwr_kld.clients import FirstUse, Pinned
-from flwr_kld.errors import CheckFailed
+from flwr_kld.clients import FirstUse, SumMembers
+from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.envelopes import Signers
@@ -114,6 +115,27 @@ def test_too_many_dropouts_give_up_without_a_number():
 def test_clients_that_sign_nothing_take_no_part():
     with pytest.raises(CheckFailed, match="no client takes part in secure sums"):
         KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(app_of()))
+
+
+@dataclass(frozen=True)
+class Pinned(SumMembers):
+    """A key and a roster of an app's own; the key may be in no roster."""
+
+    own_name: str
+    key: Identity
+    pinned: Roster
+    policy = ClientPolicy()
+
+    def name(self, context, member):
+        return self.own_name
+
+    def identity(self, context, member):
+        return self.key
+
+    def roster(self, context, offered):
+        if offered not in (self.pinned.fingerprint.hex(), self.pinned.to_json()):
+            raise QueryRefused("not the one pinned here")
+        return self.pinned
 
 
 HOSPITALS = {f"hospital-{i}": Identity.generate() for i in range(5)}
