@@ -29,7 +29,6 @@ from flwr_kld.sums.wire import MAGIC, Reader, Slots, number, pack_bits, text, un
 _KIND = 0
 _LONGEST_TEXT = 255
 _LONGEST_VECTOR = 1 << 28
-_SPARSE = 16  # a roster this many times the cohort: positions are shorter than a bitmap
 
 
 @dataclass(frozen=True)
@@ -119,17 +118,12 @@ class Session:
 
     def to_bytes(self) -> bytes:
         """Write the parameters; also the first message to each client."""
-        cohort = np.array(self.cohort, dtype="<u4")
-        if self.listed <= _SPARSE * self.size:
-            mask = np.zeros(self.listed, dtype=bool)
-            mask[cohort] = True
-            members = pack_bits(mask)
-        else:
-            members = cohort.tobytes()
+        members = np.zeros(self.listed, dtype=bool)
+        members[list(self.cohort)] = True
         head = MAGIC + bytes([_KIND]) + text(self.check) + text(self.terms) + self.roster
         sizes = (self.length, self.shape.neighbours, self.shape.threshold, self.min_clients)
         numbers = b"".join(map(number, (*sizes, self.listed, self.size)))
-        return head + numbers + members
+        return head + numbers + pack_bits(members)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Session:
@@ -139,10 +133,7 @@ class Session:
             raise Malformed("not the opening of a secure sum, or one of another version")
         check, terms, roster = reader.text(), reader.text(), reader.take(32)
         length, neighbours, threshold, least, listed, n = (reader.number() for _ in range(6))
-        if listed <= _SPARSE * n:
-            positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
-        else:
-            positions = np.frombuffer(reader.take(4 * n), dtype="<u4").astype(np.int64)
+        positions = np.flatnonzero(unpack_bits(reader.bits(listed), listed))
         reader.end()
         if len(positions) != n:
             raise Malformed("the session's number of clients is wrong")

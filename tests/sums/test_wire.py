@@ -44,8 +44,12 @@ def test_sessions_are_canonical_bytes(n, listed):
 
 
 def test_a_cohort_names_nobody_twice():
-    session = replace(session_of(4), listed=1000)
+    session = replace(session_of(4), listed=8)
+    for cohort in ((0, 1, 1, 3), (1, 0, 2, 3)):
+        with pytest.raises(errors.Malformed, match="once"):
+            replace(session, cohort=cohort)
     data = bytearray(session.to_bytes())
-    data[-4:] = data[-8:-4]
-    with pytest.raises(errors.Malformed, match="once"):
-        Session.from_bytes(bytes(data))
+    for named in (0b0111, 0b11111):
+        data[-1] = named
+        with pytest.raises(errors.Malformed, match="number of clients"):
+            Session.from_bytes(bytes(data))
