@@ -2,8 +2,9 @@
 
 Times are counted in bins, those with the event and those without (censored), so one release tells
 all curves. Counts that noise made negative are 0, and all add up to the number of records. What
-noise and sampling do to a curve is found by drawing from what was read. The band of a curve holds
-for all its times at once, and it and the test hold whatever comes first within bins, events or
+noise and sampling do to a curve is found by drawing from what was read. A band is of counts that
+may be negative: noise in bins without events, once made non-negative, would be events. It holds
+for all times at once, and it and the test hold whatever comes first within bins, events or
 censoring: times are often whole months. Post-processing: it costs no privacy.
 """
 
@@ -54,7 +55,7 @@ def kaplan_meier(events: Floats, censored: Floats, counted: float = 0.5) -> Floa
     # both fall evenly in it (Cutler and Ederer 1958). Shapes: [..., bins] each.
     at_risk = _at_risk(events, censored, counted)
     hazard = np.divide(events, at_risk, out=np.zeros_like(events), where=at_risk > 0)
-    return np.asarray(np.cumprod(1 - hazard, axis=-1))
+    return np.asarray(np.cumprod(1 - hazard.clip(-1, 1), axis=-1))
 
 
 def curves(
@@ -62,26 +63,28 @@ def curves(
     names: Sequence[str],
     *,
     noise: float,
-    records: float,
+    records: tuple[float, float],
     design_effect: float,
 ) -> tuple[list[SurvivalCurve], float | None]:
     """Read a curve for each group, and the p-value of the log-rank test that they are one."""
-    # `counts` are noised, shape [groups, 2, bins]: `records` in all, with the event, then censored.
+    # `counts` are noised, shape [groups, 2, bins]: with the event, then censored. All are between
+    # two numbers of `records`.
     # `noise` is the standard deviation in each; `design_effect` 0 for these very records. The
     # p-value is None for one group.
-    read, random = _as_records(counts, records), np.random.default_rng(0)
+    told, random = _summing_to(records, counts), np.random.default_rng(0)
+    read, total = _as_records(told), float(told.sum())
     noise_alone = _noise(random, noise, (_DRAWS, *read.shape))
-    drawn = read
+    drawn = told + noise_alone
     if design_effect:  # so many records that are alike tell as much as one
-        effective = max(round(records / design_effect), 1)
+        effective = max(round(total / design_effect), 1)
         alike = random.multinomial(effective, read.ravel() / read.sum(), _DRAWS)
-        drawn = np.asarray(alike.reshape(noise_alone.shape) * (records / effective), np.float64)
-    drawn = _as_records(drawn + noise_alone, records)
+        drawn += alike.reshape(noise_alone.shape) * (total / effective) - read
+    drawn = _summing_to(records, drawn)
     found = kaplan_meier(read[:, 0], read[:, 1])
     low, high = (
         np.where(
             _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=2),
-            _limit(read, drawn, counted, way),
+            way * np.maximum(way * found, _limit(told, drawn, counted, way)),
             otherwise,
         )
         for counted, way, otherwise in ((0.0, -1, 0.0), (1.0, 1, 1.0))
@@ -102,15 +105,19 @@ def _noise(random: np.random.Generator, deviation: float, shape: tuple[int, ...]
     return random.laplace(0, deviation / math.sqrt(2), shape)
 
 
-def _as_records(counts: Floats, records: float) -> Floats:
-    """Make noised counts, shape [..., groups, 2, bins], non-negative with a known sum."""
-    # The nearest ones: each less one number, or 0 (Held, Wolfe and Crowder 1974).
-    flat = counts.reshape(*counts.shape[:-3], -1)
-    falling = -np.sort(-flat, axis=-1)
-    less = (np.cumsum(falling, axis=-1) - records) / np.arange(1, flat.shape[-1] + 1)
-    last = np.count_nonzero(falling > less, axis=-1)[..., None] - 1
-    held = np.maximum(flat - np.take_along_axis(less, last, axis=-1), 0)
-    return np.asarray(held.reshape(counts.shape))
+def _summing_to(records: tuple[float, float], counts: Floats) -> Floats:
+    """Return the nearest counts, shape [..., groups, 2, bins], with a sum that there may be."""
+    total = counts.sum(axis=(-3, -2, -1), keepdims=True)
+    cells = math.prod(counts.shape[-3:])
+    return np.asarray(counts + (total.clip(*records) - total) / cells)
+
+
+def _as_records(counts: Floats) -> Floats:
+    """Return the nearest counts that are not negative, with the same sum."""
+    # Each less one number, or 0 (Held, Wolfe and Crowder 1974).
+    falling = -np.sort(-counts, axis=None)
+    less = (np.cumsum(falling) - counts.sum()) / np.arange(1, counts.size + 1)
+    return np.asarray(np.maximum(counts - less[np.count_nonzero(falling > less) - 1], 0))
 
 
 def _at_risk(events: Floats, censored: Floats, counted: float = 1.0) -> Floats:
@@ -126,15 +133,18 @@ def _told(at_risk: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
     return np.asarray(np.logical_and.accumulate(at_risk > _TOLD * deviation, axis=-1))
 
 
-def _limit(read: Floats, drawn: Floats, counted: float, way: int) -> Floats:
-    """Limit each curve, shape [groups, bins], at all times at once, from below (-1) or above."""
+def _limit(counts: Floats, drawn: Floats, counted: float, way: int) -> Floats:
+    """Limit each curve, shape [groups, bins], at all times at once, from below (-1) or above.
+
+    As a multiple of `way`.
+    """
     # Drawn with the same part at risk of those censored: where nobody of them is, few may be left.
-    found, around = (kaplan_meier(x[..., 0, :], x[..., 1, :], counted) for x in (read, drawn))
+    found, around = (kaplan_meier(x[..., 0, :], x[..., 1, :], counted) for x in (counts, drawn))
     middle = around.mean(axis=0)
     spread = np.maximum(around.std(axis=0), 1e-9)
     farthest = (np.abs(around - middle) / spread).max(axis=2)
     reach = np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(middle - found)
-    return np.asarray(found + way * reach)
+    return np.asarray(way * found + reach)
 
 
 def _observed_less_expected(

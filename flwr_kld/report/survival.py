@@ -114,7 +114,7 @@ class Survival:
             held,
             names,
             noise=counts.noise,
-            records=_records(float(held.sum()), report, kinds),
+            records=_records(report, kinds),
             design_effect=(counts.design_effect or 1.0) if counts.draws == "client" else 0.0,
         )
         unit = report.columns[self.time].unit if self.time in report.columns else ""
@@ -126,15 +126,15 @@ class Survival:
         )
 
 
-def _records(counted: float, report: StatisticsReport, features: Iterable[str]) -> float:
-    """Return how many records have all of some features: as counted, within what each tells."""
+def _records(report: StatisticsReport, features: Iterable[str]) -> tuple[float, float]:
+    """Return between which numbers is that of the records that have all of some features."""
     # A feature by itself tells what it lacks with the noise of few counts. Of what several lack
     # together nothing is known: the same records may lack all, or each others.
     lacking = [
         sum(one.value for one in report.columns[own].statistics.unlisted) for own in features
     ]
-    most, least = (report.records * (1 - part) for part in (max(lacking), sum(lacking)))
-    return max(min(max(counted, least), most), 1.0)
+    least, most = (report.records * (1 - part) for part in (sum(lacking), max(lacking)))
+    return max(least, 1.0), max(most, 1.0)
 
 
 def _half_of(curve: SurvivalCurve, times: tuple[float, ...], unit: str) -> str:

@@ -46,7 +46,11 @@ def study(item: tuple[int, int]) -> Row:
     row: Row = {"patients": patients}
     for name, effect, of in (("these", 0.0, truth), ("population", 1.0, law)):
         (curve,), _ = curves(
-            noised, [""], noise=math.sqrt(noise.variance), records=patients, design_effect=effect
+            noised,
+            [""],
+            noise=math.sqrt(noise.variance),
+            records=(patients, patients),
+            design_effect=effect,
         )
         read, low, high = (np.array(x)[:_MONTHS] for x in (curve.survival, curve.low, curve.high))
         row[f"{name}_held"] = bool(((low <= of + 1e-9) & (of <= high + 1e-9)).all())
