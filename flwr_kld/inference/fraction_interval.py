@@ -61,8 +61,10 @@ def count_interval(
         held, size = counts.records - float(values[~group].sum()), len(values) - size
     reach = int(_quantiles_of_sums(noise, (size,), (1 - level) / 2)[0])
     most = counts.records if counts.total_is_known else math.inf
-    value, low, high = (min(max(one, 0.0), most) for one in (held, held - reach, held + reach))
-    return value, math.sqrt(size * noise.variance), low, high
+    # Noise may say fewer than none: of what it says then, none is the nearest that can be.
+    held = min(max(held, 0.0), most)
+    low, high = max(held - reach, 0.0), min(held + reach, most)
+    return held, math.sqrt(size * noise.variance), low, high
 
 
 def fraction_variance(
@@ -133,11 +135,12 @@ def _clopper_pearson(
     design_effect: float | Floats,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
+    # The nearest that they can be to what noise says
+    held = np.asarray(np.clip(values, 0, most), dtype=np.float64)
     if not np.any(design_effect):
-        low, high = np.maximum(values - reach, 0) / most, np.maximum(values + reach, 0) / fewest
-        return np.minimum(low, 1), np.minimum(high, 1)
-    h_low = np.maximum(values - reach, 0) / design_effect
-    h_high = np.maximum(values + reach, 0) / design_effect
+        return np.maximum(held - reach, 0) / most, np.minimum((held + reach) / fewest, 1)
+    h_low = np.maximum(held - reach, 0) / design_effect
+    h_high = (held + reach) / design_effect
     n_low, n_high = most / design_effect, fewest / design_effect
     with np.errstate(invalid="ignore"):
         low = betaincinv(h_low, np.maximum(n_low - h_low, 0) + 1, each)

@@ -10,6 +10,7 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.inference.fraction_interval import (
     _quantiles_of_sums,
+    count_interval,
     fraction_intervals,
     fraction_variance,
     group_intervals,
@@ -135,6 +136,25 @@ def test_the_interval_of_a_group_holds_its_share(adjacency):
         low, high = group_intervals(counts, groups, level=0.9, design_effect=1)
         missed += (groups @ law < low) | (groups @ law > high)
     assert (missed <= stats.binom.isf(1e-6, runs, 0.1)).all()
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("design_effect", [0, 1])
+@pytest.mark.parametrize("far", [-1, 1])
+def test_noise_beyond_all_that_can_be_leaves_a_number_open(adjacency, design_effect, far):
+    """Noise says far fewer than no records in two cells, or more than all: it is still noise."""
+    plan = plan_of(PORTS, P)
+    event = calibrated_laplace(Guarantee(0.1, adjacency=adjacency))
+    two = np.arange(plan.cells) < 2
+    counts = NoisyCounts(np.where(two, 50 + 999 * far, 50), 50.0 * plan.cells, event, plan, False)
+    value, _, low, high = count_interval(counts, two, level=0.95)
+    assert low <= value <= high
+    assert high - low > 10
+    for low, high in (
+        fraction_intervals(counts, level=0.95, design_effect=design_effect),
+        group_intervals(counts, two[None], level=0.95, design_effect=design_effect),
+    ):
+        assert high[0] - low[0] > 0.05
 
 
 def covariance(counts, weights, law, design_effect):
