@@ -18,10 +18,11 @@ def counted(number: int, what: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Write a label for a line of text: what is not printable is escaped, and blanks are quoted."""
-    if not name.strip():
-        return ascii(name)
-    return name if name.isprintable() else ascii(name)[1:-1]
+    """Write a label for a line of text; different ones differently.
+
+    What is blank, begins with a quotation mark or is not printable is quoted and escaped.
+    """
+    return name if name.isprintable() and name.strip() and name[0] not in "'\"" else ascii(name)
 
 
 def left_out(reasons: Mapping[str, int]) -> str:

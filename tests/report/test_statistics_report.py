@@ -62,6 +62,16 @@ def told(table: Table, rows: dict, epsilon: float, nodes: int = 5) -> Statistics
     return Statistics(table, Trusted(epsilon)).ask(InProcessGrid(app, nodes))
 
 
+def test_no_group_takes_the_place_of_one_that_prints_alike():
+    names = ["a\u200b", r"a\u200b", r"'a\u200b'", "", "''", '"', "b"]
+    table = Table({"g": Labels(names), "x": Binned([1, 2, 3])}, by="g")
+    report = told(table, {"g": names * 9, "x": [1.5] * 9 * len(names)}, 5.0)
+    groups = [row["group"] for row in csv.DictReader(io.StringIO(report.to_csv()))]
+    assert len(set(groups)) == 1 + len(names) + 2
+    lines = str(report).splitlines()
+    assert len({line[:20] for line in lines if line.startswith("  ")}) >= len(names) + 2
+
+
 @pytest.mark.usefixtures("no_plots")
 def test_every_number_of_a_line_has_its_interval():
     page = STATISTICS.to_html()

@@ -137,7 +137,7 @@ def test_odd_labels_are_told_apart_and_an_event_may_be_a_number(tmp_path):
     assert found.curves[0].survival[6] < 0.1
     assert [line.split(":")[0] for line in str(found).splitlines()[1:-1]] == [
         "  ''",
-        r"  \x1b[31m\n",
+        r"  '\x1b[31m\n'",
     ]
     found.plot(tmp_path / "curves.png")
 
