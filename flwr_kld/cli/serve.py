@@ -46,7 +46,10 @@ def serve(
     from flwr_kld.operate.pages import Pages, site
     from flwr_kld.operate.receivers import is_loopback
 
-    token = token_file.read_text().strip() if token_file else os.environ.get(TOKEN)
+    try:
+        token = token_file.read_text("utf-8").strip() if token_file else os.environ.get(TOKEN)
+    except UnicodeDecodeError:
+        raise ValueError(f"{token_file} is not UTF-8 text: write the token as such") from None
     if token is None and not is_loopback(address):
         raise ValueError(
             f"on {address} others can see this page, so a token is required: give --token-file, or "

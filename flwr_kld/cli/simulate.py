@@ -203,7 +203,9 @@ def simulate(
         typer.Option(min=0, help="Tolerated divergence, in nats; 0 for estimates alone."),
     ] = 0.0,
     epsilon: Annotated[float, typer.Option(help="Epsilon of each check, in nats.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the data; the noise is never seeded.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the data; the noise is never seeded.")
+    ] = 1,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for all checks.")] = 900.0,
 ) -> None:
     """Run drift checks on a local Flower simulation; write table, plot and page."""
@@ -223,6 +225,7 @@ def simulate(
     # What the app would refuse, once Flower and Ray are up.
     Trusted(epsilon)
     real("threshold", threshold, least=0, unit="nats")
+    real("timeout", timeout, unit="seconds")
     scenario.domain  # noqa: B018
     first = drift_from if drift != "none" and drift_from <= checks else None
     points = _followed(out, config, timeout, messages)

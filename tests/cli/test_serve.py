@@ -42,6 +42,14 @@ def test_it_serves_this_machine_until_it_is_stopped(url, tmp_path):
         process.wait()
 
 
+def test_a_token_file_that_is_no_text_is_named(cli, url, tmp_path):
+    file = tmp_path / "token"
+    file.write_bytes(b"\xff\xfe" + SECRET.encode("utf-16-le"))
+    done = cli("serve", "--ledger", url, "--token-file", file)
+    assert done.exit_code == 4
+    assert str(file) in "".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -132,7 +132,15 @@ def test_a_cohort_larger_than_the_writers_is_refused_before_anything_starts(
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--epsilon", "nan"), ("--epsilon", 0), ("--threshold", "nan"), ("--source", "no.npz")],
+    [
+        ("--epsilon", "nan"),
+        ("--epsilon", 0),
+        ("--threshold", "nan"),
+        ("--source", "no.npz"),
+        ("--seed", -1),
+        ("--timeout", "nan"),
+        ("--timeout", "inf"),
+    ],
 )
 def test_what_the_app_would_refuse_is_refused_before_anything_starts(
     cli, superlink, tmp_path, option, value
