@@ -1,5 +1,6 @@
 """Objects of a wrong type or in a wrong order are refused where they are given, in a sentence."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from flwr.clientapp import ClientApp
@@ -13,6 +14,8 @@ from flwr_kld.clients import (
     answer_predictor_queries,
     node_records,
 )
+from flwr_kld.clients.handwriting import Handwriting
+from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, project
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.predictors import BayesMixture, Hypotheses
@@ -35,6 +38,8 @@ TRUST = Trusted(1.0)
 MONITOR = KLDrift(REFERENCE, TRUST)
 SETTING = Setting(clients=9, records=9.0, trust=TRUST)
 HYPOTHESES = Hypotheses({"even": REFERENCE, "odd": OTHER})
+
+BASE, BOX = FiniteBase.uniform(DOMAIN), Mollifier.symmetric(1.0)
 
 
 def monitored(**changes):
@@ -90,6 +95,17 @@ WRONG = {
     "an epsilon for a budget": ("Budget", lambda: Ledger.set_budget(object(), 10)),
     "a setting first": ("Reference", lambda: forecast(SETTING, REFERENCE)),
     "a monitor for a setting": ("Setting", lambda: forecast(REFERENCE, MONITOR)),
+    "a domain for a base": ("Reference", lambda: FiniteBase.of(DOMAIN)),
+    "names for a base's domain": ("Domain", lambda: FiniteBase.uniform(["a", "b"])),
+    "a reference for a base": ("FiniteBase", lambda: mollify([0, 1], REFERENCE, BOX)),
+    "a reference for a base of boosting": ("FiniteBase", lambda: mbde([0, 1], REFERENCE, 1.0)),
+    "an epsilon for a box": ("Mollifier", lambda: mollify([0, 1], BASE, 1.0)),
+    "an epsilon for a box to stay in": ("Mollifier", lambda: project([1, 1, 1, 1], BASE, 1.0)),
+    "a reference for a base to stay near": ("FiniteBase", lambda: project([1], REFERENCE, BOX)),
+    "a text for pages": (
+        "True or False",
+        lambda: Handwriting(np.zeros((1, 8, 8), np.uint8), [0], [0], pages="no"),
+    ),
     "a monitor for reports": ("reports", lambda: CheckSeries(MONITOR)),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns
-from flwr_kld.kernel.arguments import choice
+from flwr_kld.kernel.arguments import choice, instance
 
 DIGITS = range(10)
 """Labels of the digits. FEMNIST's capitals A to Z are 10 to 35, its small letters 36 to 61."""
@@ -50,6 +50,7 @@ class Handwriting:
         images = np.asarray(self.images)
         labels, writer = _integers(self.labels, "labels"), _integers(self.writer, "writer")
         choice("pixels", self.pixels, ("uint8", "digits"))
+        instance("pages", self.pages, bool, "True or False")
         if images.ndim != 3 or images.shape[1] != images.shape[2] or images.dtype != np.uint8:
             raise ValueError("images must be square, of shape [n, side, side] and dtype uint8")
         if not len(images) == len(labels) == len(writer):

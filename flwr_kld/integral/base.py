@@ -16,7 +16,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import instance, keep, whole
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.reference import Reference
 
@@ -70,6 +70,7 @@ class FiniteBase:
         Where it has no mass for the 'other' and 'missing' symbols they get .01 together: private
         records may well be such.
         """
+        instance("reference", reference, Reference, "a Reference")
         mass, domain = reference.probabilities, reference.domain
         outside = (domain.unlisted_way() >= 0) & (mass == 0)
         if outside.any():
@@ -79,7 +80,8 @@ class FiniteBase:
     @classmethod
     def uniform(cls, domain: Domain) -> FiniteBase:
         """Give every symbol of a domain the same mass: the Q0 that needs no data at all."""
-        return cls(np.full(domain.size, 1 / domain.size), domain_features(domain))
+        features = domain_features(domain)
+        return cls(np.full(domain.size, 1 / domain.size), features)
 
     @property
     def size(self) -> int:
@@ -116,6 +118,7 @@ def finite_array(name: str, values: object) -> Floats:
 
 def domain_features(domain: Domain) -> Floats:
     """Describe each symbol of a domain by numbers, shape [size, d]; a `Table` is refused."""
+    instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
     require_one_symbol(domain, "a sampler's base")
     symbols = np.arange(domain.size)
     if isinstance(domain, BlockPatterns):

@@ -16,7 +16,7 @@ from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.boosting import boost, mbde_steps, tilted
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import BitSource, SystemBits
 
 ROUNDS = 10
@@ -112,6 +112,7 @@ def mbde_boosted(
 
 
 def _counted(symbols: ArrayLike, base: FiniteBase) -> NDArray[np.int64]:
+    instance("base", base, FiniteBase, "a FiniteBase, such as FiniteBase.of(reference)")
     counts = base.histogram(symbols)
     if counts.sum() < 2:
         raise ValueError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
-from flwr_kld.kernel.arguments import keep, real
+from flwr_kld.kernel.arguments import instance, keep, real
 from flwr_kld.search import edge
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
@@ -108,6 +108,8 @@ def project(target: Floats, base: FiniteBase, box: Mollifier) -> Floats:
     ValueError
         If the target is not a finite non-negative vector over the base with a positive sum.
     """
+    instance("base", base, FiniteBase, "a FiniteBase, such as FiniteBase.of(reference)")
+    instance("box", box, Mollifier, "a Mollifier, such as Mollifier.symmetric(1.0)")
     p = finite_array("the target's masses", target)
     if p.shape != base.mass.shape or (p < 0).any() or not p.any():
         raise ValueError(
