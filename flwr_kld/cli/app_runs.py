@@ -24,6 +24,7 @@ from flwr_kld.cli.flower_run import (
     run_app,
 )
 from flwr_kld.errors import LedgerUnavailable, NoBudget
+from flwr_kld.kernel.arguments import real
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.entries import read_report, why_no_report
 from flwr_kld.report.report import Report
@@ -116,6 +117,9 @@ class AppRuns:
     connection: str | None = None  # SuperLink connection; None for Flower's default
     config: Sequence[str] = ()  # Further overrides of the app's run config
     timeout: float = 900.0  # Seconds for a run
+
+    def __post_init__(self) -> None:
+        real("timeout", self.timeout, unit="seconds")
 
     def once(self, key: str, kind: Kind = Kind.CHECK) -> Answer:
         """Run the app with this key, unless it has run. Errors are answers, too."""

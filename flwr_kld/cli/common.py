@@ -132,7 +132,10 @@ def complain(words: str) -> None:
 
 def pairs_in(text: str) -> list[tuple[str, str]]:
     """Return keys and values, quotes and all, of ``key=value`` as Flower's commands take them."""
-    return re.findall(r"""(\S+?)=('[^']*'|"[^"]*"|\S+)""", text)
+    pair = r"""(\S+?)=('[^']*'|"[^"]*"|\S+)"""
+    if left := re.sub(pair, "", text).strip():
+        raise ValueError(f"{left!r} is not key=value, as Flower's commands take it")
+    return re.findall(pair, text)
 
 
 DEFAULT_LEDGER = "sqlite:///drift.db"

@@ -77,7 +77,12 @@ def describe(
         require_ending(reference)
     if save is not None:
         StatisticsReport.require_form(save)
-    for file in filter(None, (reference, table, save)):
+    if table is not None and table.suffix != ".toml":
+        raise ValueError(f"a data dictionary is a .toml file, not {table}")
+    files = [file for file in (reference, table, save) if file is not None]
+    if len({file.absolute() for file in files}) < len(files):
+        raise ValueError(f"{files[-1]} cannot be two files: give each a name of its own")
+    for file in files:
         if not file.absolute().parent.is_dir():  # known before anybody is asked
             raise ValueError(f"there is no folder {file.parent}: make it first")
     runs = AppRuns(ledger, population, app, connection, run_config or (), timeout)

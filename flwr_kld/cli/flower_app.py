@@ -141,11 +141,15 @@ class Facts:
 
 def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     """Read an app; what cannot be read is not known."""
+    given = {
+        name: value.strip("'\"")
+        for text in overrides
+        if not text.endswith(".toml")  # Flower takes a file, too
+        for name, value in pairs_in(text)
+    }
     try:
         project = read_project(app)
-        config = run_config(project)
-        for text in overrides:
-            config |= {name: value.strip("'\"") for name, value in pairs_in(text)}
+        config = run_config(project) | given
         tree = component(app, project, "serverapp").tree
     except ValueError:
         return Facts(None, simulated=False)

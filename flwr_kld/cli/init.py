@@ -289,6 +289,7 @@ _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 
 
 def init(
+    context: typer.Context,
     sample: Annotated[
         Path,
         typer.Argument(
@@ -368,6 +369,10 @@ def init(
         known=None if table is None else Table.from_toml(table),
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:
+        for name in ("yes", "clients", "epsilon", "days", "at", "connection", "ledger"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise ValueError(f"--{name} is of an app: give --out or --into, too")
         _write_table(rows, Path("table.toml"))
         return
     if rows.made_up and into is not None:

@@ -66,6 +66,8 @@ def check(
     known = Table.from_toml(table) if made is None else made.domain
     if not isinstance(known, Table):
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
+    if query and "://" not in records:
+        raise ValueError("--query is of a database, and the records are a file: leave it out")
     config = {"drift-records": records, "drift-query": query} | _read(node_config)
     loaded = load_records(config)
     if isinstance(loaded, TextFile):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from cli.apps import TRAINING, write_app
@@ -56,6 +57,47 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     "check: no such population": (
         lambda p: p.check("--population", "clnics"),
         r"'clnics' has no budget: set one with flwr-kld budget --set",
+    ),
+    "check: no number of seconds": (
+        lambda p: p.check("--timeout", "nan"),
+        r"timeout must be a number of seconds",
+    ),
+    "check: a run config that is none": (
+        lambda p: p.check("--run-config", "drift-sample"),
+        r"'drift-sample' is not key=value",
+    ),
+    "doctor: a run config that is none": (
+        lambda p: p.doctor("--run-config", "drift-sample="),
+        r"'drift-sample=' is not key=value",
+    ),
+    "describe: a table that is none": (
+        lambda p: ["describe", p.app, "--key", "a", "--table", p.folder / "sample.csv"],
+        r"\.toml.*sample\.csv",
+    ),
+    "describe: one file for two": (
+        lambda p: [
+            "describe", p.app, "--key", "a", "--save", "a.json",
+            "--reference", Path.cwd() / "a.json",
+        ],
+        r"a\.json.*each",
+    ),
+    "table: a query of a file": (
+        lambda p: [
+            "table", "check", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
+            "--query", "SELECT 1",
+        ],
+        r"--query is of a database",
+    ),
+    "table: a node config that is none": (
+        lambda p: [
+            "table", "check", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
+            "--node-config", "drift-decimal",
+        ],
+        r"'drift-decimal' is not key=value",
+    ),
+    "init: epsilon of no app": (
+        lambda p: ["init", p.folder / "sample.csv", "--epsilon", 2],
+        r"--epsilon is of an app: give --out or --into",
     ),
     "check: zone": (
         lambda p: ["check", p.app, "--schedule", "0 3 * * *", "--zone", "Mars"],
