@@ -163,7 +163,8 @@ def worlds() -> list[World]:
         ),
         *[
             World(
-                f"{share:.0%} of {clients} clients with {records} records are of a rare kind",
+                f"{share:.0%} of {clients} clients with {records} records "
+                f"of {symbols} labels are of a rare kind",
                 _rare(symbols, share, records),
                 clients,
                 records,
