@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
 from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
 from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.delta import delivered_delta, exp_below, pure_delta, renyi_delta
+from flwr_kld.kernel.delta import ORDERS, delivered_delta, exp_below, pure_delta, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip
 from flwr_kld.kernel.release import NotPrivateEnough
@@ -145,6 +146,23 @@ def test_a_ball_is_certified_for_every_move_in_it(share, ball):
         worst = max(float_delta(share, 3, move, epsilon) for move in moves)
         assert worst - 1e-8 <= renyi_delta(total, ball, 1, epsilon)
         assert worst - 1e-8 <= pure_delta(total, ball, 1, epsilon)
+
+
+@pytest.mark.parametrize("ball", [Ball(2, 400, 20), Ball(1, 60, 20), Ball(2, 30, 1)])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_no_order_certifies_a_ball_better(ball, epsilon):
+    """As all of them tell at every length of a move."""
+    law, best = noise_sum(skellam_share(40.0), 3), 1.0
+    log_law = np.log(law.probabilities)
+    for order in ORDERS:
+        price = 0.0
+        for a in range(1, ball.largest + 1):
+            p, q = log_law[a:], log_law[:-a]
+            price = max(price, logsumexp(order * (p - q) + q) / a**ball.norm)
+        log_delta = price * ball.power - (order - 1) * (epsilon - math.log1p(-1 / order))
+        best = min(best, math.exp(min(log_delta - math.log(order), 0.0)))
+    lost = ball.coordinates * (law.tail + sum(law.weights[: ball.largest])) / TOTAL
+    assert renyi_delta(law, ball, 1, epsilon) == pytest.approx(min(best + lost, 1.0), rel=1e-6)
 
 
 def test_what_a_pure_core_leaves_out_counts_once_for_every_coordinate():
