@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -107,8 +108,7 @@ class Reading:
     @property
     def error(self) -> float:
         """Standard deviation in nats: root of the sum of the known parts' squares."""
-        parts = (self.sampling, self.monte_carlo, self.privacy)
-        return float(sum(part**2 for part in parts if part is not None) ** 0.5)
+        return math.hypot(self.sampling or 0, self.monte_carlo or 0, self.privacy or 0)
 
 
 class _Decided:

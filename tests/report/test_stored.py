@@ -76,3 +76,19 @@ def without(name: str) -> dict[str, object]:
 def test_what_no_version_wrote_is_refused(values):
     with pytest.raises(ValueError, match="report"):
         Report.from_dict(values)
+
+
+def test_a_side_that_is_none_is_refused():
+    values = STATISTICS.to_dict()
+    (numbers,) = [
+        one["statistics"]["numbers"]
+        for one in values["columns"].values()
+        if one["statistics"]["numbers"]
+    ]
+    numbers["quantiles"][0]["beyond"] = "<b>"
+    with pytest.raises(ValueError, match="beyond"):
+        StatisticsReport.from_dict(values)
+
+
+def test_an_error_of_any_size_is_printed():
+    assert "±" in str(Report.from_dict(wrong("reading", "monte_carlo", -1e308)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from flwr_kld.inference.fraction_interval import Floats, noise_covariance, sampl
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge
 
+Side = Literal["below", "above"]
 SIDES = 1.96
 """Standard deviations of a 95 % interval."""
 _CENTRES = 33
@@ -53,7 +55,7 @@ class Quantile:
     low: float
     high: float
     # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there
-    beyond: str | None
+    beyond: Side | None
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ def _part(f: Floats, after: NDArray[np.int64], levels: Floats) -> Floats:
     return part.clip(0, 1)
 
 
-def side(level: float, f: Floats) -> str | None:
+def side(level: float, f: Floats) -> Side | None:
     """Say in which open bin a quantile lies, if in one."""
     if level < f[0]:
         return "below"

@@ -16,6 +16,7 @@ from flwr_kld.inference.figures.numbers import (
     Figure,
     Numbers,
     Quantile,
+    Side,
     edges_read,
     side,
 )
@@ -30,7 +31,7 @@ class QuantileFigure(Quantile):
     """One quantile of the clients' values beside the reference's, in the column's unit."""
 
     reference: float  # The same quantile of the reference
-    reference_beyond: str | None  # Where the reference's lies
+    reference_beyond: Side | None  # Where the reference's lies
 
 
 @dataclass(frozen=True)
