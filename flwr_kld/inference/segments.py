@@ -9,7 +9,8 @@ limit needs no half of its own: the laws P that fit the counts are an ellipsoid,
 and the limit is the least that ``Σ Π φ(P / Π) <= D_θ`` can be in it, with
 ``φ(r) = a (r - 1) - ln(a r + θ) >= 0`` and ``a = 1 - θ``. q is a quantile of that sum at the true
 P, whose first three moments are known: sampling, the clustering of clients, and noise. The error is
-shared among all segments of all columns (Bonferroni), so that all limits hold at once.
+shared among all segments of all columns (Bonferroni), so that all limits hold at once. A part of it
+is for a reference that is a sample, of which a segment has as many rows as its share (`allowance`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from flwr_kld.domain.categories import Categories
+from flwr_kld.inference.allowance import SHARE, allowance
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
@@ -70,19 +72,23 @@ def segments(
     theta, level = check_theta(theta), check_level(level)
     effect = effects.average
     parts = list(counts_by(noisy, by))
-    each = 1 - (1 - level) / max(columns * len(parts), 1)
+    error = (1 - level) / max(columns * len(parts), 1)
+    each = 1 - (1 - SHARE) * error
     found = []
     for name, counts in parts:
         if counts.values.sum() > _FEWEST * (counts.plan.cells * counts.noise.variance) ** 0.5:
             told = posterior_ratios(counts, theta=theta, effects=effects)
+            allowed = allowance(counts.plan.reference, theta=theta, level=1 - SHARE * error)
+            lower = lower_limit(counts, theta=theta, level=each, design_effect=effect)
+            upper = upper_limit(counts, theta=theta, level=each, design_effect=effect).value
             found.append(
                 Segment(
                     name,
                     counts.records,
                     told.value,
                     told.error.total,
-                    lower_limit(counts, theta=theta, level=each, design_effect=effect),
-                    upper_limit(counts, theta=theta, level=each, design_effect=effect).value,
+                    max(allowed.below(lower), 0.0),
+                    allowed.at_most(upper),
                     level,
                 )
             )
@@ -162,10 +168,14 @@ def counts_by(noisy: NoisyCounts, by: str) -> Iterator[tuple[str, NoisyCounts]]:
         return
     for symbol, (mass, cells) in enumerate(zip(p, cell_of, strict=True)):
         if (mass > 0).any():
-            yield (
-                domain.domains[by].name_of(symbol),
-                _of(noisy, Reference(own, mass / mass.sum()), cells),
+            part, whole = float(mass.sum()), plan.reference.records
+            reference = replace(
+                plan.reference,
+                domain=own,
+                probabilities=mass / part,
+                records=None if whole is None else max(whole * part, 1.0),
             )
+            yield domain.domains[by].name_of(symbol), _of(noisy, reference, cells)
 
 
 def _of(noisy: NoisyCounts, reference: Reference, cells: NDArray[np.int32]) -> NoisyCounts:

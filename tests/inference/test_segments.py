@@ -65,6 +65,19 @@ def test_no_quiet_check_names_a_segment_more_often_than_said(noise, records, mon
     assert named <= stats.binom.isf(1e-6, 200, 0.05)
 
 
+def test_no_segment_is_named_for_what_few_rows_of_a_reference_are_by_chance():
+    """Twenty segments of 60 public rows each, and very many records; 40 checks at 5 %."""
+    named, rng = 0, np.random.default_rng(5)
+    for seed in range(40):
+        rows = rng.multinomial(60 * SITES, law() / law().sum())
+        plan = Partition(1000).draw(Reference.from_counts(DOMAIN, rows), rng)
+        h = rng.multinomial(400_000, law() / law().sum())
+        in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
+        counts = published(in_cells, plan, NOISES["laplace"].event(1), SeededBits(seed))
+        named += segments(counts, "site")[0].lower > 0
+    assert named <= stats.binom.isf(1e-6, 40, 0.05)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 def test_one_drifted_site_is_named_and_its_limits_hold(noise):
     """The column as a whole reads a twentieth of what the site does."""
