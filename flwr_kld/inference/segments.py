@@ -26,7 +26,12 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.inference.allowance import SHARE, allowance
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
+from flwr_kld.inference.estimators.score import (
+    Floats,
+    check_level,
+    check_theta,
+    score_ceiling,
+)
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
@@ -88,7 +93,7 @@ def segments(
                     told.value,
                     told.error.total,
                     max(allowed.below(lower), 0.0),
-                    allowed.at_most(upper),
+                    min(allowed.at_most(upper), score_ceiling(theta)),
                     level,
                 )
             )

@@ -74,8 +74,18 @@ def test_no_segment_is_named_for_what_few_rows_of_a_reference_are_by_chance():
         h = rng.multinomial(400_000, law() / law().sum())
         in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
         counts = published(in_cells, plan, NOISES["laplace"].event(1), SeededBits(seed))
-        named += segments(counts, "site")[0].lower > 0
+        found = segments(counts, "site")
+        named += found[0].lower > 0
     assert named <= stats.binom.isf(1e-6, 40, 0.05)
+
+
+def test_no_segment_of_a_row_or_two_is_above_what_can_be():
+    rows = np.zeros(DOMAIN.size, dtype=int)
+    rows[:: DOMAIN.size // 30] = 1
+    plan = Partition(1000).draw(Reference.from_counts(DOMAIN, rows), np.random.default_rng(0))
+    counts = published(np.full(plan.cells, 400), plan, NOISES["laplace"].event(1), SeededBits(1))
+    for one in segments(counts, "site"):
+        assert one.lower <= one.upper <= -np.log(0.01) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("noise", NOISES)
