@@ -175,7 +175,10 @@ class Decider:
         return self._recent
 
     def recall(self, ledger: Ledger, budget: str) -> bool:
-        """Take up what a ledger remembers; False if another version gathered it: it is dropped."""
+        """Take up what a ledger remembers, and no more; False if another version gathered it."""
+        # What is in memory alone is of a check that was not settled
+        self.__post_init__()
+        self._recent = RecentChecks()
         found = ledger.state(self._name(budget))
         self._version = 0 if found is None else found.version
         if found is None:

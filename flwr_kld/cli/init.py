@@ -33,7 +33,13 @@ from flwr_kld.cli.new_app import (
     quoted,
     write_files,
 )
-from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, rows_of_columns
+from flwr_kld.cli.reference import (
+    DEFAULT_THRESHOLD,
+    Bins,
+    MostLabels,
+    in_words,
+    rows_of_columns,
+)
 from flwr_kld.cli.sample import Sample, read_sample
 from flwr_kld.domain.dialect import FILES
 from flwr_kld.domain.frame import texts_in
@@ -314,12 +320,8 @@ def init(
         list[str] | None,
         typer.Option(help="Column to check, whatever it holds; by default all that serve."),
     ] = None,
-    bins: Annotated[
-        int | None, typer.Option(min=2, help="Most bins for a numeric column; 20 by default.")
-    ] = None,
-    labels: Annotated[
-        int | None, typer.Option(min=1, help="Most labels for a text column; 20 by default.")
-    ] = None,
+    bins: Bins = None,
+    labels: MostLabels = None,
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column that identifies a row permanently.")
     ] = None,

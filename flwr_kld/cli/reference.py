@@ -41,6 +41,14 @@ Threshold = Annotated[
     ),
 ]
 
+Bins = Annotated[
+    int | None, typer.Option(min=2, help="Most bins for a numeric column; 20 by default.")
+]
+
+MostLabels = Annotated[
+    int | None, typer.Option(min=1, help="Most labels for a text column; 20 by default.")
+]
+
 
 @reference.command()
 def build(
@@ -57,12 +65,8 @@ def build(
         Path | None,
         typer.Option(help="Reference to write, .json; by default ROWS as .json."),
     ] = None,
-    bins: Annotated[
-        int | None, typer.Option(min=2, help="Most bins of a number; 20 by default.")
-    ] = None,
-    labels: Annotated[
-        int | None, typer.Option(min=1, help="Most labels of a text; 20 by default.")
-    ] = None,
+    bins: Bins = None,
+    labels: MostLabels = None,
     score: Annotated[
         str | None,
         typer.Option(

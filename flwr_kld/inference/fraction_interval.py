@@ -61,7 +61,7 @@ def count_interval(
         held, size = counts.records - float(values[~group].sum()), len(values) - size
     reach = int(_quantiles_of_sums(noise, (size,), (1 - level) / 2)[0])
     most = counts.records if counts.total_is_known else math.inf
-    # Noise may say fewer than none: of what it says then, none is the nearest that can be.
+    # Noise may put a count below 0, or above all records: the nearest possible one stands for it.
     held = min(max(held, 0.0), most)
     low, high = max(held - reach, 0.0), min(held + reach, most)
     return held, math.sqrt(size * noise.variance), low, high
@@ -135,7 +135,7 @@ def _clopper_pearson(
     design_effect: float | Floats,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
-    # The nearest that they can be to what noise says
+    # The nearest possible counts, as in `count_interval`
     held = np.asarray(np.clip(values, 0, most), dtype=np.float64)
     if not np.any(design_effect):
         return np.maximum(held - reach, 0) / most, np.minimum((held + reach) / fewest, 1)

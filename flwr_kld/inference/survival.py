@@ -84,7 +84,7 @@ def curves(
     low, high = (
         np.where(
             _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=2),
-            way * np.maximum(way * found, _limit(told, drawn, counted, way)),
+            way * np.maximum(way * found, way * _limit(told, drawn, counted, way)),
             otherwise,
         )
         for counted, way, otherwise in ((0.0, -1, 0.0), (1.0, 1, 1.0))
@@ -134,17 +134,14 @@ def _told(at_risk: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
 
 
 def _limit(counts: Floats, drawn: Floats, counted: float, way: int) -> Floats:
-    """Limit each curve, shape [groups, bins], at all times at once, from below (-1) or above.
-
-    As a multiple of `way`.
-    """
+    """Limit each curve, shape [groups, bins], at all times at once, from below (-1) or above."""
     # Drawn with the same part at risk of those censored: where nobody of them is, few may be left.
     found, around = (kaplan_meier(x[..., 0, :], x[..., 1, :], counted) for x in (counts, drawn))
     middle = around.mean(axis=0)
     spread = np.maximum(around.std(axis=0), 1e-9)
     farthest = (np.abs(around - middle) / spread).max(axis=2)
     reach = np.quantile(farthest, _LEVEL, axis=0)[:, None] * spread + np.abs(middle - found)
-    return np.asarray(way * found + reach)
+    return np.asarray(found + way * reach)
 
 
 def _observed_less_expected(

@@ -15,6 +15,7 @@ from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
+from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
@@ -222,6 +223,23 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, a
     again = monitor()
     again._conclusions.recall(ledger, "default")
     assert again._conclusions._deciders == later._conclusions._deciders
+
+
+def test_a_check_that_was_not_settled_is_no_evidence(ledger, monkeypatch):
+    def full(*_, **__):
+        raise LedgerUnavailable("the disk is full")
+
+    monitor, fresh = (
+        KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about="the population", ledger=ledger)
+        for _ in range(2)
+    )
+    monkeypatch.setattr(ledger, "settle", full)
+    with pytest.raises(LedgerUnavailable):
+        monitor.check(grid(nodes=40))
+    (decider,), (new,) = (one._conclusions._deciders.values() for one in (monitor, fresh))
+    assert decider._detector != new._detector
+    assert decider.recall(ledger, "default")
+    assert (decider._detector, decider.recent) == (new._detector, new.recent)
 
 
 def test_clients_of_two_kinds_are_within_the_upper_limit():

@@ -93,7 +93,7 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     slope = _around(width) * np.sign(apart)
     deviation = math.sqrt(max(float(slope @ covariance @ slope), 0))
     reach = SIDES * deviation
-    # What is taken off may be too much, and what is not, too little
+    # What was taken off for noise may be too much
     return Figure(kept * most, deviation, max(kept * most - reach, 0.0), most + reach)
 
 
