@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from flwr_kld.domain.codes import Codes
     from flwr_kld.domain.dialect import Dialect
     from flwr_kld.domain.labels import Labels
-    from flwr_kld.domain.nearest import Nearest
     from flwr_kld.domain.table import Table
-    from flwr_kld.domain.text_shape import TextShape
     from flwr_kld.domain.times import Times
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
@@ -39,12 +37,10 @@ __all__ = [
     "Dialect",
     "Domain",
     "Labels",
-    "Nearest",
     "Partition",
     "Reference",
     "Report",
     "Table",
-    "TextShape",
     "Times",
 ]
 

@@ -25,8 +25,7 @@ from flwr_kld.kernel.arguments import several
 Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
 _OURS = (
-    "binned", "block_patterns", "categories", "codes", "labels", "nearest", "score",
-    "table", "text_shape", "times",
+    "binned", "block_patterns", "categories", "codes", "labels", "score", "table", "times",
 )  # fmt: skip
 """Kinds of this package, each in a module of its name, which is imported when it is needed."""
 _KINDS: dict[str, type["Domain"]] = {}

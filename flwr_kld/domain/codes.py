@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, SupportsIndex
@@ -89,7 +89,15 @@ class Codes(Domain):
         `records` are an array, a data frame's column, or a sequence of n values of any type;
         the rest is as in `Domain.encode`.
         """
-        return symbols_of_texts(records, self._symbol, self)
+        column = as_column(records)
+        if isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+            symbols = np.full(len(column), self.size - 2, dtype=np.int64)
+        else:
+            known: dict[str, int] = {}
+            each = [self._read(value, known) for value in values_in(column)]
+            symbols = np.array(each, dtype=np.int64)
+        symbols[masked_in(column)] = self.size - 1
+        return symbols
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the code, its prefix as ``"I21…"``, ``"bucket 3 of 16"``, 'other' or 'missing'."""
@@ -105,6 +113,17 @@ class Codes(Domain):
     def _places(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.names)}
 
+    def _read(self, value: Any, known: dict[str, int]) -> int:
+        """Return a record's symbol; each different text is mapped once."""
+        if is_missing(value):
+            return self.size - 1
+        text = text_of(value)
+        if text is None:
+            return self.size - 2
+        if text not in known:
+            known[text] = self._symbol(text)
+        return known[text]
+
     def _symbol(self, text: str) -> int:
         code = text[: self.prefix]
         place = self._places.get(code)
@@ -114,27 +133,3 @@ class Codes(Domain):
         if not self.buckets:
             return rest
         return rest + zlib.crc32(code.encode("utf-8", "surrogatepass")) % self.buckets
-
-
-def symbols_of_texts(records: Any, symbol_of: Callable[[str], int], domain: Domain) -> Symbols:
-    """Map each different text once; the domain's last symbols are 'other' and 'missing'."""
-    other, missing = domain.size - 2, domain.size - 1
-    column = as_column(records)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
-        symbols = np.full(len(column), other, dtype=np.int64)
-    else:
-        known: dict[str, int] = {}
-
-        def symbol(value: Any) -> int:
-            if is_missing(value):
-                return missing
-            text = text_of(value)
-            if text is None:
-                return other
-            if text not in known:
-                known[text] = symbol_of(text)
-            return known[text]
-
-        symbols = np.array([symbol(value) for value in values_in(column)], dtype=np.int64)
-    symbols[masked_in(column)] = missing
-    return symbols

@@ -23,7 +23,6 @@ from flwr_kld.domain.records import (
     numbers_in,
     values_in,
 )
-from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.domain.times import EPOCH, Times, times_in
 
 _ENOUGH = 100
@@ -92,7 +91,7 @@ def features_of_column(
             return {name: "it is constant, in few rows"}
         if isinstance(present[0], str | int | float):
             text = str(present[0])
-            return {name: Labels([text]) if len(text) <= _SENTENCE else _too_long([text], wanted)}
+            return {name: Labels([text]) if wanted or len(text) <= _SENTENCE else _too_long([text])}
     if not len(numbers) or numbers.min() >= _LEAST_TIME:
         times = times_in(column)[there]
         if not np.isnat(times).any() and (not len(numbers) or _are_times(numbers, times)):
@@ -190,22 +189,18 @@ def _of_texts(texts: list[str], labels: int, wanted: bool) -> Domain | str:
     times = Counter(texts)
     often = sorted(times, key=lambda text: (-times[text], text))
     covered = sum(times[text] for text in often[:labels])
-    if len(often) > labels and sum(map(len, texts)) > _SENTENCE * len(texts):
-        return _too_long(texts, wanted)
+    if not wanted and len(often) > labels and sum(map(len, texts)) > _SENTENCE * len(texts):
+        return _too_long(texts)
     if covered >= _LISTED * len(texts):
         return Labels(often[:labels])
-    if len(often) > _NAMED * len(texts):
-        if wanted:
-            return TextShape()
+    if not wanted and len(often) > _NAMED * len(texts):
         return (
             f"{len(often):,} different values in {len(texts):,} rows: it looks like an identifier"
         )
     return _of_codes(times, labels, len(texts))
 
 
-def _too_long(texts: list[str], wanted: bool) -> Domain | str:
-    if wanted:
-        return TextShape()
+def _too_long(texts: list[str]) -> str:
     words = sum(len(text.split()) for text in texts) / len(texts)
     return f"long texts, {words:.0f} words on average"
 

@@ -169,7 +169,7 @@ class Table(Domain):
             Most labels of a text. Default 20.
         columns : Sequence of str, optional
             Those that are wanted, even such as are usually left out: of identifiers and free text,
-            the shape (`TextShape`). By default all that serve.
+            groups (`Codes`). By default all that serve.
         interactions : Sequence of (str, str)
             As of the table.
         by : str, optional

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld import Codes, Reference, Table, TextShape
+from flwr_kld import Codes, Table
 from flwr_kld.errors import DomainError
 
 LONG = ["x" * 10**6, "1 " * 500_000, "9" * 10**6 + "x", " " * 10**6 + "x", "a@" * 500_000]
@@ -57,7 +57,7 @@ def test_codes_that_begin_alike_are_one():
     ],
     ids=range(9),
 )  # fmt: skip
-@pytest.mark.parametrize("domain", [Codes(["7"], 9), Codes(["80"], 3, 2), TextShape()], ids=repr)
+@pytest.mark.parametrize("domain", [Codes(["7"], 9), Codes(["80"], 3, 2)], ids=repr)
 def test_a_code_is_read_alike_whatever_type_its_column_has(domain, values):
     assert domain.encode(values).tolist() == domain.encode(["7", "80331", None]).tolist()
 
@@ -77,7 +77,7 @@ def test_codes_spread_over_the_buckets():
 
 
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-@pytest.mark.parametrize("domain", [Codes(["x"], 9), Codes(["x"], 3, 1), TextShape()], ids=repr)
+@pytest.mark.parametrize("domain", [Codes(["x"], 9), Codes(["x"], 3, 1)], ids=repr)
 def test_a_text_of_a_million_characters_is_read_at_once(domain, text):
     """Or its node would answer late, which tells of the record. A slow pattern takes hours."""
     started = time.process_time()
@@ -91,53 +91,20 @@ def test_spellings_of_one_letter_are_different_codes_and_move_no_other():
     assert len(set(Codes(names[:1]).encode(names).tolist())) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("12", "number, 1–4 characters"), ("1.234,50 €", "number, 9–16 characters"),
-        ("-5e3", "number, 1–4 characters"), ("2024-01-31", "date, 9–16 characters"),
-        ("1/2/24", "date, 5–8 characters"), ("31.01.2024 10:00", "date, 9–16 characters"),
-        ("ann@example.org", "e-mail, 9–16 characters"), ("@x", "code, 1–4 characters"),
-        ("a@b", "code, 1–4 characters"), ("x@y@z.de", "code, 5–8 characters"),
-        ("word", "word, 1–4 characters"), ("Übergröße", "word, 9–16 characters"),
-        ("two words", "words, 9–16 characters"), ("a\nb", "words, 1–4 characters"),
-        ("AB-1234", "code, 5–8 characters"), ("…", "code, 1–4 characters"),
-        ("123-45-6789", "code, 9–16 characters"), ("  12  ", "number, 1–4 characters"),
-        ("x" * 257, "word, more than 256 characters"), ("", "empty"), (" \t", "empty"),
-        (12, "number, 1–4 characters"), (float("inf"), "word, 1–4 characters"), ({}, "other"),
-        (None, "missing"),
-    ],
-)  # fmt: skip
-def test_a_text_has_a_look_and_a_length(text, name):
-    assert named(TextShape(), [text]) == [name]
-
-
-def test_a_column_of_free_text_can_be_checked_by_its_shape():
-    """An identifier that grows by a digit, and notes that are left empty, are drifts."""
-    table = Table({"id": TextShape(), "note": TextShape()})
-    before = Reference.from_frame(table, {"id": ["12345678"] * 10, "note": ["all is well"] * 10})
-    after = Reference.from_frame(table, {"id": ["123456789"] * 10, "note": [""] * 10})
-    for column, reference in before.columns.items():
-        moved = np.abs(reference.probabilities - after.columns[column].probabilities).sum() / 2
-        assert moved == pytest.approx(1)
-    assert after.columns["note"].unlisted == {"missing": 1.0}
-
-
 def test_several_columns_of_a_table_read_one_of_the_records():
     table = Table(
-        {"zip": Codes(["80"], prefix=2), "as text": TextShape(), "own": ["a"]},
-        sources={"as text": "zip"},
-        interactions=[("zip", "as text")],
+        {"zip": Codes(["80"], prefix=2), "first": Codes(["8"], prefix=1), "own": ["a"]},
+        sources={"first": "zip"},
+        interactions=[("zip", "first")],
     )
     rows = {"zip": ["80331", None], "own": ["a", "b"]}
     names = [[table.name_of(symbol) for symbol in row] for row in table.encode(rows)]
     assert names == [
-        ["zip=80…", "as text=number, 5–8 characters", "own=a",
-         "zip=80…, as text=number, 5–8 characters"],
-        ["zip=missing", "as text=missing", "own=other", "zip=missing, as text=missing"],
+        ["zip=80…", "first=8…", "own=a", "zip=80…, first=8…"],
+        ["zip=missing", "first=missing", "own=other", "zip=missing, first=missing"],
     ]  # fmt: skip
     assert (table.encode([{"zip": "80331", "own": "a"}, {"own": "b"}]) == table.encode(rows)).all()
     with pytest.raises(DomainError, match="no column 'zip'"):
-        table.encode({"as text": ["80331"], "own": ["a"]})
+        table.encode({"first": ["80331"], "own": ["a"]})
     with pytest.raises(DomainError, match="'x'"):
         Table({"zip": ["80"]}, sources={"x": "zip"})

@@ -18,11 +18,10 @@ from flwr.app import Context, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
+from flwr_kld import Binned, Codes, Dialect, Labels, Reference, Table, Times
 from flwr_kld.clients import node_records
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.sniff import sniff
-from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.errors import DomainError, QueryRefused
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
@@ -344,7 +343,7 @@ def test_texts_are_read_by_the_dialect_whatever_holds_them(held):
 def test_an_empty_field_is_one_thing_in_a_file_and_in_a_frame(tmp_path, missing):
     """It is missing whatever else is, unless a column lists it as a label."""
     table = Table(
-        {"job": ["clerk"], "unit": ["", "x"], "note": TextShape(), "level": Labels([-1, 1])},
+        {"job": ["clerk"], "unit": ["", "x"], "note": Codes(["x"], 3), "level": Labels([-1, 1])},
         dialect=Dialect(missing=[*missing, "-1"]),
     )
     rows = {"job": ["", "clerk"], "unit": ["", "x"], "note": ["", "y"], "level": ["", "-1"]}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recipes import recipe_text
 
-from flwr_kld import Binned, Codes, Dialect, Labels, Reference, Table, TextShape, Times
+from flwr_kld import Binned, Codes, Dialect, Labels, Reference, Table, Times
 from flwr_kld.domain.base import domain_from_spec
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -21,7 +21,6 @@ DOMAINS = st.one_of(
     st.just(Binned([0, 10], [-3, 4.5, 1e9])),
     st.lists(NAMES, unique=True, min_size=1, max_size=5).map(lambda names: Codes(names, 3)),
     st.just(Codes(["I21"], prefix=3)),
-    st.just(TextShape()),
     st.sampled_from(["hour", "weekday", "month", ["2024-01-01", "2024-07-01T12:30"]]).map(Times),
 )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld import Binned, Labels, Reference, Table, TextShape, Times
+from flwr_kld import Binned, Codes, Labels, Reference, Table, Times
 from flwr_kld.errors import DomainError
 
 RNG = np.random.default_rng(0)
@@ -95,13 +95,14 @@ def test_a_column_that_is_named_is_taken_whatever_it_holds():
     public = {**PUBLIC, "year": [2023, 2024] * (ROWS // 2), "few": [None] * ROWS}
     table = Table.from_frame(public, columns=names)
     assert len(table.features["id"].edges) == 19
-    assert table.features["name"] == table.features["note"] == TextShape()
+    assert table.features["name"] == Codes([], 16)
+    assert len(table.features["note"].names) == 20
     assert table.features["year"].edges == (2024,)
     assert len(table.features["at: date"].by) > 10
     assert table.left_out == {}
     few = {"a": [7] * 5, "b": [None] * 5, "c": ["x" * 200] * 5}
     found = Table.from_frame(few, columns=["a", "b", "c"]).features
-    assert found == {"a": Labels(["7"]), "b": Labels([]), "c": TextShape()}
+    assert found == {"a": Labels(["7"]), "b": Labels([]), "c": Labels(["x" * 200])}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from flwr_kld.domain.categories import Categories
 from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.nearest import Nearest
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.text_shape import TextShape
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
@@ -40,9 +38,6 @@ DOMAINS: list[Domain] = [
     Codes(["a", "b"], buckets=3),
     Codes(["a", "b"], prefix=3),
     Codes([], buckets=3),
-    TextShape(),
-    Nearest([[0, 1], [1, 0]]),
-    Nearest([[1, 0], [0, 1]]),
     Table({"x": ["a", "b"]}),
     Table({"x": ["a", "b"]}, sources={"x": "y"}),
     BlockPatterns(),
@@ -148,7 +143,7 @@ TABLE = Table({"x": ["a"]}).spec()
         (CODES | {"names": ["abc"], "prefix": 2}, "prefixes of 2"),
         (CODES | {"buckets": -1}, "buckets"),
         (CODES | {"buckets": True}, "buckets"),
-        ({"kind": "text_shape", "version": 1, "x": 1}, "x"),
+        (CODES | {"x": 1}, "x"),
         (TABLE | {"sources": []}, "sources"),
         (TABLE | {"sources": {"x": 1}}, "sources"),
         (TABLE | {"sources": {"z": "y"}}, "'z'"),
