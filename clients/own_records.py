@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,8 +135,7 @@ class Records(Private):
     def keep(self, most: int) -> None:
         """Keep a uniform sample of at most `most` records."""
         if most < len(self):
-            pick = np.random.default_rng(secrets.randbits(128))
-            self._symbols = self._symbols[pick.choice(len(self), most, replace=False)]
+            self._symbols = self._symbols[_uniform().choice(len(self), most, replace=False)]
 
     @staticmethod
     def tonight(memory: Memory, members: Mapping[int, Records]) -> dict[int, bytes]:
@@ -158,8 +156,8 @@ class Records(Private):
         """Draw one record's symbol below `labels`; any of them if there is no such record."""
         self._symbols = self._symbols[(self._symbols >= 0) & (self._symbols < labels)]
         if not len(self._symbols):
-            return Held(secrets.randbelow(labels))
-        return Held(int(self._symbols[secrets.randbelow(len(self._symbols))]))
+            return Held(int(_uniform().integers(labels)))
+        return Held(int(_uniform().choice(self._symbols)))
 
     @staticmethod
     def counted(
@@ -199,6 +197,11 @@ class Records(Private):
         for own in members:  # no frame holds how many each has
             own._symbols = own._symbols[chosen.into(itemgetter(slice(len(own._ids))))]
             chosen = Held(chosen.into(itemgetter(slice(len(own._ids), None))))
+
+
+def _uniform() -> np.random.Generator:
+    """Return what draws at random which of a client's records are counted."""
+    return np.random.default_rng(SystemBits().words(4))
 
 
 def _failed(what: str, how: str, error: Exception) -> QueryRefused:

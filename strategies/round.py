@@ -28,6 +28,7 @@ from flwr_kld.codec.model import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed, LedgerUnavailable, StateChanged
 from flwr_kld.kernel.arguments import instance, real, whole
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
@@ -120,7 +121,7 @@ class Round(ABC, Generic[Asked, R]):
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked
         self.budget = budget
-        self._generator = np.random.default_rng(seed)
+        self._generator = np.random.default_rng(SystemBits().words(4) if seed is None else seed)
 
     def _run(self, grid: Grid, key: str | None = None) -> R:
         """Run one round: present, require, recall, draw, reserve, ask, settle."""

@@ -1,4 +1,5 @@
-"""For all tests: a busy machine is slow, and that is no failure; examples are the same everywhere.
+"""For all tests: a busy machine is slow, and that is no failure; examples and noise are the same
+everywhere.
 
 The longest files come first.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from noise import _noise, pytest_fixture_setup, pytest_runtest_setup  # noqa: F401
 
 from examples import TIMES, examples
 

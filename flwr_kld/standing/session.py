@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.standing.standing import Standing
 
@@ -33,7 +33,8 @@ class Session:
         """Return the night that is next: of a session whose nights are over, the next one's."""
         kept = self._value
         if not kept or kept["night"] >= kept["nights"]:
-            return Night(secrets.token_hex(8), 1, self.trust.nights, self.trust.moves)
+            session = SystemBits().words(1).tobytes().hex()
+            return Night(session, 1, self.trust.nights, self.trust.moves)
         number, nights, moves = kept["night"] + 1, kept["nights"], kept["moves"]
         return Night(kept["session"], number, nights, moves, kept["released"])
 

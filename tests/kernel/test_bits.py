@@ -1,6 +1,10 @@
-"""Private random bits: no two processes, copies or threads ever get the same."""
+"""Private random bits: no two processes, copies or threads ever get the same.
+
+In this file the product asks the operating system; elsewhere tests do, for the same numbers always.
+"""
 
 import copy
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +15,24 @@ from forks import in_a_fork
 
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.strategies import KLDrift, Trusted
+
+pytestmark = pytest.mark.noise(None)
+SEEN = set()
+
+
+def test_noise_is_the_operating_systems(monkeypatch):
+    told = bytes(range(16)) * 2
+    monkeypatch.setattr(os, "urandom", lambda count: told[:count])
+    assert SystemBits().words(3).tobytes() == told[:24]
+
+
+@pytest.mark.noise(7)
+@pytest.mark.parametrize("again", [False, True])
+def test_in_tests_noise_begins_at_a_number(again):
+    """Whatever ran before; a fork's still differs."""
+    SEEN.add(SystemBits().words(4).tobytes())
+    assert len(SEEN) == 1
+    assert in_a_fork(lambda: SystemBits().words(4).tobytes()) not in SEEN
 
 
 def test_a_fork_draws_other_bits_than_its_parent():
