@@ -59,7 +59,6 @@ from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.operate.receivers import Command, Delivery
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.bayes_mixture import Intake
@@ -118,7 +117,6 @@ SESSION = {
 
 EXAMPLES = {
     EDetector: {},
-    Command: {"argv": ["true"]},
     Deciding: DECIDING,
     lower_confidence_bound: {"witness": WITNESS, "sums": SUMS},
     outside_limits: {"witness": WITNESS, "sums": SUMS},
@@ -228,7 +226,7 @@ ANSWERS = {
     LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts,
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
-    accounting.entry.Remembered, Delivery, ErrorSplit, Estimate,
+    accounting.entry.Remembered, ErrorSplit, Estimate,
     Receipt, IntegralEvent,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, StatisticsReport, DriftReport, report.Verdict,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -353,20 +350,6 @@ class Ledger:
         """
         with self._database.writing() as connection:
             return write_state(connection, state, books.advance_clock(connection, _clock(now)))
-
-    @contextmanager
-    def changing(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield a state, a dictionary, to change in place; then write it.
-
-        Nobody else reads or writes it in between: do nothing there that takes time.
-        """
-        with self._database.writing() as connection:
-            seconds = books.advance_clock(connection, time.time())
-            kept = read_state(connection, name) or Remembered(name, {})
-            value = deepcopy(kept.value)
-            yield value
-            if value != kept.value:
-                write_state(connection, replace(kept, value=value), seconds)
 
 
 def _failed(why: Failure) -> dict[str, str]:

@@ -11,13 +11,11 @@ from sqlalchemy import func, null, select, union
 
 from flwr_kld.accounting import books
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.database import Database
 from flwr_kld.accounting.entry import Entry, Kind, utc
-from flwr_kld.accounting.parts import unpack
 from flwr_kld.accounting.schema import budgets, checks, spends
-from flwr_kld.accounting.window import Window, in_terms, require_budget, spent_by
-from flwr_kld.errors import BudgetExhausted, NoBudget
+from flwr_kld.accounting.window import spent_by
+from flwr_kld.errors import NoBudget
 
 _LIGHT = select(
     *(column for column in checks.c if column is not checks.c.report), null().label("report")
@@ -63,43 +61,6 @@ class LedgerView:
             spent = books.entries(connection, oldest)
         after = budget.seconds + 1
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
-
-    def short_of_room(self, population: str, *, at: float) -> str | None:
-        """Say why a check like the last would not fit at a time; None if it would, or who knows."""
-        # Known only where the last two checks asked the same people: who is asked next by a cohort
-        # that rotates is not in the ledger.
-        with self._database.reading() as connection:
-            last = select(checks.c.number).where(
-                checks.c.population == population,
-                checks.c.kind == str(Kind.CHECK),
-                checks.c.state == "settled",
-            )
-            numbers = connection.execute(last.order_by(checks.c.number.desc()).limit(2)).scalars()
-            asked = [
-                connection.execute(select(spends).where(spends.c.check == number)).all()
-                for number in numbers
-            ]
-            if (
-                not all(asked)  # nights of a session, which is paid for
-                or len(asked) < 2
-                or len({tuple((r.family, r.members) for r in of) for of in asked}) > 1
-            ):
-                return None
-            try:
-                budget = books.budget_of(connection, population)
-                costs = books.read_costs(connection, {row.asked for row in asked[0]})
-                new = [
-                    Spend(
-                        in_terms(costs[row.asked], row.family, budget),
-                        row.family,
-                        unpack(row.members),
-                    )
-                    for row in asked[0]
-                ]
-                require_budget(Window(connection, budget, int(at), new), new, budget)
-            except (NoBudget, BudgetExhausted) as error:
-                return str(error)
-        return None
 
     def newest_first(
         self, population: str, kinds: Iterable[Kind], *, before: int | None = None

@@ -19,7 +19,6 @@ import typer
 import typer.core
 from typer.utils import get_params_from_function
 
-from flwr_kld.cli.alerts import alerts
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
 from flwr_kld.cli.common import ExitCode, complain, no_budget, unavailable
@@ -141,7 +140,7 @@ app = typer.Typer(
 )
 for command in (
     init, doctor, demo, simulate, plan, describe, discover, check, watch, history, report, serve,
-    alerts, budget,
+    budget,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(table, name="table")

@@ -10,17 +10,17 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.alerts import Listeners, latest_state, state_after
+from flwr_kld.cli.after_check import AfterCheck
 from flwr_kld.cli.app_runs import Answer, AppRuns, require_key
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
-    AlertsFile,
     AsJson,
     Connection,
     FlowerApp,
     LedgerUrl,
     MetricsFile,
+    NotifyFile,
     Population,
     RunConfig,
     Timeout,
@@ -88,7 +88,7 @@ def check(
     run_config: RunConfig = None,
     timeout: Timeout = 900.0,
     metrics_file: MetricsFile = None,
-    alerts: AlertsFile = None,
+    notify: NotifyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one check on a Flower connection, wait for its report and print it.
@@ -103,13 +103,13 @@ def check(
         raise ValueError("give --key or --schedule, not both")
     slots = slots_of(schedule, zone)
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
-    listeners = Listeners(metrics_file, alerts, ledger, population, slots)
+    after = AfterCheck(metrics_file, notify, ledger, population)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
     answer = checker.once(name)
     try:
         _show(answer, as_json=as_json, indent=2)
     finally:  # whether or not anybody reads standard output
-        listeners.tell(state_after(answer, latest_state(ledger, population)))
+        after.handle(answer)
     raise typer.Exit(answer.code)
 
 
@@ -133,7 +133,7 @@ def watch(
     metrics_address: Annotated[
         str, typer.Option(help="Address to serve metrics on; by default this machine only.")
     ] = "127.0.0.1",
-    alerts: AlertsFile = None,
+    notify: NotifyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.
@@ -143,25 +143,22 @@ def watch(
     written for each check.
     """
     slots = parse_schedule(schedule, zone=zone)
-    listeners = Listeners(metrics_file, alerts, ledger, population, slots)
+    after = AfterCheck(metrics_file, notify, ledger, population)
     # A mistake is better known now than tonight.
     existing_ledger(ledger).budget(population)
     require_app(app)
     require_same(facts_of(app, run_config or ()), ledger, population)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
-    state = latest_state(ledger, population)
 
     def run(slot: datetime) -> None:
-        nonlocal state
         answer = checker.once(slot_key(slot))
-        state = state_after(answer, state)
         try:
             _show(answer, as_json=as_json)
         finally:
-            listeners.tell(state)
+            after.handle(answer)
 
     def states() -> list[MonitorState]:
-        return [state]
+        return [after.state]
 
     with ExitStack() as until_the_end:
         if metrics_port is not None:

@@ -88,10 +88,12 @@ MetricsFile = Annotated[
     typer.Option(help="Write Prometheus metrics to this .prom file after each check."),
 ]
 
-AlertsFile = Annotated[
+NotifyFile = Annotated[
     Path | None,
     typer.Option(
-        "--alerts", help="TOML file: whom to tell after each check, as flwr-kld alerts does."
+        "--notify",
+        help="File of Apprise URLs, readable by its owner only, to notify of drifts and failed "
+        "checks; FLWR_KLD_NOTIFY may hold the URLs instead.",
     ),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -44,13 +45,12 @@ def serve(
     from flwr_kld.accounting.view import LedgerView
     from flwr_kld.operate.door import Door
     from flwr_kld.operate.pages import Pages, site
-    from flwr_kld.operate.receivers import is_loopback
 
     try:
         token = token_file.read_text("utf-8").strip() if token_file else os.environ.get(TOKEN)
     except UnicodeDecodeError:
         raise ValueError(f"{token_file} is not UTF-8 text: write the token as such") from None
-    if token is None and not is_loopback(address):
+    if token is None and not _is_loopback(address):
         raise ValueError(
             f"on {address} others can see this page, so a token is required: give --token-file, or "
             f"set {TOKEN}. Make one with openssl rand -hex 32"
@@ -77,7 +77,7 @@ def serve(
         host = f"[{address}]" if ":" in address else address
         scheme = "https" if certificate else "http"
         say(f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C")
-        if token is not None and not certificate and not is_loopback(address):
+        if token is not None and not certificate and not _is_loopback(address):
             say("token and pages cross the network unencrypted: give --certificate and --key")
         try:
             uvicorn.Server(settings).run(sockets=[listening])
@@ -85,3 +85,11 @@ def serve(
             if end.code not in _STOPPED:
                 raise
     say("stopped")
+
+
+def _is_loopback(address: str) -> bool:
+    """Whether an address is reached from this machine only."""
+    try:
+        return address == "localhost" or ip_address(address).is_loopback
+    except ValueError:
+        return False

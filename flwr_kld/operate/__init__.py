@@ -1,1 +1,1 @@
-"""Who runs checks, watches them and is told: alerts, schedules, history and the live page."""
+"""Schedules of checks, notices of their results, and the live page."""

@@ -143,13 +143,6 @@ def test_a_night_that_fails_stays_in_the_books_and_costs_nothing_more(ledger):
     night(ledger, 2)
 
 
-def test_what_shows_a_ledger_knows_that_nights_are_paid_for(ledger, url):
-    for number in range(3):
-        night(ledger, number)
-    view = LedgerView(url)
-    assert view.short_of_room("default", at=NOW + 3 * DAY) is None
-
-
 def test_a_page_says_when_a_session_leaves_after_more_nights_than_it_lists(ledger, url):
     """Nights cost nothing by themselves, and leave the window before the session does."""
     for number in range(25):

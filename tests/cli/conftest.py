@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -75,18 +76,43 @@ def settled(url: str):
     return write
 
 
+class Receiver:
+    """A service that answers with given statuses, the last one from then on."""
+
+    def __init__(self) -> None:
+        self.statuses = [200]
+        self.bodies: list[bytes] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                receiver.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                left = receiver.statuses
+                self.send_response(left.pop(0) if len(left) > 1 else left[0])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"json://127.0.0.1:{self.server.server_port}/hooks/T0K3N"
+
+    @property
+    def notices(self) -> list[str]:
+        return [json.loads(body)["message"] for body in self.bodies]
+
+
 @pytest.fixture
-def alerts_file(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file of alerts to one command, which by default keeps what it hears."""
-
-    def write(code: int = 0, argv: list[str] | None = None) -> Path:
-        keeps = f"print(sys.stdin.read(), file=open({str(tmp_path / 'log')!r}, 'a'))"
-        argv = argv or [sys.executable, "-c", f"import sys; {keeps}; sys.exit({code})"]
-        path = tmp_path / "alerts.toml"
-        path.write_text(f'[[to]]\nname = "log"\ncommand = {json.dumps(argv)}\n')
-        return path
-
-    return write
+def receiver(monkeypatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    thread.join()
+    receiver.server.server_close()
 
 
 @pytest.fixture(scope="session")

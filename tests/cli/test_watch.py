@@ -1,4 +1,4 @@
-"""``flwr-kld watch``, and who is told of a check."""
+"""``flwr-kld watch``, and what follows a check: metrics and notices."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ import pytest
 from patience import HANGS
 from report.samples import decided
 
-from flwr_kld.cli import alerts
 from flwr_kld.cli import check as watching
 from flwr_kld.cli.common import print_json
-from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.report import Outcome
 
 FIRST = datetime(2026, 11, 21, 3, tzinfo=UTC)
@@ -88,35 +86,15 @@ def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
     assert (process.returncode, out, err.strip()) == (0, "", "stopped")
 
 
-def test_people_are_told_of_a_drift_once_and_of_its_end(
-    cli, flwr, flower_app, alerts_file, tmp_path
-):
-    calm, log = decided(Outcome.NO_DRIFT, 0.0).to_dict(), tmp_path / "log"
-    codes, heard = [], []
-    for key, report in (("a", calm), ("b", DRIFT), ("c", DRIFT), ("b", DRIFT), ("d", calm)):
-        flwr.will("settle", report)
-        done = cli("check", flower_app, "--key", key, "--alerts", alerts_file())
-        codes.append(done.exit_code)
-        heard.append(len(log.read_text().splitlines()) if log.exists() else 0)
-    assert (codes, heard) == ([0, 1, 1, 1, 0], [0, 1, 1, 1, 2])
-    first, second = map(json.loads, log.read_text().splitlines())
-    assert (first["about"], first["over"], second["over"]) == ("drift", False, True)
-
-
-@pytest.mark.parametrize("gone", [SystemExit(1), OSError("no space is left")])
-@pytest.mark.parametrize("more", [[], ["--json"]])
-def test_people_are_told_whether_or_not_the_check_can_be_printed(
-    cli, flwr, flower_app, alerts_file, tmp_path, monkeypatch, more, gone
-):
-    def unread(*values, **options):
-        raise gone
-
-    monkeypatch.setattr(watching, "print_json", unread)
-    monkeypatch.setattr(watching.results, "print", unread)
-    flwr.will("settle", DRIFT)
-    done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file(), *more)
-    assert done.exit_code == 4
-    assert "Drift in default" in (tmp_path / "log").read_text()
+@pytest.mark.usefixtures("nights")
+def test_each_failed_check_is_notified(cli, flower_app, receiver, monkeypatch):
+    monkeypatch.setenv("FLWR_KLD_NOTIFY", receiver.url)
+    done = cli("watch", flower_app, "--schedule", "0 3 * * *")
+    assert done.exit_code == 0, done.output
+    drift, refused, failed = receiver.notices
+    assert drift.startswith(f"{DRIFT['started'][:10]}: ")
+    assert "check 2026-11-22T03:00:00Z was refused" in refused
+    assert "check 2026-11-23T03:00:00Z failed" in failed
 
 
 def test_a_line_of_json_is_there_at_once(monkeypatch):
@@ -124,38 +102,3 @@ def test_a_line_of_json_is_there_at_once(monkeypatch):
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(there))
     print_json({"key": "a"}, indent=None)
     assert json.loads(there.getvalue()) == {"key": "a"}
-
-
-def test_alerts_or_metrics_that_fail_do_not_change_the_exit_code(
-    cli, flwr, flower_app, alerts_file, tmp_path
-):
-    flwr.will("settle", DRIFT)
-    done = cli(
-        "check", flower_app, "--key", "a", "--alerts", alerts_file(code=1), "--metrics-file",
-        tmp_path / "none" / "kld.prom",
-    )  # fmt: skip
-    assert done.exit_code == 1
-    assert "log was not told: exit status 1" in done.stderr
-    assert "metrics not written" in done.stderr
-
-
-def test_metrics_are_there_before_people_are_told(cli, flwr, flower_app, alerts_file, tmp_path):
-    file = tmp_path / "kld.prom"
-    flwr.will("settle", DRIFT)
-    looks = alerts_file(argv=["test", "-s", str(file)])
-    done = cli("check", flower_app, "--key", "a", "--alerts", looks, "--metrics-file", file)
-    assert done.exit_code == 1
-    assert "told log" in done.stderr
-
-
-def test_a_ledger_that_is_gone_after_the_check_is_a_complaint(
-    cli, flwr, flower_app, alerts_file, monkeypatch
-):
-    def gone(*_: object) -> None:
-        raise LedgerUnavailable("the disk is gone")
-
-    monkeypatch.setattr(alerts, "tell_people", gone)
-    flwr.will("settle", DRIFT)
-    done = cli("check", flower_app, "--key", "a", "--alerts", alerts_file())
-    assert done.exit_code == 1
-    assert "nobody was told: the disk is gone" in done.stderr

@@ -22,7 +22,7 @@ RULES = yaml.safe_load((FOLDER / "prometheus-rules.yml").read_text(encoding="utf
 GRAFANA = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))
 WORDS = {
     "absent", "label_values", "offset", "or", "sum", "time", "unless", "vector", "monitor",
-    "on", "group_left", "column",
+    "on", "group_left", "column", "and",
 }  # fmt: skip
 
 
