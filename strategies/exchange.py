@@ -14,7 +14,6 @@ from typing import ClassVar
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.check.tracing import ASKING, WAITING, phase
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.kernel.count import ClientLimit
 from flwr_kld.kernel.law import BitSource, SystemBits
@@ -23,6 +22,7 @@ from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
 from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
 from flwr_kld.query.plan import QueryPlan
+from flwr_kld.strategies.clock import ASKING, WAITING, phase
 from flwr_kld.trust import Trust
 
 _PAUSE, _LONGEST_PAUSE = 0.1, 3.0
@@ -35,13 +35,13 @@ def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator
     """Send messages, and yield the replies as they come."""
     if not messages:
         return
-    with phase(ASKING, messages=len(messages)):
+    with phase(ASKING):
         sent = grid.push_messages(messages)
         waiting = {message for message in sent if message}  # None: the SuperLink did not take it
     del messages
     began = time.monotonic()
     while waiting:
-        with phase(WAITING, messages=len(waiting)):
+        with phase(WAITING):
             came, late = _look(grid, waiting, began, timeout)
         waiting.difference_update(reply.metadata.reply_to_message_id for reply in came)
         came.reverse()

@@ -17,7 +17,6 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.check.conclusions import Conclusions, Tolerated
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, metrics
-from flwr_kld.check.tracing import outcome, phase
 from flwr_kld.cohort.charges import warn_of_pace
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.cohort.halves import MANY, About, Part, draws, halves, whom
@@ -288,17 +287,15 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         self._last = self._asked
 
         def conclude() -> Settled[Report]:
-            with phase("conclude"):
-                columns, states = self._conclusions.conclude(measured, self.budget)
-                report = Report(
-                    check=opening.check,
-                    key=opening.key,
-                    period=self._asked,
-                    compared=compared(measured.published.plan),
-                    columns=columns,
-                    **self._about(measured, asked, opening, spent),
-                )
-                outcome(report.outcome)
+            columns, states = self._conclusions.conclude(measured, self.budget)
+            report = Report(
+                check=opening.check,
+                key=opening.key,
+                period=self._asked,
+                compared=compared(measured.published.plan),
+                columns=columns,
+                **self._about(measured, asked, opening, spent),
+            )
             settled = self._settled(report, asked, states, measured.summed)
             return replace(settled, again=None if self._session else after_another)
 

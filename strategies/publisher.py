@@ -19,7 +19,6 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Exchanged, Measured
 from flwr_kld.check.report_parts import epsilon_delivered, protection
-from flwr_kld.check.tracing import phase
 from flwr_kld.cohort.charges import charges, delivered
 from flwr_kld.cohort.cohort import Participant, UniformCohort, require_clients
 from flwr_kld.cohort.halves import Part
@@ -88,8 +87,7 @@ class Publisher:
             model=model,
             bits=self.bits,
         )
-        with phase("publish", asked=len(chosen)):
-            collected = self.aggregation.collect(exchange, self.least)
+        collected = self.aggregation.collect(exchange, self.least)
         why = by_reason(collected.left_out)
         answered = collected.total.clients - collected.carried
         require_clients(answered, self.least, "answered", why)
@@ -397,6 +395,5 @@ class Question(Counting[R]):
         )
         measured = Measured(published, [part])
         about = self._about(measured, asked, opening, spent)
-        with phase("conclude"):
-            report, states = self._told(measured, opening.name, about)
+        report, states = self._told(measured, opening.name, about)
         return self._settled(report, asked, states, measured.summed)

@@ -23,13 +23,13 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Failure, Remembered
-from flwr_kld.check.tracing import ASKING, WAITING, Clock, phase, timed
 from flwr_kld.codec.model import json_text
 from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed, LedgerUnavailable, StateChanged
 from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
+from flwr_kld.strategies.clock import ASKING, WAITING, Clock
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
 if TYPE_CHECKING:
@@ -127,25 +127,20 @@ class Round(ABC, Generic[Asked, R]):
         """Run one round: present, require, recall, draw, reserve, ask, settle."""
         # A round that is refused before it asks is in the ledger, too, and may run again.
         opening = Opening(key)
-        about = {"key": opening.name, "population": self.budget, "kind": str(self.entry)}
-        with timed(opening.clock), phase("check", **about):
+        with opening.clock.running():
             try:
-                with phase("choose"):
-                    asked = self._chosen(grid)
-                with phase("reserve"):
-                    reservation = self._reserve(opening, asked)
+                asked = self._chosen(grid)
+                reservation = self._reserve(opening, asked)
             except (CheckFailed, BudgetExhausted) as refusal:
                 self._refuse(opening, refusal)
                 raise
             spent = None if self.ledger is None else self.ledger.spent(self.budget)
             try:
-                with phase("ask"):
-                    settled = self._ask(grid, opening, asked, spent)
+                settled = self._ask(grid, opening, asked, spent)
             except Exception as error:  # an interrupted round stays reserved, which counts as spent
                 self._fail(reservation, error)
                 raise
-            with phase("settle"):
-                return self._settle(reservation, settled)
+            return self._settle(reservation, settled)
 
     def _chosen(self, grid: Grid) -> Asked:
         """Return whom to ask for what, of those who are there."""

@@ -159,7 +159,7 @@ def imports(installed: Path) -> Iterator[tuple[Path, str, str | None]]:
 
 
 def distributions(module: str) -> set[str]:
-    """Names of those that bring a module; several share a namespace such as OpenTelemetry's."""
+    """Names of those that bring a module."""
     return {name.lower().replace("_", "-") for name in DISTRIBUTIONS[module]}
 
 

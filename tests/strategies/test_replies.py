@@ -7,8 +7,8 @@ import pytest
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from flwr_kld.check.tracing import ASKING, WAITING, Clock, timed
 from flwr_kld.strategies import exchange as module
+from flwr_kld.strategies.clock import ASKING, WAITING, Clock
 from flwr_kld.strategies.exchange import replies
 
 
@@ -90,7 +90,7 @@ def test_nobody_asked_is_nobody_waited_for(time):
 def test_a_clock_counts_asking_and_waiting_and_not_what_is_done_with_a_reply():
     clock = Clock()
     link = Link(Time(), {1: 0.0, 2: 0.0})
-    with timed(clock):
+    with clock.running():
         for _ in ask(link):
             sleep(0.05)
     assert clock.phases[ASKING] + clock.phases[WAITING] < 0.05 < clock.seconds
