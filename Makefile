@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study studies bench test test-portable test-slow test-deployment test-databases fuzz check docs release test-lowest test-flower clean
+.PHONY: demo study studies bench test test-portable test-slow test-deployment test-databases fuzz fuzz-noise check docs release test-lowest test-flower clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -68,15 +68,21 @@ $(VENV)/bench: $(VENV)/ready
 	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
 	touch $@
 
-# Fresh examples of every property, 25 times as many as in `make test`, and a lying server's messages, on
-# all cores: some ten minutes each on two. `make fuzz EXAMPLES=50 LIES=5000000` asks more,
-# `make fuzz FROM=400` goes on with lies where the last line of an earlier run says.
+# Fresh examples of every property, 25 times as many as in `make test`, fresh noise of every test that states
+# how often it fails, and a lying server's messages, on all cores: some ten minutes each on two.
+# `make fuzz EXAMPLES=50 RUNS=1000 LIES=5000000` asks more, `make fuzz FROM=400` goes on with lies where the
+# last line of an earlier run says. `make fuzz-noise FILES=tests/report RUNS=60` asks it of other tests.
 EXAMPLES ?= 10
+RUNS ?= 100
+MINUTES ?= 60
 LIES ?= 1000000
 FROM ?= 0
-fuzz: $(VENV)/ready
+fuzz: fuzz-noise
 	FLWR_KLD_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -n auto -m 'hypothesis and not slow'
 	PYTHONPATH=tests $(BIN)/python tests/adversary/fuzz.py --lies $(LIES) --first $(FROM)
+
+fuzz-noise: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python tests/fresh_noise.py --runs $(RUNS) --minutes $(MINUTES) $(FILES)
 
 # sdist, and a wheel from it, in dist/; their metadata is checked, and the wheel alone runs a check.
 # The version is that of the tag that is checked out: `git tag v1.0.0rc1`.

@@ -32,9 +32,11 @@ class Noise:
         self.process = os.getpid()
         self.shift = SHIFT
         self.statistical = False
+        self.node = ""
+        self.drawn_by: set[str] = set()
 
     def begin(self, node: pytest.Item | pytest.Collector, *key: int) -> None:
-        mark = node.get_closest_marker("noise")
+        self.node, mark = node.nodeid, node.get_closest_marker("noise")
         number = mark.args[0] if mark else 0
         words = None if number is None else np.random.SeedSequence([self.shift, number, *key])
         self.stream = None if words is None else np.random.Generator(np.random.Philox(words))
@@ -52,6 +54,7 @@ def _noise() -> Iterator[None]:
     def words(self: SystemBits, count: int) -> NDArray[np.uint64]:
         if NOISE.stream is None or os.getpid() != NOISE.process:
             return system(self, count)
+        NOISE.drawn_by.add(NOISE.node)
         return NOISE.stream.integers(0, 2**64, count, dtype=np.uint64)
 
     def shifted(seed: object) -> object:
@@ -82,9 +85,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator:
     if fixturedef.scope == "function":
         return (yield)
-    before = NOISE.stream
+    before = NOISE.stream, NOISE.node
     NOISE.begin(request.node, zlib.crc32(fixturedef.argname.encode()))
     try:
         return (yield)
     finally:
-        NOISE.stream = before
+        NOISE.stream, NOISE.node = before
