@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,17 +12,12 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.contradictions import impossible_estimate
-from flwr_kld.inference.decision import (
-    contradicted,
-    hold_to_estimates,
-    hold_to_segments,
-)
+from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.lower_bound import divergence_sum
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.inference.segments import Segment, segments
 from flwr_kld.query.noisy import ClientSums
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import ColumnReport, Reading
@@ -96,8 +90,8 @@ class Conclusions:
         self, measured: Measured, budget: str
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
-        why, measured_of = measured.contradiction(), measured.columns
-        found = {name: self._column(name, measured_of, budget, why) for name in measured_of}
+        why, columns = measured.contradiction(), measured.columns
+        found = {name: self._column(name, one, budget, why) for name, one in columns.items()}
         states = tuple(state for _, kept in found.values() for state in kept)
         return {name: column for name, (column, _) in found.items()}, states
 
@@ -114,10 +108,10 @@ class Conclusions:
         return divergence_sum(measured.witness, sums, self.alarm.level_at_once).design_effect
 
     def _column(
-        self, name: str, measured_of: Mapping[str, Measured], budget: str, contradiction: str | None
+        self, name: str, measured: Measured, budget: str, contradiction: str | None
     ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
         """Return what a check says of one column, and what it keeps."""
-        measured, decided = measured_of[name], Decided(None)
+        decided = Decided(None)
         effects = self._design_effects(name, measured)
         if (decider := self._deciders.get(name)) is not None:
             decided = decider.decide(measured, budget, contradiction, effects.of_drift)
@@ -136,7 +130,6 @@ class Conclusions:
             )
             reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
         decided, note = self._doubt(decided, reading, contradiction)
-        parts = () if contradiction else self._segments(name, measured_of)
         table = self.reference.domain
         units, descriptions = (
             (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
@@ -145,32 +138,14 @@ class Conclusions:
             name,
             measured.published,
             replace(reading, note=note, drawn_from=drawn_from, counted=counted),
-            decided.verdict and hold_to_segments(decided.verdict, parts),
-            columns=len(measured_of),
+            decided.verdict,
+            columns=len(self.reference.columns),
             effects=effects,
             draws=measured.parts[0].by,
-            segments=parts,
             unit=units.get(name, ""),
             description=descriptions.get(name, ""),
         )
         return report, decided.states
-
-    def _segments(self, name: str, measured_of: Mapping[str, Measured]) -> tuple[Segment, ...]:
-        """Read the segments of a column that has some."""
-        table, measured = self.reference.domain, measured_of[name]
-        if not isinstance(table, Table) or table.by is None:
-            return ()
-        if name not in table.by_segment or self.theta == 0:
-            return ()
-        within = measured.spread_within(measured_of[table.by].published)
-        return segments(
-            measured.published,
-            table.by,
-            theta=self.theta,
-            level=self.alarm.level,
-            columns=len(table.by_segment),
-            effects=DesignEffects.told([within], measured.most_alike),
-        )
 
     def _doubt(
         self, decided: Decided, reading: Reading, contradiction: str | None

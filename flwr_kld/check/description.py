@@ -9,9 +9,9 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.figures.groups import counts_by
 from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.inference.one_thread import one_thread
-from flwr_kld.inference.segments import counts_by
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import CellCounts
@@ -53,7 +53,7 @@ def _groups(
     name: str, of_column: Mapping[str, Measured], table: Domain
 ) -> dict[str, ColumnStatistics]:
     """Describe each group of the records in a column that is read by one."""
-    if not isinstance(table, Table) or table.by is None or name not in table.by_segment:
+    if not isinstance(table, Table) or table.by is None or name not in table.by_group:
         return {}
     measured = of_column[name]
     within = measured.spread_within(of_column[table.by].published)

@@ -180,13 +180,13 @@ class Measured:
         """How far the counts of one column spread because records of a client are alike."""
         return self.spread_within(None)
 
-    def spread_within(self, segments: NoisyCounts | None) -> Spread:
-        """Return `spread` of the records within segments, whose own column's counts are given."""
+    def spread_within(self, groups: NoisyCounts | None) -> Spread:
+        """Return `spread` of the records within groups, whose own column's counts are given."""
         counts, limit = self.published, self.first.limit
         if not counts.alike or self.parts[0].by == "record":  # drawn by themselves
             return Spread(1.0, 0.0)
         clients = Clients(self.most_alike - 1, 0 if limit is None else limit.single)
-        return spread(counts, clients, segments)
+        return spread(counts, clients, groups)
 
     @property
     def most_alike(self) -> float:

@@ -12,7 +12,6 @@ from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
-from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
@@ -90,7 +89,6 @@ def column_report(
     columns: int,
     effects: DesignEffects,
     draws: Literal["client", "record"],
-    segments: tuple[Segment, ...] = (),
     unit: str = "",
     description: str = "",
 ) -> ColumnReport:
@@ -100,9 +98,6 @@ def column_report(
         return ColumnReport(reading, verdict, counts=counts, unit=unit, description=description)
     level = 1 - _FALSE / columns
     said = sentence(name, published, effects=effects, level=level, unit=unit)
-    moved = moved_segments(segments)
-    if moved is not None:
-        said = moved if said is None else f"{said}; {moved}"
     return ColumnReport(
         reading,
         verdict,
@@ -110,7 +105,6 @@ def column_report(
         histogram=histogram(published, effects),
         figures=figures(published, effects),
         calibration=calibration(published, effects),
-        segments=segments,
         counts=counts,
         unit=unit,
         description=description,

@@ -48,8 +48,8 @@ class Table(Domain):
         Two or three features each, whose combinations are further columns, ``"age × job"``: drifts
         that no single column shows.
     by : str, optional
-        A feature whose values are segments: sites, or regions. Its combinations with every other
-        feature are further columns, from which a check reads each segment by itself.
+        A feature whose values are groups: sites, or regions. Its combinations with every other
+        feature are further columns, from which statistics describe each group by itself.
     dialect : Dialect
         How texts are written, in files and in other loaders' columns: a node reads its own so,
         unless its config says otherwise.
@@ -102,7 +102,7 @@ class Table(Domain):
         pairs = tuple(_interaction(names, features) for names in interactions)
         if len({frozenset(pair) for pair in pairs}) < len(pairs):
             raise DomainError("an interaction is named once, in one order")
-        pairs += _segmented(self.by, features, pairs)
+        pairs += _grouped(self.by, features, pairs)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "interactions", pairs)
         _require_scores(self.scores, features)
@@ -173,7 +173,7 @@ class Table(Domain):
         interactions : Sequence of (str, str)
             As of the table.
         by : str, optional
-            Column of the segments, as in `Table`.
+            Column of the groups, as in `Table`.
         dialect : Dialect, optional
             How texts are written; by default it is recognised.
 
@@ -302,8 +302,8 @@ class Table(Domain):
         return {**features, **pairs, **self.scores}
 
     @property
-    def by_segment(self) -> tuple[str, ...]:
-        """Columns whose segments are read by themselves: the interactions of `by`."""
+    def by_group(self) -> tuple[str, ...]:
+        """Columns in which each group is described by itself: the interactions of `by`."""
         pairs = [names for names in self.interactions if len(names) == 2]
         return tuple(BY.join(pair) for pair in pairs if self.by in pair)
 
@@ -459,7 +459,7 @@ def _require_scores(told: Any, features: Mapping[str, Domain]) -> None:
                 )
 
 
-def _segmented(
+def _grouped(
     by: str | None, features: Mapping[str, Domain], pairs: tuple[tuple[str, ...], ...]
 ) -> tuple[tuple[str, ...], ...]:
     """Pairs of `by` and each other feature that are not among the interactions yet."""

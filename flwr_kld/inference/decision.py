@@ -15,7 +15,7 @@ Proof note: ``docs/proofs/decisions.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,7 +23,6 @@ from flwr_kld.inference.divergence import nats, replaced
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideFraction, OutsideLimits
-from flwr_kld.inference.segments import Segment, moved_segments
 from flwr_kld.inference.upper_limit import UpperLimit
 from flwr_kld.inference.verdict import Outcome, Verdict
 
@@ -220,22 +219,6 @@ def hold_to_estimates(
         outcome=Outcome.INCONCLUSIVE,
         reason=f"{above}: {verdict.reason}",
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
-    )
-
-
-def hold_to_segments(verdict: Verdict, segments: Sequence[Segment]) -> Verdict:
-    """Name the segments above the threshold, and take "no drift" back beside one."""
-    said = moved_segments(segments, verdict.threshold)
-    if said is None:
-        return verdict
-    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
-        return replace(verdict, reason=f"{verdict.reason}; {said}")
-    return replace(
-        verdict,
-        outcome=Outcome.INCONCLUSIVE,
-        reason=f"{said}, but of all segments together {verdict.reason}",
-        resolve="a look at these segments; or a lower threshold of this column, in which a segment "
-        "counts by its fraction of the records",
     )
 
 

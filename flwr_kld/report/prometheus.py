@@ -13,7 +13,6 @@ from typing import Any
 
 from flwr_kld._extras import require
 from flwr_kld.inference.figures.statistics import ColumnStatistics
-from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report.report import Report, drifted
 
@@ -143,28 +142,6 @@ COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
 }
 """Of each column; NaN where it is not known, so that every check has the same series."""
 
-SEGMENT_GAUGES: dict[str, tuple[str, Callable[[Segment], float]]] = {
-    "kld_segment_divergence": (
-        "Estimated KL(reference || clients) of a segment in a table's column, in nats",
-        lambda s: s.estimate,
-    ),
-    "kld_segment_deviation": (
-        "Standard deviation of kld_segment_divergence, in nats",
-        lambda s: s.deviation,
-    ),
-    "kld_segment_lower_limit": (
-        "The segment's divergence is at least this, in nats: asymptotically with the alarm's "
-        "level for all segments of a check at once",
-        lambda s: s.lower,
-    ),
-    "kld_segment_upper_limit": (
-        "The segment's divergence is at most this, in nats, likewise",
-        lambda s: s.upper,
-    ),
-    "kld_segment_records": ("Estimated records of the segment", lambda s: s.records),
-}
-"""Of each segment that has enough records for the noise, in each column that is read by segment."""
-
 
 _Sample = tuple[str, str, dict[str, str], float | None]
 """Name of a metric, what it is, its labels and a value; None where it is not known."""
@@ -219,9 +196,6 @@ def _of_columns(report: Report, monitor: dict[str, str]) -> Iterator[_Sample]:
                 "kld_column_outcome", "1 for what was decided on a table's column",
                 {**labels, "outcome": outcome}, float(part.outcome is outcome),
             )  # fmt: skip
-        for segment in part.columns[part.column].segments:
-            for name, (text, value_in) in SEGMENT_GAUGES.items():
-                yield name, text, {**labels, "segment": segment.name}, value_in(segment)
 
 
 def _by_class(dropouts: dict[str, int]) -> Counter[str]:

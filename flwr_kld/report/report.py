@@ -18,7 +18,6 @@ from flwr_kld.inference.divergence import replaced
 from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
-from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.query.selection import Period
 from flwr_kld.reference import Reference
@@ -148,8 +147,6 @@ class ColumnReport(_Decided):
     figures: Figures | None = None
     # Of a pair of columns that are a prediction and its outcome: how well they fit
     calibration: Calibration | None = None
-    # Of a column by segment: each of them, that with the largest lower limit first
-    segments: tuple[Segment, ...] = ()
     # The numbers that all of this follows from; None where symbols shared cells
     counts: CellCounts | None = None
     # What the data dictionary says of it: the unit of its numbers, and what it holds

@@ -230,18 +230,18 @@ def test_a_record_moves_every_column_by_one_whatever_it_changes_to():
     assert largest == 2 * table.per_record
 
 
-def test_segments_add_a_column_for_every_other_feature():
+def test_groups_add_a_column_for_every_other_feature():
     features = {"age": Binned([18, 65]), "sex": ["f", "m"], "site": ["a", "b"]}
     table = Table(features, [("age", "site"), ("age", "sex")], by="site")
     assert list(table.columns)[3:] == ["age × site", "age × sex", "site × sex"]
-    assert table.by_segment == ("age × site", "site × sex")
+    assert table.by_group == ("age × site", "site × sex")
     assert domain_from_spec(table.spec()) == table
-    assert Table(features).by_segment == ()
+    assert Table(features).by_group == ()
     assert Table(features, table.interactions) != table
 
 
 @pytest.mark.parametrize("by", ["region", "age"])
-def test_segments_are_of_one_of_several_features(by):
+def test_groups_are_of_one_of_several_features(by):
     with pytest.raises(DomainError, match="one of two or more"):
         Table({"age": Binned([18, 65])}, by=by)
 

@@ -14,7 +14,6 @@ from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT
-from flwr_kld.inference.segments import Segment
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.noisy import NoisyCounts
@@ -70,11 +69,3 @@ def drifted(number: int = 1, **others: float) -> Report:
     """One column of four has drifted, the one with markup in its name."""
     still = dict.fromkeys(NAMES, 0.0)
     return table_report(still | {NAMES[1]: 0.3} | others, number=number)
-
-
-def by_site(report: Report) -> Report:
-    """Read the first column by segments, of which the first has moved."""
-    first, part = next(iter(report.columns.items()))
-    moved = Segment('site "7"', 200.0, 0.3, 0.1, 0.12, 0.5, 0.95)
-    others = (moved, Segment("site 8", 300.0, 0.01, 0.02, 0.0, 0.09, 0.95))
-    return replace(report, columns={**report.columns, first: replace(part, segments=others)})

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from report.samples import decided
-from report.tables import by_site, drifted
+from report.tables import drifted
 
 from flwr_kld.report import Outcome
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics
@@ -40,7 +40,7 @@ def exported(tmp_path_factory) -> dict[str, set[str]]:
     """Names of metrics, and the labels of each, as a scrape has them."""
     file = tmp_path_factory.mktemp("metrics") / "kld.prom"
     bounded = decided(Outcome.DRIFT, 0.2, population_estimate=0.2, population_deviation=0.1)
-    save_metrics([MonitorState("fleet", by_site(drifted())), MonitorState("one", bounded)], file)
+    save_metrics([MonitorState("fleet", drifted()), MonitorState("one", bounded)], file)
     return {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(file.read_text(encoding="utf-8"))

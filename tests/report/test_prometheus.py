@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from report.samples import REPORT, altered
-from report.tables import by_site, drifted
 
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
@@ -99,23 +98,6 @@ def test_monitors_side_by_side_and_names_with_quotes(tmp_path: Path):
     states = MonitorState("a", DRIFTED), MonitorState('say "b"\n', altered(REPORT, estimate=0.5))
     got = saved(tmp_path, *states)
     assert (got["kld_estimate", "a"], got["kld_estimate", 'say "b"\n']) == (0.25, 0.5)
-
-
-def test_segments_are_told_by_their_names(tmp_path: Path):
-    report = by_site(drifted())
-    got = saved(tmp_path, MonitorState("fleet", report))
-    moved = (report.column, "fleet", 'site "7"')
-    assert got["kld_segment_lower_limit", *moved] == 0.12
-    assert got["kld_segment_upper_limit", *moved] == 0.5
-    assert got["kld_segment_divergence", *moved] == 0.3
-    assert got["kld_segment_deviation", *moved] == 0.1
-    assert got["kld_segment_records", *moved] == 200
-    assert len([name for name, *_ in got if name == "kld_segment_lower_limit"]) == 2
-
-
-def test_where_there_are_no_segments_there_are_no_series_of_them(tmp_path: Path):
-    got = saved(tmp_path, MonitorState("fleet", drifted()))
-    assert not [name for name, *_ in got if name.startswith("kld_segment")]
 
 
 def test_the_endpoint_tells_the_present_state():

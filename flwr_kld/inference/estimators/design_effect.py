@@ -52,24 +52,24 @@ class Clients:
 def spread(counts: NoisyCounts, clients: Clients, within: NoisyCounts | None = None) -> Spread:
     """Estimate the design effect of one column of a check.
 
-    With the counts `within` segments, which the cells tell apart: that of a segment's records.
+    With the counts `within` groups, which the cells distinguish: that of a group's records.
     """
     alike, noise = _of_client(counts, clients)
-    others, part, of_segment = clients.others, 1.0, 1.0
+    others, part, of_group = clients.others, 1.0, 1.0
     if within is not None:
-        part, of_segment = _of_client(within, clients)[0], _of_anybody(within)[0]
-        if min(part, of_segment) < _DIFFERENT:
+        part, of_group = _of_client(within, clients)[0], _of_anybody(within)[0]
+        if min(part, of_group) < _DIFFERENT:
             return Spread(1.0, 0.0)
     same, error = _of_anybody(counts)
     effect = ratio = 1.0
     for _ in range(_ROUNDS):
         by_chance = effect * (1 - same) / counts.records  # a cohort's records are more alike
-        shared = min(max(same - by_chance, 0.0) / of_segment, 1.0)
+        shared = min(max(same - by_chance, 0.0) / of_group, 1.0)
         if 1 - shared < _DIFFERENT:
             return Spread(1.0, 0.0)
         ratio = 1 + others * part * (alike / part - shared) / (1 - shared)
         effect = min(max(ratio, 1.0), max(others + 1, 1.0))
-    return Spread(ratio, others * math.hypot(noise, part * error / of_segment) / (1 - shared))
+    return Spread(ratio, others * math.hypot(noise, part * error / of_group) / (1 - shared))
 
 
 def _of_client(counts: NoisyCounts, clients: Clients) -> tuple[float, float]:

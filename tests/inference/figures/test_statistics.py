@@ -7,8 +7,8 @@ from inference.figures.columns import GAUSSIAN, LAPLACE, release
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
+from flwr_kld.inference.figures.groups import counts_by
 from flwr_kld.inference.figures.statistics import column_statistics
-from flwr_kld.inference.segments import counts_by
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.plan import each_symbol
 
