@@ -244,7 +244,7 @@ class _Aggregation:
         unopened: dict[str, str] = {}
         night, answers = self._night(4 * terms.numbers), self._opened(unopened)
         clear: ClearSum | LabelSum
-        if terms.by_text:
+        if terms.unlisted_labels is not None:
             clear = LabelSum(answers)
         else:
             clear = ClearSum.of_answers(

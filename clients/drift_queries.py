@@ -174,7 +174,7 @@ def host_drift_queries(
 
     def meant(terms: Terms, context: Context) -> NDArray[np.int32]:
         require_model(terms, context)
-        if terms.spelling is not None and terms.spelling.column not in discover:
+        if terms.unlisted_labels is not None and terms.unlisted_labels.column not in discover:
             raise QueryRefused(
                 "this client's app lets nobody ask for the unlisted labels of that column: "
                 "answer_drift_queries(…, discover={…}) names those that may be"
@@ -206,7 +206,7 @@ def host_drift_queries(
                 some = [loaded.pop(member) for member in tokens]
                 records = [own for own, _ in some]
                 rows: Rows
-                if terms.by_text:
+                if terms.unlisted_labels is not None:
                     rows = Records.labels(records, terms)
                 else:
                     rows = Records.counted(records, terms, cell_of)
@@ -252,8 +252,8 @@ def host_drift_queries(
 
     def agree(terms: Terms, context: Context) -> None:
         meant(terms, context)
-        if terms.by_text:
-            raise QueryRefused("labels that are told by their texts cannot be added up unseen")
+        if terms.unlisted_labels is not None:
+            raise QueryRefused("a secure sum cannot add up labels")
         if terms.night is not None:
             raise QueryRefused("a secure sum is of no standing session: clients have no name in it")
 

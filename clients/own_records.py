@@ -19,7 +19,7 @@ from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Adjacency
-from flwr_kld.kernel.selection import MOST_TOLD, ClientLabels
+from flwr_kld.kernel.selection import MOST_COUNTED, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, record_ids, salted
@@ -178,8 +178,8 @@ class Records(Private):
 
     @staticmethod
     def labels(members: Sequence[Records], terms: Terms) -> ClientLabels:
-        """Count what the terms take of each member's by the texts of labels: a row each."""
-        Records._take(members, terms, MOST_TOLD)
+        """Count what the terms take of each member's labels: a row each."""
+        Records._take(members, terms, MOST_COUNTED)
         return ClientLabels([own._symbols for own in members])
 
     @staticmethod

@@ -60,7 +60,7 @@ class PlainSum:
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
         night = _night(exchange)
         clear: ClearSum | LabelSum
-        if exchange.terms.by_text:
+        if exchange.terms.unlisted_labels is not None:
             clear = LabelSum(cohort.read())
         else:
             clear = ClearSum.of_answers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,43 +14,34 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import Cohort, Participant
 from flwr_kld.cohort.halves import Part
 from flwr_kld.domain.table import Table
-from flwr_kld.domain.tree_code import LENGTHS, POSITIONS, SYMBOLS
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.contradictions import contradiction
 from flwr_kld.inference.label_counts import found_from, interval
-from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.kernel.selection import LONGEST
-from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
-from flwr_kld.query.plan import QueryPlan, each_spelling
-from flwr_kld.query.spelling import Spelling, labels_in
+from flwr_kld.query.noisy import NoisyLabels
+from flwr_kld.query.plan import QueryPlan, plan_for_labels
+from flwr_kld.query.unlisted_labels import UnlistedLabels, labels_in
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
+from flwr_kld.trust.trusted import ForLabels
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_95 = 1.96
-"""Standard deviations to both sides."""
+logger = logging.getLogger("flwr_kld")
+_LARGEST_DELTA = 1e-4
+"""Delta above which a question may well show texts of single records: of n, n · delta."""
 
 
 class LabelDiscovery(Question[DiscoveryReport]):
     """Ask a cohort which labels, that a column does not list, many of its records have.
 
-    One exchange. Under `Trusted`, and under `TrustedAggregator` with replace-one, if records are
-    hidden with a delta, clients tell the server or the aggregator how many of their records have
-    which label, and it shows those whose noised count exceeds all that the noise can be. Else, and
-    where a secure sum adds up, clients count histograms of hashes, which the noise protects as it
-    does a table of as many columns; names are found in the noised sums, of three to four times as
-    many records. Whoever may see exact counts (under `Trusted` the server,
-    under `TrustedAggregator` the aggregator) can read each client's unlisted labels off them, rare
-    ones, too: where nobody may, take `TwoAggregators`. Whatever the column lists is left out. The
-    follow-up of a check that says "27 % other".
+    One exchange. Clients send the server, or an aggregator, each unlisted label with the number of
+    their records that have it; those whose noised count exceeds all that the noise can be are
+    shown. Whoever is trusted with the labels sees rare ones, too. The follow-up of a check that
+    says "27 % other".
 
     Parameters
     ----------
@@ -58,17 +49,17 @@ class LabelDiscovery(Question[DiscoveryReport]):
         What clients' records mean; nodes that agreed to one reference only need that one.
     column : str
         A feature of the table with `Labels`.
-    trust : Trust
-        Who adds the noise, and how much; give it a delta, without which far more records are
-        needed.
-    aggregation, cohort, population, min_clients, timeout, ledger, budget
+    trust : Trusted or TrustedAggregator
+        Who adds the noise, and how much; for single records, with a delta, which is the probability
+        that a label of one record is shown. An aggregator needs replace-one.
+    cohort, population, min_clients, timeout, ledger, budget
         As in `KLDrift`.
 
     Raises
     ------
     ValueError
-        If the table has no such column, or one that lists no labels; or no noise serves the
-        guarantee.
+        If the table has no such column, or one that lists no labels; or the trust model is another
+        one.
     """
 
     entry = Kind.DISCOVERY
@@ -79,7 +70,6 @@ class LabelDiscovery(Question[DiscoveryReport]):
         column: str,
         trust: Trust,
         *,
-        aggregation: Aggregation | None = None,
         cohort: Cohort | None = None,
         population: Population | None = None,
         min_clients: int = 2,
@@ -93,16 +83,10 @@ class LabelDiscovery(Question[DiscoveryReport]):
         instance("column", column, str, "the name of a column of the table")
         labels_in(reference.domain, column)
         require_trust(trust)
-        if trust.nights > 1:
-            raise ValueError("labels are asked for anew: give the trust model without Standing")
         self.reference, self.column = reference, column
-        aggregation = fitting(trust, aggregation)
-        summed = aggregation.hides_parts and not aggregation.adds_noise
-        by_text = None if summed else trust.by_text()
-        self._by_text = by_text is not None
         super().__init__(
-            by_text or trust.over(POSITIONS),
-            aggregation,
+            ForLabels(trust),
+            None,
             cohort=cohort,
             population=population,
             min_clients=min_clients,
@@ -110,56 +94,28 @@ class LabelDiscovery(Question[DiscoveryReport]):
             ledger=ledger,
             budget=budget,
         )
+        if trust.guarantee.delta > _LARGEST_DELTA:
+            logger.warning(
+                "delta = %g is the probability that a label of a single record is shown: take %g "
+                "or less",
+                trust.guarantee.delta,
+                _LARGEST_DELTA,
+            )
 
     def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
-        spelling = Spelling(self.column, None if self._by_text else secrets.token_hex(8))
-        return Part(chosen, self.cohort.select()), each_spelling(self.reference, spelling)
+        plan = plan_for_labels(self.reference, UnlistedLabels(self.column))
+        return Part(chosen, self.cohort.select()), plan
 
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[DiscoveryReport, Sequence[Remembered]]:
-        if isinstance(measured.first.values, NoisyLabels):
-            reading = _shown(measured.first.values, self.column)
-        else:
-            found, limit = measured.published, measured.first.most_records
-            why = contradiction(found, measured.survivors, limit, histograms=POSITIONS)
-            if why is not None:
-                raise CheckFailed(f"the published numbers contradict each other: {why}")
-            reading = _found(found)
-        return DiscoveryReport(reading=reading, **about), ()
-
-
-def _shown(labels: NoisyLabels, column: str) -> Discovered:
-    """Say what follows from the labels that were shown."""
-    noise = labels.event.noise
-    return Discovered(
-        column,
-        tuple(
+        labels = measured.first.values
+        if not isinstance(labels, NoisyLabels):
+            raise TypeError("a question for labels is answered with labels")
+        noise = labels.event.noise
+        found = (
             FoundLabel(name, float(count), *map(float, interval(noise, count)))
             for name, count in labels.counts.items()
-        ),
-        records=None,
-        shown_from=float(noise.reach + 1),
-        found_from={str(LONGEST): float(found_from(noise))},
-    )
-
-
-def _found(counts: NoisyCounts) -> Discovered:
-    """Search the noised histograms."""
-    spelling = counts.plan.spelling
-    if spelling is None or spelling.salt is None:
-        raise TypeError("labels are found in histograms of their spelling")
-    sums = counts.values.reshape(POSITIONS, SYMBOLS + 1).astype(np.float64)
-    search = Search(sums[:, :SYMBOLS], counts.noise.variance, spelling.salt)
-    names = search.run()
-    return Discovered(
-        spelling.column,
-        tuple(
-            FoundLabel(name.text, name.records, name.records - wide, name.records + wide)
-            for name in names
-            for wide in [_95 * name.deviation]
-        ),
-        records=counts.records - float(sums[:, SYMBOLS].mean()),
-        shown_from=search.shown_from,
-        found_from={str(length): search.needed(length) for length in LENGTHS},
-    )
+        )
+        reading = Discovered(self.column, tuple(found), noise.reach + 1, found_from(noise))
+        return DiscoveryReport(reading=reading, **about), ()

@@ -192,7 +192,8 @@ EXAMPLES = {
         "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
     },
     strategies.LabelDiscovery: {
-        "reference": Table({"job": ["nurse"]}), "column": "job", "trust": TRUST,
+        "reference": Table({"job": ["nurse"]}), "column": "job",
+        "trust": strategies.Trusted(1.0, 1e-6),
     },
     Participant: {"node": 1},
     strategies.PrivatePredictor: {"predictor": MIXTURE},

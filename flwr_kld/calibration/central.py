@@ -124,7 +124,7 @@ def central_release(
 
 @lru_cache(maxsize=64)
 def selection_release(guarantee: Guarantee) -> Release:
-    """Return the release of labels told by their texts: the least reach of truncated Laplace noise.
+    """Return the release of unlisted labels: the least reach of truncated Laplace noise.
 
     Raises `ValueError` if no table serves the guarantee, which must be one of records.
     """

@@ -22,7 +22,7 @@ from typer.utils import get_params_from_function
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
 from flwr_kld.cli.common import ExitCode, complain, no_budget, unavailable
-from flwr_kld.cli.describe import describe, discover
+from flwr_kld.cli.describe import describe
 from flwr_kld.cli.doctor import doctor
 from flwr_kld.cli.init import init
 from flwr_kld.cli.node_keys import keys
@@ -139,8 +139,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (
-    init, doctor, demo, simulate, plan, describe, discover, check, watch, history, report, serve,
-    budget,
+    init, doctor, demo, simulate, plan, describe, check, watch, history, report, serve, budget,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(table, name="table")

@@ -1,7 +1,8 @@
-"""``flwr-kld describe`` and ``discover``: what clients' data look like, asked once for each key."""
+"""``flwr-kld describe``: what clients' data look like, asked once for each key."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,13 @@ def describe(
     key: Annotated[
         str, typer.Option(help="Name of the description, such as 2026-09: each is charged once.")
     ],
+    discover: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, name the labels that this column does not list and many records share.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(help="Keep what was released as a reference, too: .json."),
@@ -68,8 +76,9 @@ def describe(
 ) -> None:
     """Say what clients' data look like: of each column the values, what is missing, their law.
 
-    Clients are asked only once for each --key: the same command shows again, free of charge, what
-    the ledger has.
+    With --discover, name labels instead: what to ask when a check says "27 % other". Clients are
+    asked only once for each --key: the same command shows again, free of charge, what the ledger
+    has.
 
     Exit codes: 0 described, 3 refused (budget, cohort, guard), 4 error.
     """
@@ -80,12 +89,22 @@ def describe(
     if table is not None and table.suffix != ".toml":
         raise ValueError(f"a data dictionary is a .toml file, not {table}")
     files = [file for file in (reference, table, save) if file is not None]
+    if discover is not None and files:
+        raise ValueError("--discover writes no file: leave out --reference, --table and --save")
     if len({file.absolute() for file in files}) < len(files):
         raise ValueError(f"{files[-1]} cannot be two files: give each a name of its own")
     for file in files:
         if not file.absolute().parent.is_dir():  # known before anybody is asked
             raise ValueError(f"there is no folder {file.parent}: make it first")
     runs = AppRuns(ledger, population, app, connection, run_config or (), timeout)
+    if discover is not None:
+        answer = _discover(runs, require_key(key), discover)
+        if as_json:
+            print_json(answer.to_dict())
+        else:
+            results.print(answer.head("question"))
+            results.print(Text(str(answer.report or answer.message)), soft_wrap=True)
+        raise typer.Exit(answer.code)
     answer = runs.once(require_key(key), Kind.STATISTICS)
     report = answer.report if isinstance(answer.report, StatisticsReport) else None
     made = None if report is None else _kept(report, key, ledger, population)
@@ -125,39 +144,14 @@ def _kept(report: StatisticsReport, key: str, ledger: str, population: str) -> R
     return reference
 
 
-def discover(
-    app: FlowerApp = Path(),
-    connection: Connection = None,
-    *,
-    column: Annotated[str, typer.Option(help="Column whose unlisted labels are asked for.")],
-    key: Annotated[
-        str, typer.Option(help="Name of the question, such as 2026-09-job: each is charged once.")
-    ],
-    run_config: RunConfig = None,
-    timeout: Timeout = 900.0,
-    ledger: LedgerUrl = DEFAULT_LEDGER,
-    population: Population = DEFAULT_POPULATION,
-    as_json: AsJson = False,
-) -> None:
-    """Name the labels that a column does not list and that many records share.
-
-    What to ask when a check or a description says "27 % other". Clients are asked only once for
-    each --key: the same command shows again, free of charge, what the ledger has.
-
-    Exit codes: 0 answered, 3 refused (budget, cohort, guard), 4 error.
-    """
+def _discover(runs: AppRuns, key: str, column: str) -> Answer:
+    """Ask for the labels that a column does not list and that many records share."""
     if '"' in column or "\\" in column:
         raise ValueError("a run config cannot hold a column's name with a quote or a backslash")
-    config = (*(run_config or ()), f"{COLUMN_IN_RUN_CONFIG}={quoted(column)}")
-    runs = AppRuns(ledger, population, app, connection, config, timeout)
-    answer = runs.once(require_key(key), Kind.DISCOVERY)
+    asked = f"{COLUMN_IN_RUN_CONFIG}={quoted(column)}"
+    answer = replace(runs, config=(*runs.config, asked)).once(key, Kind.DISCOVERY)
     report = answer.report
     if isinstance(report, DiscoveryReport) and report.reading.column != column:
         why = f"the ledger has labels of {report.reading.column!r} under this key: give another one"
-        answer = Answer(key, ExitCode.ERROR, answer.ran, message=why)
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        results.print(answer.head("question"))
-        results.print(Text(str(answer.report or answer.message)), soft_wrap=True)
-    raise typer.Exit(answer.code)
+        return Answer(key, ExitCode.ERROR, answer.ran, message=why)
+    return answer

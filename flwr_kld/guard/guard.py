@@ -58,7 +58,7 @@ class Guard:
             raise QueryRefused("the domain is not one that this client's operator allows")
         if limits.references is not None and terms.reference not in limits.references:
             raise QueryRefused("the reference is not one that this client's operator allows")
-        column = terms.spelling.column if terms.spelling else None
+        column = terms.unlisted_labels.column if terms.unlisted_labels else None
         if column is not None and limits.discovery is not None and column not in limits.discovery:
             raise QueryRefused(
                 f"a question for the unlisted labels of {column!r}, which this client's operator "

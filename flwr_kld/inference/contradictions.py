@@ -16,16 +16,13 @@ _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
 
 
-def contradiction(
-    noisy: NoisyCounts, clients: int, most_records: int = 0, *, histograms: int = 1
-) -> str | None:
+def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> str | None:
     """Say what is impossible in one exchange's counts; None if nothing is."""
-    values, records = noisy.values.reshape(histograms, -1), noisy.records
+    values, records = noisy.values, noisy.records
     deviation = math.sqrt(noisy.noise.variance)
     margin = (_UNLIKELY + math.log(values.size)) * tail(deviation)
-    of_all = margin * math.sqrt(values.shape[1])
-    totals = values.sum(axis=1, dtype=float)
-    total = float(totals[abs(totals - records).argmax()])
+    of_all = margin * math.sqrt(values.size)
+    total = float(values.sum(dtype=float))
     if float(values.min()) < -margin:
         return f"a count is {values.min()}, and noise has a standard deviation of {deviation:.3g}"
     if abs(total - records) > of_all:

@@ -1,4 +1,4 @@
-"""Labels told by their texts, which leave with the noise of a `Release` or not at all.
+"""Unlisted labels of records, which leave with the noise of a `Release` or not at all.
 
 Every label that somebody has gets noise that reaches no farther than W, and is shown with its
 noised count if this exceeds W. A label that nobody has would never be, had it noise as well: so
@@ -24,8 +24,8 @@ from flwr_kld.kernel.vector import Held, NightNoise, Private, Released, own_bits
 
 LONGEST = 40
 """Bytes of a label's text."""
-MOST_TOLD = 2**24
-"""Records that one client tells of."""
+MOST_COUNTED = 2**24
+"""Records that one client counts."""
 _ENTRY = np.dtype([("records", "<u4"), ("text", f"S{LONGEST}")])
 
 
@@ -83,8 +83,8 @@ def _fault_of(row: bytes) -> str:
     texts, records = entries["text"], entries["records"]
     if (texts == b"").any() or (texts[1:] <= texts[:-1]).any():
         return "labels must be in order, each once, and none of them empty"
-    if (records == 0).any() or int(records.sum(dtype=np.int64)) > MOST_TOLD:
-        return f"labels must be of 1 to {MOST_TOLD:,} records of a client"
+    if (records == 0).any() or int(records.sum(dtype=np.int64)) > MOST_COUNTED:
+        return f"labels must be of 1 to {MOST_COUNTED:,} records of a client"
     written = texts.astype(f"S{LONGEST + 1}").tobytes()  # a zero after each
     return "" if written.decode(errors="ignore").encode() == written else "labels must be UTF-8"
 

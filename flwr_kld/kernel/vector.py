@@ -224,7 +224,7 @@ class Released:
     private : bool
         False if the noise came from a seed.
     labels : tuple[str, ...]
-        That are shown, the most frequent first, where clients told labels by their texts.
+        That are shown, the most frequent first, where clients answered with labels.
     """
 
     values: NDArray[np.int64]

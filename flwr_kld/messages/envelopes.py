@@ -177,14 +177,15 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
     def released(self, release: Release, terms: Terms) -> Released:
         """Return what the aggregator released of what the terms ask for."""
-        counts = not (terms.adds_scores or terms.by_text)
-        numbers = len(set(self.labels)) if terms.by_text else terms.numbers
-        fits = terms.by_text or not self.labels
+        labels = terms.unlisted_labels is not None
+        counts = not (terms.adds_scores or labels)
+        numbers = len(set(self.labels)) if labels else terms.numbers
+        fits = labels or not self.labels
         if counts:
             fits = fits and 1 <= self.records <= self.clients * LARGEST_CLIENT
         fits = fits and len(self.values) == 8 * numbers
         values = np.frombuffer(self.values if fits else b"", dtype="<i8").astype(np.int64)
-        if terms.by_text:  # no honest one shows others
+        if labels:  # no honest one shows others
             shown = values - release.table.reach
             fits = fits and bool(((shown > 0) & (shown <= self.clients * LARGEST_CLIENT)).all())
         if not fits:

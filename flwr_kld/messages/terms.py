@@ -37,7 +37,7 @@ from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.plan import LONGEST, cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
 from flwr_kld.query.selection import EVERYTHING, Selection
-from flwr_kld.query.spelling import Spelling
+from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 VERSION = 1
 """Of the messages of a check. Each says it, and is read by the same version only."""
@@ -187,7 +187,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
     noise: Json[Noise] = None  # Noise that is added before the server sees a number
-    spelling: Json[Spelling | None] = None  # Whose unlisted labels are counted, if any are
+    # Column whose unlisted labels clients answer with, instead of counts
+    unlisted_labels: Json[UnlistedLabels | None] = None
     night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
@@ -206,10 +207,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
                 "goes, so the number of records cannot be public",
                 str(self.guarantee.adjacency),
             )
-        if self.adds_scores and self.spelling is not None:
-            raise Unfit("spelling", "of counts", "scores")
-        if self.by_text:
-            self._fit_texts()
+        if self.unlisted_labels is not None:
+            self._fit_labels()
         if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
             raise Unfit("trust", "who adds the noise", self.trust)
         if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (
@@ -221,14 +220,16 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         if self.night is not None:
             self._fit_a_session()
 
-    def _fit_texts(self) -> None:
-        """Refuse labels told by their texts where nobody may see them, or no release shows any."""
+    def _fit_labels(self) -> None:
+        """Refuse a question for labels where nobody may see them, or no release shows any."""
+        if self.adds_scores:
+            raise Unfit("unlisted_labels", "null where clients add up scores", "scores")
         seen = self.trust == "trusted"
         if not seen and (self.trust != "trusted-aggregator" or not self.guarantee.total_is_public):
             raise Unfit(
                 "trust",
-                "'trusted' where labels are told by their texts, or 'trusted-aggregator' where the "
-                "number of records is public, which the length of a box tells",
+                "'trusted' where labels are asked for, or 'trusted-aggregator' where the number of "
+                "records is public, which the length of a box tells",
                 self.trust,
             )
         if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
@@ -238,7 +239,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
-        others = (self.adds_scores, self.clip, self.spelling, self.selection != EVERYTHING)
+        others = (self.adds_scores, self.clip, self.unlisted_labels, self.selection != EVERYTHING)
         if any(others) or self.model != NO_MODEL:
             raise Unfit("night", "of a check that counts all records, of no model", "another")
         if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
@@ -282,11 +283,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         return self.score_wire != NO_SCORES
 
     @property
-    def by_text(self) -> bool:
-        """Whether clients answer with labels and how many records have each, not with counts."""
-        return self.spelling is not None and self.spelling.by_text
-
-    @property
     def numbers(self) -> int:
         """Numbers that get noise."""
         return self.layout.length
@@ -318,7 +314,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         Raises `QueryRefused` if it has no such column.
         """
         try:
-            return domain if self.spelling is None else self.spelling.over(domain)
+            return domain if self.unlisted_labels is None else self.unlisted_labels.over(domain)
         except DomainError as error:
             raise QueryRefused(str(error)) from None
 
@@ -333,7 +329,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             self.selection,
             self.allotment,
             self.score_wire,
-            self.spelling,
+            self.unlisted_labels,
         )
 
     def share(self) -> ShareRelease | None:
@@ -348,7 +344,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise QueryRefused("these terms name no aggregator")
         if self.night is not None and self.allotment is not None:
             return continual_release(self.guarantee, self.night.continual, self.allotment)
-        if self.by_text:
+        if self.unlisted_labels is not None:
             return selection_release(self.guarantee)
         clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
         try:

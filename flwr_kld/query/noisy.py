@@ -149,7 +149,7 @@ class NoisyLabels:
 def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | ClientSums | NoisyLabels:
     """Return what was released of a plan's numbers, as estimators and decisions take it."""
     values, release, private = released.values, released.release, released.private
-    if plan.spelling is not None and plan.spelling.by_text:
+    if plan.unlisted_labels is not None:
         shown = dict(zip(released.labels, values.tolist(), strict=True))
         return NoisyLabels(shown, release, private)
     if released.records is None:

@@ -30,7 +30,7 @@ from flwr_kld.query.score_wire import (
     scores_to_wire,
 )
 from flwr_kld.query.selection import EVERYTHING, Selection
-from flwr_kld.query.spelling import Spelling
+from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.reference import Reference
 
 LONGEST = 1 << 24
@@ -65,8 +65,7 @@ class QueryPlan:
     # How finely counts are released, and whether alike records are counted; by default in whole
     # counts, and not. None of scores
     allotment: Allotment | None = None
-    # Whose labels are asked for; then the cells are those of its own table
-    spelling: Spelling | None = None
+    unlisted_labels: UnlistedLabels | None = None  # Asked for instead of counts
 
     def __post_init__(self) -> None:
         # What does not fit is refused
@@ -74,9 +73,9 @@ class QueryPlan:
 
     @property
     def domain(self) -> Domain:
-        """What is counted: the reference's symbols, or the spelling of a column's labels."""
+        """What is read of records: the reference's symbols, or a column's unlisted labels."""
         own = self.reference.domain
-        return own if self.spelling is None else self.spelling.over(own)
+        return own if self.unlisted_labels is None else self.unlisted_labels.over(own)
 
     @property
     def cells(self) -> int:
@@ -158,7 +157,7 @@ class QueryPlan:
             self.selection,
             self.allotment,
             self.scores,
-            self.spelling,
+            self.unlisted_labels,
         )
 
     @cached_property
@@ -192,12 +191,10 @@ def joined(reference: Reference, columns: Sequence[QueryPlan]) -> QueryPlan:
     )
 
 
-def each_spelling(reference: Reference, spelling: Spelling) -> QueryPlan:
-    """Ask for each symbol of a column's spelling, unweighted."""
-    symbols = np.arange(spelling.over(reference.domain).size, dtype=np.int32)
-    ones = np.ones(len(symbols))
-    heads = np.full(len(symbols), HEAD)
-    return QueryPlan(reference, symbols, 0 * ones, ones, heads, spelling=spelling)
+def plan_for_labels(reference: Reference, asked: UnlistedLabels) -> QueryPlan:
+    """Ask for the unlisted labels of a column: one cell, unweighted."""
+    cell, none, one = np.zeros(1, np.int32), np.zeros(1), np.ones(1)
+    return QueryPlan(reference, cell, none, one, np.full(1, HEAD), unlisted_labels=asked)
 
 
 def cells_of_columns(
@@ -240,14 +237,15 @@ def plan_fingerprint(
     selection: Selection,
     allotment: Allotment | None = None,
     scores: tuple[Scores, ...] | None = None,
-    spelling: Spelling | None = None,
+    unlisted_labels: UnlistedLabels | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
     digest = hashlib.sha256(b"flwr-kld plan 1\n")
     asked = scores_as_bytes(scores)
     steps = json_text(None if allotment is None else [allotment.counts, allotment.alike])
-    spelt = "" if spelling is None else spelling.to_json()
-    digest.update(f"{reference}\n{selection.to_json()}\n{steps}\n{spelt}\n{len(asked)}\n".encode())
+    labels = "" if unlisted_labels is None else unlisted_labels.to_json()
+    said = f"{reference}\n{selection.to_json()}\n{steps}\n{labels}\n{len(asked)}\n"
+    digest.update(said.encode())
     digest.update(asked)
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
@@ -263,7 +261,7 @@ def cells_from_wire(
     selection: Selection,
     allotment: Allotment | None = None,
     score_wire: bytes = NO_SCORES,
-    spelling: Spelling | None = None,
+    unlisted_labels: UnlistedLabels | None = None,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
     # `cells` are the cells of each column, of as many as `sizes`.
@@ -279,7 +277,7 @@ def cells_from_wire(
         raise ValueError("the query plan has another number of cells in a column than it says")
     scores = scores_from_wire(score_wire, len(sizes), total)
     allotted = Layout(cells, scores, allotment).allotment
-    told = plan_fingerprint(reference, cell_of, selection, allotted, scores, spelling)
+    told = plan_fingerprint(reference, cell_of, selection, allotted, scores, unlisted_labels)
     if told != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

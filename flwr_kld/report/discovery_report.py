@@ -19,13 +19,13 @@ class FoundLabel:
     """A label that many records share."""
 
     name: str
-    records: float  # Estimate; where labels were told by their texts, the noised count
-    low: float  # 95 % interval, for the noise; of labels that are shown where texts were told
+    records: float  # The noised count
+    low: float  # 95 % interval of labels that are shown, for the noise
     high: float
 
     @property
     def may_go_on(self) -> bool:
-        """Whether longer labels may begin so: as many whole letters are told as there is room."""
+        """Whether longer labels may begin so: as many whole letters are sent as there is room."""
         return len(self.name.encode(errors="replace")) > LONGEST - _LETTER
 
 
@@ -35,19 +35,8 @@ class Discovered:
 
     column: str
     labels: tuple[FoundLabel, ...]  # The most frequent first
-    # With a label that nobody listed, estimate; None where labels were told by their texts
-    records: float | None
-    shown_from: float  # Records below which no estimate is shown
-    # Records from which a label is found with probability .95, by its most bytes in UTF-8
-    found_from: dict[str, float]
-
-    @property
-    def named(self) -> str:
-        """How many records have an unlisted label, and which share of them these labels are of."""
-        if self.records is None:
-            return ""
-        share = min(sum(label.records for label in self.labels) / max(self.records, 1.0), 1.0)
-        return f"; about {max(self.records, 0):.0f} records have one, {share:.0%} of them these"
+    shown_from: int  # Noised count below which no label is shown
+    found_from: int  # Records from which a label is shown with probability .95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +58,10 @@ class DiscoveryReport(Envelope):
         )
         if any(one.may_go_on for one in found.labels):
             names += "; what ends in … may be longer"
-        needed = "; ".join(
-            f"{n:.0f} for up to {size} bytes" for size, n in found.found_from.items()
-        )
         return (
-            f"unlisted labels of {shown(found.column)}: {names or 'none found'}{found.named}. A "
-            f"label is found with probability .95 from about so many records on: {needed}; no "
-            f"estimate below {found.shown_from:.0f} is shown, though fewer records may have one. "
+            f"unlisted labels of {shown(found.column)}: {names or 'none found'}. A label is found "
+            f"with probability .95 from {found.found_from} records on; no number below "
+            f"{found.shown_from} is shown, though fewer records may have a label. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
             f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
             f"{'; ' + note if (note := self.one_client.note) else ''}"

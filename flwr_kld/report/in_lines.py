@@ -47,7 +47,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     if reading.outside is not None:
         yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
         if report.is_table and "other" in reading.outside.clear:
-            yield f"which labels these are: flwr-kld discover --column {report.column!r}"
+            yield f"which labels these are: flwr-kld describe --discover {report.column!r}"
     if verdict is not None and verdict.evidence is not None and verdict.alarm_at is not None:
         yield (
             f"evidence over checks: {evidence(verdict.evidence)}; alarms from "

@@ -103,13 +103,6 @@ class Trust(ABC):
         """
         return box_event(self.guarantee, MOVES * self.allotment.columns)
 
-    def by_text(self) -> Trust | None:
-        """Return this promise for labels that clients tell by their texts; None if nobody may see.
-
-        By default None: labels are found in sums of hashes.
-        """
-        return None
-
     def event_of(self, plan: QueryPlan, clients: int) -> Release:
         """Return the release of what a plan asks; the errors are those of `event`."""
         return self.event(clients) if plan.scores is None else self.sums_event(clients)
@@ -183,7 +176,7 @@ class Trust(ABC):
             score_wire=plan.score_wire,
             model=model,
             noise=self.noise_before(plan.scores is not None),
-            spelling=plan.spelling,
+            unlisted_labels=plan.unlisted_labels,
         )
 
     def cost(self, survivors: int | None = None) -> Cost:

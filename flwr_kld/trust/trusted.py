@@ -95,18 +95,27 @@ class Trusted(CentralNoise):
 
     name = "trusted"
 
-    def by_text(self) -> Trust | None:
-        """Return this promise for labels that the server sees; None where no release shows any."""
-        return ByText(self) if self.delta and self.clip is None else None
-
 
 @dataclass(frozen=True)
-class ByText(Trust):
-    """Whom a model trusts sees clients' unlisted labels, and shows those that many share."""
+class ForLabels(Trust):
+    """Whom a model trusts sees clients' unlisted labels, and shows those that many share.
 
-    model: Trusted | TrustedAggregator
+    Raises `ValueError` for another model, or one by which no release shows any.
+    """
+
+    model: Trust
 
     def __post_init__(self) -> None:
+        model = self.model
+        sealed = isinstance(model, TrustedAggregator)
+        serves = isinstance(model, Trusted) or (sealed and model.guarantee.total_is_public)
+        if not serves or model.guarantee.unit is not Unit.RECORD or not model.guarantee.delta:
+            raise ValueError(
+                "labels are discovered under Trusted(epsilon, delta), or under "
+                "TrustedAggregator(epsilon, delta, aggregator=…) where the number of records is "
+                "public: with delta above 0, for single records, asked once; this is "
+                f"{type(model).__name__}(…)"
+            )
         self.event(1)  # calibrated now, as in `CentralNoise`
 
     @property
@@ -161,14 +170,6 @@ class TrustedAggregator(CentralNoise):
     def noise_before(self, scored: bool) -> AggregatorNoise:
         """Return the noise that the aggregator adds."""
         return AggregatorNoise((self.aggregator.hex(),), self.noise)
-
-    def by_text(self) -> Trust | None:
-        """Return this promise for labels that the aggregator sees.
-
-        None where no release shows any, or the length of a box would tell the server of a record.
-        """
-        known = self.guarantee.total_is_public
-        return ByText(self) if self.delta and known else None
 
 
 @dataclass(frozen=True)

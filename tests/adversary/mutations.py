@@ -56,13 +56,13 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
         if asked["score_wire"] != NO_SCORES and rng.random() < 0.4:
             asked["score_wire"] = _scores(asked["score_wire"], len(cells), rng)
-        spelling = SimpleNamespace(to_json=partial(str, asked["spelling"]))
-        spelling = None if asked["spelling"] == "null" else spelling
+        labels = SimpleNamespace(to_json=partial(str, asked["unlisted_labels"]))
+        labels = None if asked["unlisted_labels"] == "null" else labels
         scores = scores_from_wire(asked["score_wire"], len(cells), int(cell_of.max()) + 1)
         if scores and rng.random() < 0.7:
             asked["clip"] = scores[0].most_records
         asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, named, allotment_of(asked), scores, spelling
+            asked["reference"], cell_of, named, allotment_of(asked), scores, labels
         )
         if "phase" in content:
             fit_sessions(content)

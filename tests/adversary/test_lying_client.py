@@ -6,14 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, app_of, grid_of
-from flwr.clientapp import ClientApp
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
-from flwr_kld import Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.clients import FirstUse, answer_drift_queries, drift_queries
+from flwr_kld.clients import FirstUse, drift_queries
 from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
@@ -29,7 +27,6 @@ from flwr_kld.strategies import (
     Adjacency,
     Distributed,
     KLDrift,
-    LabelDiscovery,
     SecureSum,
     Statistics,
     Trusted,
@@ -344,17 +341,3 @@ def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome
         else:
             assert held.outcome is Outcome.INCONCLUSIVE
             assert told in held.reason
-
-
-@pytest.mark.parametrize("name", sorted(VECTORS.keys() - {"some of the others"}))
-def test_labels_are_not_searched_in_sums_that_cannot_be(lie, name):
-    lie(vector=VECTORS[name])
-    table = Table({"job": ["nurse"]})
-    app = ClientApp()
-    answer_drift_queries(
-        app, lambda _: {"job": ["baker"] * 40}, table, secure_sum=FirstUse(), discover={"job"}
-    )
-    trust = Distributed(2.0, min_clients=5, delta=1e-6, noise="skellam")
-    asking = LabelDiscovery(table, "job", trust, aggregation=SecureSum())
-    with pytest.raises(CheckFailed, match=r"contradict|no records"):
-        asking.ask(grid_of(app))

@@ -191,7 +191,7 @@ def test_a_discovery_is_listed_as_what_it_is(cli, flwr, flower_app):
         started=REPORT.started, guarantee=REPORT.guarantee, cohort=REPORT.cohort, cost=REPORT.cost,
         protection=REPORT.protection, one_client=REPORT.one_client,
         reading=Discovered(
-            "job", (FoundLabel("baker", 120.0, 90.0, 150.0),), 200.0, 35.0, {"8": 53.0}
+            "job", (FoundLabel("baker", 120.0, 90.0, 150.0),), 28, 33
         ),
     )  # fmt: skip
     settle(flwr.ledger, "names", found.to_dict(), kind=Kind.DISCOVERY)

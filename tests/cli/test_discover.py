@@ -1,4 +1,4 @@
-"""``discover``: the labels of a column that nobody listed, paid for once a key."""
+"""``describe --discover``: the labels of a column that nobody listed, paid for once a key."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FOUND = DiscoveryReport(
     started=STATISTICS.started, guarantee=STATISTICS.guarantee, cohort=STATISTICS.cohort,
     cost=STATISTICS.cost, protection=STATISTICS.protection, one_client=STATISTICS.one_client,
     reading=Discovered(
-        "job", (FoundLabel("[b]aker", 120.0, 90.0, 150.0),), 200.0, 35.0, {"8": 53.0}
+        "job", (FoundLabel("[b]aker", 120.0, 90.0, 150.0),), 28, 33
     ),
 )  # fmt: skip
-OPTIONS = ("--key", "names", "--column", "job")
+OPTIONS = ("--key", "names", "--discover", "job")
 
 
 @pytest.fixture
 def discover(cli, flower_app):
     def run(*options: object):
-        return cli("discover", flower_app, "prod", *options, COLUMNS="900")
+        return cli("describe", flower_app, "prod", *options, COLUMNS="900")
 
     return run
 
@@ -51,7 +51,7 @@ def test_labels_are_named_and_shown_again_without_a_charge(discover, flwr, flowe
 def test_another_column_under_the_same_key_is_an_error(discover, flwr):
     flwr.will("name", FOUND.to_dict())
     discover(*OPTIONS)
-    other = discover("--key", "names", "--column", "town")
+    other = discover("--key", "names", "--discover", "town")
     assert other.exit_code == 4
     assert "'job'" in other.stdout
     assert "baker" not in other.stdout
@@ -75,5 +75,10 @@ def test_without_an_answer_the_reason(discover, flwr, does, code, why):
 def test_a_name_that_no_run_config_holds_asks_nobody(discover, flwr):
     flwr.will("name", FOUND.to_dict())
     for column in ('jo"b', "jo\\b", "jo\nb"):
-        assert discover("--key", "names", "--column", column).exit_code == 4
+        assert discover("--key", "names", "--discover", column).exit_code == 4
+    assert not flwr.calls
+
+
+def test_labels_are_written_to_no_file(discover, flwr, tmp_path):
+    assert discover(*OPTIONS, "--save", tmp_path / "labels.html").exit_code == 4
     assert not flwr.calls

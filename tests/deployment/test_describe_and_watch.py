@@ -58,7 +58,7 @@ def test_describe_watch_and_name(tmp_path: Path):
         assert drifted["columns"]["job"]["verdict"]["outcome"] == "drift"
         assert drifted["columns"]["age"]["verdict"]["outcome"] != "drift"
 
-        found = told(running, tmp_path, "discover", "--key", "jobs", "--column", "job")
+        found = told(running, tmp_path, "describe", "--key", "jobs", "--discover", "job")
         assert [one["name"] for one in found["reading"]["labels"]] == [NEW]
     # Three releases of ε = 1, as both nights are one; what they compose to is a little less.
     assert 2.0 < ledger.spent("default").epsilon <= 3.0

@@ -1,6 +1,8 @@
-"""Labels told by their texts: from how many records on they are shown, and what a count says."""
+"""Unlisted labels: from how many records on they are shown, and what a count says."""
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,13 @@ def test_so_many_records_are_enough(epsilon, adjacency, most):
     assert found <= most
     assert sum(law(noise, found).values()) >= Fraction(95, 100)
     assert sum(law(noise, found - 1).values()) < Fraction(95, 100)
+
+
+def test_the_page_says_so_many_records_as_reports_do():
+    page = (Path(__file__).parents[2] / "docs/guides/describe.md").read_text()
+    rows = re.findall(r"^\| (?:ε|records) \|(.*)\|$", page, re.MULTILINE)
+    said = dict(zip(*(map(float, row.split("|")) for row in rows), strict=True))
+    assert said == {epsilon: found_from(table(epsilon, REPLACE_ONE)) for epsilon in (0.5, 1, 2)}
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])

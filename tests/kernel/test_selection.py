@@ -1,4 +1,4 @@
-"""Labels told by their texts: what is shown of them, enumerated, keeps (ε, δ) exactly."""
+"""Unlisted labels: what is shown of them, enumerated, keeps (ε, δ) exactly."""
 
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -15,7 +15,7 @@ from flwr_kld.kernel import Guarantee, Unit, selection
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
 from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.release import NotPrivateEnough, Release
-from flwr_kld.kernel.selection import LONGEST, MOST_TOLD, ClientLabels, LabelSum
+from flwr_kld.kernel.selection import LONGEST, MOST_COUNTED, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 
@@ -207,7 +207,7 @@ BAD = {
     "no text, behind one": wire((b"a", 1), (b"", 1)),
     "no records": wire((b"a", 0)),
     "a negative number of records": wire((b"a", 2**32 - 5)),
-    "more records than a client tells of": wire((b"a", MOST_TOLD), (b"b", 1)),
+    "more records than a client tells of": wire((b"a", MOST_COUNTED), (b"b", 1)),
     "numbers that wrap": wire((b"a", 2**31), (b"b", 2**31)),
     "no UTF-8": wire((b"\xff", 1)),
     "half a letter": wire(("é".encode()[:1], 1)),
@@ -227,7 +227,7 @@ def test_what_no_honest_client_tells_is_left_out_and_quoted_nowhere(row):
 
 
 def test_as_many_records_as_a_client_may_tell_of_count():
-    assert summed(wire((b"a", MOST_TOLD))).clients == 1
+    assert summed(wire((b"a", MOST_COUNTED))).clients == 1
 
 
 def test_the_sampled_law_is_the_table(monkeypatch):

@@ -26,7 +26,7 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
 from flwr_kld.query.selection import Period, Selection
-from flwr_kld.query.spelling import Spelling
+from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
@@ -58,7 +58,9 @@ SPLIT = replace(
     cells=[2, 2],
     allotment=Allotment((3, 5), 1),
 )
-BY_TEXT = replace(TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), spelling=Spelling("job", None))
+OF_LABELS = replace(
+    TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), unlisted_labels=UnlistedLabels("job")
+)
 KINDS = {
     "terms": Kind(
         Terms,
@@ -72,10 +74,9 @@ KINDS = {
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
-            "hashes of unlisted labels": replace(TERMS, spelling=Spelling("job", "a1b2")),
-            "unlisted labels by their texts": BY_TEXT,
+            "unlisted labels": OF_LABELS,
             "unlisted labels, for an aggregator": replace(
-                BY_TEXT, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "least")
+                OF_LABELS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "least")
             ),
         },
         {
@@ -127,8 +128,8 @@ KINDS = {
             "a key that is too short": {
                 "trust": "trusted-aggregator", "noise": '{"keys":["00"],"law":"least"}'
             },
-            "labels by their texts, in four columns": {"spelling": '{"column":"job","salt":null}'},
-            "labels without a word of a salt": {"spelling": '{"column":"job"}'},
+            "labels of four columns": {"unlisted_labels": '{"column":"job"}'},
+            "labels of no column": {"unlisted_labels": "{}"},
             "one key for both aggregators": {
                 "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"],"law":"least"}}'
             },

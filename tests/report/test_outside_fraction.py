@@ -49,7 +49,7 @@ def test_what_a_column_calls_other_is_asked_for_next(share, next_step):
     moved = report.columns[report.column]
     moved = replace(moved, reading=replace(moved.reading, outside=outside))
     report = replace(report, columns={**report.columns, report.column: moved})
-    said = f"flwr-kld discover --column {report.column!r}"
+    said = f"flwr-kld describe --discover {report.column!r}"
     assert (said in "\n".join(report_lines(report))) is next_step
 
 

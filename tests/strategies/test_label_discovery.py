@@ -1,4 +1,4 @@
-"""Labels that nobody listed: shown by a server that sees them, or found by the sums alone."""
+"""Labels that nobody listed: shown by whoever is trusted with them, if many records share them."""
 
 import copy
 import json
@@ -9,29 +9,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sealed_federation
-import split_federation
 from adversary.lying_server import watching
 from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from messages.vector_forms import claim
 from sealed_federation import KEY
-from split_federation import PAIR, Members
+from split_federation import PAIR
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
-from flwr_kld.inference import label_search
-from flwr_kld.inference.label_search import Search
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Night, Terms
-from flwr_kld.query.plan import each_spelling, plan_fingerprint
+from flwr_kld.query.plan import plan_fingerprint, plan_for_labels
 from flwr_kld.query.score_wire import scores_to_wire
 from flwr_kld.query.selection import EVERYTHING
-from flwr_kld.query.spelling import Spelling
+from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -39,6 +36,8 @@ from flwr_kld.strategies import (
     Distributed,
     LabelDiscovery,
     SecureSum,
+    Standing,
+    Statistics,
     Trusted,
     TrustedAggregator,
     TwoAggregators,
@@ -47,12 +46,8 @@ from flwr_kld.strategies import (
 TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 60])}, sources={"job": "work"})
 REFERENCE = Reference.from_counts(TABLE, np.ones(TABLE.size))
 ADD_REMOVE = Adjacency.ADD_REMOVE
-TWO = Trusted(2.0, 1e-6, adjacency=ADD_REMOVE)
-"""The server sees labels."""
-NO_DELTA = claim(epsilon=2.0, adjacency="add-remove")
-OF_CLIENTS = claim(epsilon=2.0, delta=1e-6, adjacency="add-remove", unit="client")
-SUMS = replace(TWO, epsilon=30.0, clip=20)
-"""It sees histograms of their hashes: of whole clients."""
+TWO = Trusted(2.0, 1e-6)
+SEALED = TrustedAggregator(2.0, 1e-6, aggregator=KEY.public)
 
 
 def jobs(context):
@@ -71,18 +66,6 @@ def app_of(records=jobs, table=TABLE, **options) -> ClientApp:
 
 def grid_of(records=jobs, nodes=20, **options) -> InProcessGrid:
     return InProcessGrid(app_of(records, **options), nodes)
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch):
-    """Keep few beginnings: what is to be found is far beyond the noise."""
-    monkeypatch.setattr(label_search, "_KEPT", 128)
-
-
-@pytest.fixture
-def unsearched(monkeypatch):
-    """Find nothing, at once: for tests of the way there."""
-    monkeypatch.setattr(Search, "run", lambda search: [])
 
 
 def names(report: DiscoveryReport) -> list[str]:
@@ -110,8 +93,7 @@ def test_a_trusted_server_shows_what_many_records_share_and_no_label_of_one(
     assert abs(baker.records - 120) <= threshold
     assert baker.low <= baker.records <= baker.high < baker.low + 10
     assert report.reading.shown_from == threshold
-    assert report.reading.found_from == {"40": enough}
-    assert report.reading.records is None
+    assert report.reading.found_from == enough
     assert report.protection.mechanism == "truncated-laplace"
     assert "labels" in report.protection.sight.exact
     assert report.cost.epsilon == 2.0
@@ -128,9 +110,6 @@ def test_where_many_share_nothing_nothing_is_shown():
     assert "none found" in str(report)
 
 
-SEALED = TrustedAggregator(2.0, 1e-6, aggregator=KEY.public)
-
-
 def sealed_grid(records=secretly, **options):
     return sealed_federation.federation(app_of(records, aggregator=KEY.public), **options)
 
@@ -140,21 +119,13 @@ def test_the_server_of_an_aggregator_sees_no_label_but_those_that_are_shown():
     grid = sealed_grid()
     report = LabelDiscovery(TABLE, "job", SEALED).ask(grid)
     assert names(report) == ["baker"]
-    assert (report.reading.shown_from, report.reading.found_from) == (15, {"40": 17})
+    assert (report.reading.shown_from, report.reading.found_from) == (15, 17)
     assert (report.protection.trust, report.cost.epsilon) == ("trusted-aggregator", 2.0)
     assert "aggregator saw" in report.protection.sight.exact
     assert {len(box) for box in grid.boxes()} == {14 * 44 + OVERHEAD}
     handled = repr(list(grid.handled()))
     assert "baker" in handled
     assert not [name for name in ("chin", "1000-", "1019-") if name in handled]
-
-
-def test_under_add_remove_a_boxs_length_would_tell_so_an_aggregator_is_sent_hashes():
-    grid = sealed_grid()
-    report = LabelDiscovery(TABLE, "job", replace(SEALED, adjacency=ADD_REMOVE)).ask(grid)
-    assert names(report) == ["baker"]
-    assert report.reading.records is not None
-    assert {len(box) for box in grid.boxes()} == {4 * 64 * 257 + OVERHEAD}
 
 
 def test_a_box_of_labels_that_no_honest_client_seals_is_left_out_by_itself():
@@ -199,71 +170,36 @@ def test_an_answer_of_the_aggregator_that_does_not_fit_is_refused(lie):
         LabelDiscovery(TABLE, "job", SEALED).ask(grid)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_sums_name_what_many_records_share_and_not_what_few_share(adjacency):
-    """120 of 400 records are bakers', at 35 deviations and more; four share the other one.
-
-    To be shown, these would have to be estimated 6 deviations too high: once in 10^9 questions.
-    """
-    grid = grid_of(secure_sum=FirstUse())
-    asking = LabelDiscovery(
-        TABLE, "job", replace(TWO, adjacency=adjacency), aggregation=SecureSum()
-    )
-    report = asking.ask(grid)
-    (baker,) = report.reading.labels
-    assert baker.name == "baker"
-    assert baker.low - 20 < 120 < baker.high + 20
-    assert report.reading.shown_from < 120
-    assert report.reading.found_from["8"] < 120
-    assert abs(report.reading.records - 164) < 250  # seven standard deviations
-    assert DiscoveryReport.from_json(report.to_json()) == report
-
-
-WAYS = {
-    "plain": lambda: (TWO, None, grid_of(secretly)),
-    "without delta": lambda: (replace(TWO, epsilon=30.0, delta=0.0), None, grid_of(secretly)),
-    "secure sum": lambda: (TWO, SecureSum(), grid_of(secure_sum=FirstUse())),
-    "shares": lambda: (
-        Distributed(2.0, min_clients=15, delta=1e-6, noise="skellam", adjacency=ADD_REMOVE),
-        SecureSum(),
-        grid_of(secure_sum=FirstUse()),
-    ),
-    "whole clients": lambda: (SUMS, None, grid_of()),
-    "sealed": lambda: (SEALED, None, sealed_grid()),
-    "sealed hashes": lambda: (
-        replace(SEALED, adjacency=ADD_REMOVE),
-        None,
-        sealed_grid(jobs),
-    ),
-    "split": lambda: (
-        TwoAggregators(2.0, 1e-6, adjacency=ADD_REMOVE, aggregators=PAIR),
-        None,
-        split_federation.federation(app_of(secure_sum=Members(), aggregators=PAIR)),
-    ),
+OTHERS = {
+    "no delta": replace(TWO, delta=0.0),
+    "whole clients": replace(TWO, adjacency=ADD_REMOVE, clip=20),
+    "a box whose length tells of a record": replace(SEALED, adjacency=ADD_REMOVE),
+    "a year of nights": Standing(TWO),
+    "shares": Distributed(2.0, min_clients=15, delta=1e-6, noise="skellam"),
+    "two aggregators": TwoAggregators(2.0, 1e-6, aggregators=PAIR),
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_trust_model_finds_it(way):
-    """Where nobody may see labels, it is asked as for any table."""
-    trust, aggregation, grid = WAYS[way]()
-    report = LabelDiscovery(TABLE, "job", trust, aggregation=aggregation).ask(grid)
-    assert names(report) == ["baker"]
-    assert report.cohort.survivors == 20
-    assert report.cost.epsilon <= trust.epsilon + 1e-9
-    assert (report.reading.records is None) is (way in ("plain", "sealed"))
+@pytest.mark.parametrize("trust", OTHERS.values(), ids=OTHERS)
+def test_another_trust_model_is_refused_at_once(trust):
+    with pytest.raises(ValueError, match=r"Trusted\(epsilon, delta\).*TrustedAggregator"):
+        LabelDiscovery(TABLE, "job", trust)
 
 
-@pytest.mark.parametrize("aggregation", [None, SecureSum()])
-def test_names_of_any_script_and_length_are_found(aggregation):
+@pytest.mark.parametrize(("delta", "said"), [(1e-4, False), (1.1e-4, True)])
+def test_a_delta_that_shows_labels_of_single_records_is_warned_of(delta, said, caplog):
+    LabelDiscovery(TABLE, "job", Trusted(2.0, delta))
+    assert ("single record" in caplog.text) is said
+
+
+def test_names_of_any_script_and_length_are_found():
     """Of forty bytes; of a longer one as many characters as forty bytes hold."""
     told = ["Пенсионер", "看護師", "Gesundheits- und Krankenpflegerin", "x" * 50, "7", "Ü" * 30]
     grid = grid_of(
         lambda _: {"work": [*told * 50, "nurse"], "age": [1] * 301},
         nodes=10,
-        secure_sum=FirstUse(),
     )
-    report = LabelDiscovery(TABLE, "job", TWO, aggregation=aggregation).ask(grid)
+    report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
     assert f"{'x' * 40}…" in str(report)  # listed as it is told, it would not be theirs
     assert f"{'Ü' * 20}…" in str(report)
@@ -304,7 +240,7 @@ def test_three_clients_are_enough():
     assert names(report) == ["baker"]
 
 
-def test_one_client_may_decide_by_text_and_the_report_says_so():
+def test_one_client_may_decide_and_the_report_says_so():
     def records(context):
         many = 5000 if context.node_id == 1000 else 0
         return {"work": ["baker"] * many + ["nurse"] * 10, "age": [1] * (many + 10)}
@@ -318,17 +254,15 @@ def test_one_client_may_decide_by_text_and_the_report_says_so():
 
 
 def terms_of(**changes) -> Terms:
-    spelling = Spelling("job", "a1b2")
-    plan = each_spelling(REFERENCE, spelling)
-    return replace(TWO.over(64).terms(plan, check="c1", asked=20), **changes)
-
-
-def terms_by_text(**changes) -> Terms:
-    plan = each_spelling(REFERENCE, Spelling("job", None))
+    plan = plan_for_labels(REFERENCE, UnlistedLabels("job"))
     return replace(TWO.terms(plan, check="c1", asked=20), **changes)
 
 
-def told(lie, trust):
+def claimed(**changes) -> str:
+    return claim(**{"epsilon": 2.0, "delta": 1e-6, **changes})
+
+
+def told(lie):
     """Let an honest server's clients hear a lie; return why they refuse, and what they counted."""
     honest = app_of(secure_sum=FirstUse())
 
@@ -338,48 +272,18 @@ def told(lie, trust):
         return honest(message, context)
 
     with watching() as seen, pytest.raises(CheckFailed) as refused:
-        LabelDiscovery(TABLE, "job", trust).ask(InProcessGrid(client, 5))
+        LabelDiscovery(TABLE, "job", TWO).ask(InProcessGrid(client, 5))
     return str(refused.value), seen
 
 
-def respelt(asked, spelling: str, cell_of=None):
+def other_column(asked, labels: str):
     """Ask otherwise, with a fingerprint that fits."""
-    asked["spelling"] = spelling
+    asked["unlisted_labels"] = labels
     cells = np.frombuffer(zlib.decompress(asked["wire"]), "<i4").astype(np.int32)
-    cells = cells if cell_of is None else cell_of
-    asked["wire"] = zlib.compress(cells.astype("<i4").tobytes())
-    named = None if spelling == "null" else Spelling.from_json(spelling)
-    steps = Allotment(tuple(json.loads(asked["allotment"])["counts"]))
-    asked["plan"] = plan_fingerprint(asked["reference"], cells, EVERYTHING, steps, None, named)
-
-
-def spelt(column: str, salt: str | None = "a1b2") -> str:
-    return json.dumps({"column": column, "salt": salt}, sort_keys=True, separators=(",", ":"))
-
-
-LIES = {
-    "another column": (lambda a: respelt(a, spelt("age")), "lists no labels"),
-    "a column that is not in the table": (lambda a: respelt(a, spelt("name")), "lists no labels"),
-    "its source": (lambda a: respelt(a, spelt("work")), "lists no labels"),
-    "no column": (lambda a: respelt(a, "null"), "number of columns is not the domain's"),
-    "another salt": (lambda a: a.update(spelling=spelt("job", "z")), "does not match its finger"),
-    "a salt that is not printable": (lambda a: a.update(spelling=spelt("job", "\n")), "salt"),
-    "a long salt": (lambda a: a.update(spelling=spelt("job", "x" * 65)), "salt"),
-    "one more field": (
-        lambda a: a.update(spelling='{"bytes":80,"column":"job","salt":"a"}'),
-        "it has a field that is not known",
-    ),
-    "not even JSON": (lambda a: a.update(spelling="job"), "spelling"),
-    "one column of all cells": (
-        lambda a: a.update(cells=[64 * 257], allotment='{"alike":0,"counts":[1]}'),
-        "number of columns is not the domain's",
-    ),
-    "cells of two histograms": (
-        lambda a: respelt(a, a["spelling"], np.arange(64 * 257, dtype=np.int32) // 2),
-        "the cells of each column must follow",
-    ),
-    "another table": (lambda a: a.update(domain="f" * 64), "domain is not this client's"),
-}
+    named = None if labels == "null" else UnlistedLabels.from_json(labels)
+    asked["plan"] = plan_fingerprint(
+        asked["reference"], cells, EVERYTHING, Allotment.even(1), None, named
+    )
 
 
 NOISE = {
@@ -387,31 +291,47 @@ NOISE = {
     "trusted-aggregator": f'{{"keys":["{"a" * 64}"],"law":"least"}}',
     "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"],"law":"least"}}',
 }
-LIES_BY_TEXT = {
-    "another column": (lambda a: respelt(a, spelt("age", None)), "lists no labels"),
-    "its source": (lambda a: respelt(a, spelt("work", None)), "lists no labels"),
-    "no column": (lambda a: respelt(a, "null"), "number of columns"),
-    "hashes of one histogram": (lambda a: respelt(a, spelt("job")), "number of columns"),
+LIES = {
+    "another column": (lambda a: other_column(a, '{"column":"age"}'), "lists no labels"),
+    "a column of no table": (lambda a: other_column(a, '{"column":"name"}'), "lists no labels"),
+    "its source": (lambda a: other_column(a, '{"column":"work"}'), "lists no labels"),
+    "no column": (lambda a: other_column(a, "null"), "number of columns"),
+    "one more field": (
+        lambda a: a.update(unlisted_labels='{"bytes":80,"column":"job"}'),
+        "a field that is not",
+    ),
+    "not even JSON": (lambda a: a.update(unlisted_labels="job"), "unlisted_labels"),
     "two cells": (lambda a: a.update(cells=[2]), "more cells than the domain has symbols"),
     "many steps": (lambda a: a.update(allotment='{"alike":0,"counts":[3]}'), "allotment"),
     "alike records": (lambda a: a.update(allotment='{"alike":1,"counts":[1]}'), "allotment"),
-    "no delta": (lambda a: a.update(guarantee=NO_DELTA), "delta > 0"),
-    "whole clients": (lambda a: a.update(guarantee=OF_CLIENTS, clip=5), "of records"),
-    "a sample of those that come or go": (lambda a: a.update(clip=5), "moves further"),
+    "no delta": (lambda a: a.update(guarantee=claimed(delta=0.0)), "delta > 0"),
+    "whole clients": (
+        lambda a: a.update(guarantee=claimed(adjacency="add-remove", unit="client"), clip=5),
+        "of records",
+    ),
+    "a sample of those that come or go": (
+        lambda a: a.update(guarantee=claimed(adjacency="add-remove"), clip=5),
+        "moves further",
+    ),
     "labels and scores": (
         lambda a: a.update(
             allotment="null", clip=5, score_wire=scores_to_wire((Scores((1,), (0,), 9, 5),))
         ),
-        "spelling",
+        "unlisted_labels",
     ),
     "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
     "an aggregator, where the length of its box tells of a record": (
-        lambda a: a.update(trust="trusted-aggregator", noise=NOISE["trusted-aggregator"]),
+        lambda a: a.update(
+            trust="trusted-aggregator",
+            noise=NOISE["trusted-aggregator"],
+            guarantee=claimed(adjacency="add-remove"),
+        ),
         "number of records is public",
     ),
     **{
         f"the model {name}": (lambda a, n=name, w=noise: a.update(trust=n, noise=w), "trust")
         for name, noise in NOISE.items()
+        if name != "trusted-aggregator"
     },
     "another table": (lambda a: a.update(domain="f" * 64), "domain is not this client's"),
 }
@@ -420,24 +340,15 @@ LIES_BY_TEXT = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_question_that_does_not_fit_is_refused_before_anything_is_counted(lie):
     change, expected = LIES[lie]
-    why, seen = told(change, SUMS)
+    why, seen = told(change)
     assert expected in why
     assert not seen.admitted
     assert not seen.counted
 
 
-@pytest.mark.parametrize("lie", LIES_BY_TEXT)
-def test_a_question_by_text_that_does_not_fit_is_refused_before_anything_is_counted(lie):
-    change, expected = LIES_BY_TEXT[lie]
-    why, seen = told(change, TWO)
-    assert expected in why
-    assert not seen.admitted
-    assert not seen.counted
-
-
-def test_labels_are_not_told_in_a_secure_sum():
-    """Whoever adds up unseen is told hashes; a server that asks otherwise is told nothing."""
-    app, asked = app_of(secure_sum=FirstUse()), terms_by_text().to_config()
+def test_labels_are_in_no_secure_sum():
+    """A server that asks for them in one is told nothing."""
+    app, asked = app_of(secure_sum=FirstUse()), terms_of().to_config()
 
     def client(message, context):
         if "terms" in message.content:
@@ -445,8 +356,9 @@ def test_labels_are_not_told_in_a_secure_sum():
             message.content["terms"] = ConfigRecord(asked)
         return app(message, context)
 
-    with watching() as seen, pytest.raises(CheckFailed, match="told by their texts"):
-        LabelDiscovery(TABLE, "job", TWO, aggregation=SecureSum()).ask(InProcessGrid(client, 5))
+    statistics = Statistics(TABLE, TWO, aggregation=SecureSum())
+    with watching() as seen, pytest.raises(CheckFailed, match="cannot add up labels"):
+        statistics.ask(InProcessGrid(client, 5))
     assert not seen.counted
 
 
@@ -496,15 +408,12 @@ def test_a_record_that_does_not_fit_changes_nothing_but_its_own_label(odd):
     assert told[0] == told[1]
 
 
-def test_scores_and_nights_are_of_no_spelling():
-    wire = scores_to_wire((Scores((1,) * 257, (0,) * 257, 9, 5),) * 64)
-    with pytest.raises(ValueError, match="spelling"):
-        terms_of(allotment=None, clip=5, score_wire=wire)
+def test_labels_are_asked_for_on_no_night():
     with pytest.raises(ValueError, match="night"):
         terms_of(night=Night("s1", 1, 7, 2))
 
 
-def test_clients_agree_to_the_reference_that_was_theirs(unsearched):
+def test_clients_agree_to_the_reference_that_was_theirs():
     """A node that pins a reference answers a question about that one, and no other."""
     grid = grid_of(reference=REFERENCE)
     assert LabelDiscovery(REFERENCE, "job", TWO).ask(grid).cohort.survivors == 20
@@ -527,20 +436,19 @@ def test_a_guard_allows_columns_by_name_and_none_by_default(column, limits, rece
 
 
 @pytest.mark.parametrize("allowed", ['"any"', '["age", "job"]'])
-def test_an_allowed_question_is_in_the_receipts_at_its_price(allowed, limits, receipts, unsearched):
+def test_an_allowed_question_is_in_the_receipts_at_its_price(allowed, limits, receipts):
     allow = 'references = "any"', f'references = "any"\ndiscovery = {allowed}'
-    twice = Trusted(1.0, 1e-7, adjacency=ADD_REMOVE)  # a replaced record comes and goes
     limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), allow)
-    LabelDiscovery(TABLE, "job", twice).ask(grid_of())
-    assert {(r.epsilon, r.domain) for r in receipts()} == {(10**9, TABLE.fingerprint)}
+    LabelDiscovery(TABLE, "job", Trusted(2.0, 2e-7)).ask(grid_of())
+    assert {(r.epsilon, r.domain) for r in receipts()} == {(2 * 10**9, TABLE.fingerprint)}
     assert len(receipts()) == 20
     with pytest.raises(CheckFailed, match="more than this client has left"):
-        LabelDiscovery(TABLE, "job", twice).ask(grid_of())
+        LabelDiscovery(TABLE, "job", Trusted(2.0, 2e-7)).ask(grid_of())
 
 
-def test_the_ledger_is_charged_before_anybody_is_asked(tmp_path, unsearched):
+def test_the_ledger_is_charged_before_anybody_is_asked(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(3.0, 1e-5, composition="sum", adjacency=ADD_REMOVE))
+    ledger.set_budget(Budget(3.0, 1e-5, composition="sum"))
     asking = LabelDiscovery(TABLE, "job", TWO, ledger=ledger)
     report = asking.ask(grid_of(), key="jobs")
     assert report.cost.left == pytest.approx(1.0)
@@ -560,7 +468,7 @@ def test_what_is_no_column_of_labels_is_refused_at_once():
     with pytest.raises(DomainError, match="'job'"):
         LabelDiscovery(TABLE, "age", TWO)
     with pytest.raises(DomainError, match="Table"):
-        Spelling("job", "a").over(TABLE.columns["job"])
+        UnlistedLabels("job").over(TABLE.columns["job"])
     with pytest.raises(QueryRefused, match="lists no labels"):
         terms_of().over(Table({"age": Binned([30])}))
 

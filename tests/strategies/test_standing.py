@@ -11,7 +11,7 @@ import split_federation
 from federation import FRUIT, REFERENCE, app_of, grid_of
 from flwr.app import ConfigRecord, Message
 
-from flwr_kld import Reference, Table
+from flwr_kld import Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.errors import CheckFailed
@@ -26,7 +26,6 @@ from flwr_kld.strategies import (
     Alarm,
     Distributed,
     KLDrift,
-    LabelDiscovery,
     RotatingCohort,
     SecureSum,
     Standing,
@@ -619,11 +618,6 @@ def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, monkeypatch):
         report = simulate(monitor, rows, clients=6, seed=1)
         assert (report.cost.night, report.reading.records) == (night, len(rows))
         assert off(report, np.array([400, 400, 400, 0, 0, 0])) < 7
-
-
-def test_labels_are_asked_for_anew():
-    with pytest.raises(ValueError, match="without Standing"):
-        LabelDiscovery(Table({"fruit": FRUIT}), "fruit", Standing(Trusted(1.0, DELTA)))
 
 
 # --------------------------------------------------------------------------------- descriptions

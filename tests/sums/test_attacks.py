@@ -20,7 +20,6 @@ from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
 from flwr_kld.query.selection import Selection
-from flwr_kld.query.spelling import Spelling
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text
 from flwr_kld.trust.trusted import TwoAggregators
@@ -209,7 +208,6 @@ LIES = {
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
-    "spelling": [Spelling("job", "salt")],
     "night": [Night("5e", 1, 9, 2)],
     "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
@@ -223,7 +221,8 @@ RESHAPED = {
 
 @pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
 def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name):
-    assert LIES.keys() | {"trust"} == set(Terms.__annotations__)  # which follows from the noise
+    # Trust follows from the noise, and two aggregators answer with no labels.
+    assert LIES.keys() | {"trust", "unlisted_labels"} == set(Terms.__annotations__)
     portions = actors.portions()[place]
     keys = [key.public.hex() for key in (*actors.keys, AggregatorKey.generate())]
     lies = [
