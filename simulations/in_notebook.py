@@ -73,23 +73,21 @@ def simulate(
     kinds = KLDrift | PrivatePredictor | Statistics | LabelDiscovery
     asked: Any = instance("monitor", monitor, kinds, what)
     if isinstance(asked, PrivatePredictor):
-        domain = asked.predictor.hypotheses.domain
-        answer_predictor_queries(app, load, domain)
-    else:
-        domain = asked.domain if isinstance(asked, Statistics) else asked.reference.domain
-    if asked.trust is not None and asked.trust.aggregator_keys:
+        answer_predictor_queries(app, load, asked.predictor.hypotheses.domain)
+    elif asked.trust.aggregator_keys:
         raise ValueError(
             f"simulate runs clients only, and {type(asked.trust).__name__} needs an "
             "aggregator: run it on an InProcessGrid with aggregate_drift_checks(app, key=…)"
         )
-    answer_drift_queries(
-        app,
-        load,
-        domain,
-        record_ids=(lambda context: places[number(context)]) if places else None,
-        secure_sum=_Signers(),
-        discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
-    )
+    else:
+        answer_drift_queries(
+            app,
+            load,
+            asked.domain if isinstance(asked, Statistics) else asked.reference.domain,
+            record_ids=(lambda context: places[number(context)]) if places else None,
+            secure_sum=_Signers(),
+            discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
+        )
     grid = InProcessGrid(app, clients)
     return monitor.ask(grid) if isinstance(monitor, Question) else monitor.check(grid)
 

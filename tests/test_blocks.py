@@ -22,13 +22,11 @@ from flwr.serverapp import NeighboringRelation as Relation
 from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
 
-from flwr_kld import Binned, Labels, Reference, Table
+from flwr_kld import Binned, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.app import app
-from flwr_kld.clients import AggregatorKey, answer_drift_queries
-from flwr_kld.predictors import Hypotheses
+from flwr_kld.clients import answer_drift_queries
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import PrivatePredictor, TwoAggregators
 
 FLWR_KLD = typer.main.get_command(app)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -118,7 +116,6 @@ def audited() -> dict[str, object]:
 
 PRELUDES = {
     "describe.md": lambda: {"grid": clinics()},
-    "predictors.md": lambda: trusted_candidates(),
     "guard.md": audited,
     "ledger.md": lambda: {
         "accountant": accountant(),
@@ -133,18 +130,6 @@ PRELUDES = {
 def budgeted(ledger: Ledger) -> Ledger:
     ledger.set_budget(Budget(8.0, 1e-6, window_days=30, unit="client"))
     return ledger
-
-
-def trusted_candidates() -> dict[str, object]:
-    even = Reference.from_counts(Labels(["bus", "car"]), [1, 1])
-    first, second = (AggregatorKey.generate().public for _ in range(2))
-    return {
-        "PrivatePredictor": PrivatePredictor,
-        "TwoAggregators": TwoAggregators,
-        "candidates": Hypotheses({"a": even, "b": Reference.from_counts(even.domain, [1, 2])}),
-        "first": first,
-        "second": second,
-    }
 
 
 def clinics() -> InProcessGrid:

@@ -13,27 +13,32 @@ Proof note: ``docs/proofs/predictors.md``.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
+from scipy.special import logsumexp
 
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
-from flwr_kld.kernel.arguments import choice, whole
+from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
 from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.predictors.mixture import Mixture, Reached, State
 from flwr_kld.predictors.query import Query
-from flwr_kld.predictors.readouts import KeptRound, Refutation, likeliest
-from flwr_kld.predictors.selection import PairScores
+from flwr_kld.predictors.readouts import KeptRound, Leader, Refutation, likeliest
+from flwr_kld.predictors.selection import PairScores, Selected, select
 from flwr_kld.predictors.tally import Contexts, LocalReports, RowCounts, Tally
 
+State = dict[str, Any]
+"""JSON-able."""
+Reached = tuple[int, Floats]
+"""A round, and the log-weights after its reports."""
 _FORMAT = 1
 _Round = Annotated[str, Field(pattern="^(0|[1-9][0-9]*)$")]
 
@@ -60,8 +65,8 @@ def public_hash(round: int, client: str) -> int:
     return int.from_bytes(hashlib.sha256(f"flwr-kld predictor {round} {client}".encode()).digest())
 
 
-class BayesMixture(Mixture):
-    """Learns from privatised counts; any batch per round, follows changes.
+class BayesMixture:
+    """Learns in rounds, from privatised reports, which of K hypotheses clients' labels follow.
 
     Clients' privacy does not rest on it: each report is private by itself.
 
@@ -76,8 +81,8 @@ class BayesMixture(Mixture):
         round's from the posterior before it; the default up to there is the optimal design, the
         same in all rounds.
     share : float
-        In [0, 1): how much of its weight each hypothesis gives to the prior after a round, so that
-        a change of the truth is followed within rounds. 0 assumes that the truth never changes.
+        In [0, 1): how much of its weight each hypothesis gives to the uniform prior after a round,
+        so that a change of the truth is followed within rounds. 0 assumes that it never changes.
     """
 
     def __init__(
@@ -88,9 +93,16 @@ class BayesMixture(Mixture):
         design: str | None = None,
         share: float = 0.01,
     ) -> None:
-        super().__init__(hypotheses, share)
+        self.hypotheses = instance(
+            "hypotheses", hypotheses, Hypotheses, "Hypotheses({…}), of candidates by name"
+        )
+        # Fixed share (Herbster, Warmuth 1998): no hypothesis is ever given up. In log-odds the step
+        # is non-expansive (Birkhoff 1957): one report still moves them by its epsilon at most.
+        self._share = real("share", share, least=0, below=1)
         self.guarantee = Guarantee(epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
         k = len(hypotheses.names)
+        self._log_prior = np.full(k, -math.log(k))
+        self._settled: Reached | None = None
         usual = "design" if k <= MOST_STATIC else ADAPTIVE
         self._kind = choice("design", usual if design is None else design, KINDS)
         self._asked = Asked(hypotheses, self.epsilon, self._kind)
@@ -148,7 +160,17 @@ class BayesMixture(Mixture):
     def _with(self, reached: Reached | None, number: int, contexts: Contexts) -> Reached:
         """Return the log-weights after the reports of a round."""
         evidence = [c.log_likelihood(self._asked.of(number, x)) for x, c in contexts.items()]
-        return self._after(reached, number, np.sum(evidence, axis=0))
+        weights = self._before(reached, number) + np.sum(evidence, axis=0)
+        return number, np.asarray(weights - logsumexp(weights))
+
+    def _before(self, reached: Reached | None, number: int) -> Floats:
+        """Log-weights before a round, given those after an earlier one."""
+        last, weights = reached or (number, self._log_prior)
+        if self._share == 0 or number == last:
+            return weights
+        kept = (number - last) * math.log1p(-self._share)
+        given = math.log(-math.expm1(kept))
+        return np.asarray(np.logaddexp(weights + kept, self._log_prior + given))
 
     @property
     def log_weights(self) -> Floats:
@@ -173,9 +195,51 @@ class BayesMixture(Mixture):
         return self._before(reached, max(round, reached[0]) if reached else round)
 
     @property
-    def _swing(self) -> float:
-        """Of a report replaced: its own likelihood ratio is taken out and another put in."""
-        return 2 * self.epsilon
+    def weights(self) -> Floats:
+        """Weight of each hypothesis for the next label, shape [K], summing to 1."""
+        return np.asarray(np.exp(self.log_weights))
+
+    @property
+    def leader(self) -> Leader:
+        """The leading hypothesis and its odds."""
+        # Of a report replaced, the own likelihood ratio is taken out and another put in.
+        return Leader.of(self.hypotheses.names, self.log_weights, 2 * self.epsilon)
+
+    def predict(self, context: str = "") -> Floats:
+        """Distribution of the next label, shape [M]: by the weights, or `mixture` if `refuted`."""
+        proportions = self.mixture if self.refuted else self.weights
+        return proportions @ self.hypotheses.at(context).probabilities
+
+    def select(
+        self, context: str = "", *, factor: float = 3.0, confidence: float = 0.95
+    ) -> Selected:
+        """Name one hypothesis, with a total-variation guarantee that needs none to be true.
+
+        It speaks of the law that labels of the context had in the rounds not settled.
+
+        Parameters
+        ----------
+        factor : float
+            At least 1: what the best hypothesis' distance is multiplied by. A larger factor needs
+            fewer reports for the same slack.
+        confidence : float
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or hypotheses have no law in the context.
+        """
+        factor = real("factor", factor, least=1)
+        confidence = real("confidence", confidence, above=0, below=1)
+        laws = self.hypotheses.at(context)
+        scores = PairScores(laws.hypotheses)
+        for design, counts in self._tally.together(self._asked.of, context).items():
+            scores.add(design, counts)
+        apart = scores.distances(1 - confidence)
+        best, slack = select(laws, self.log_weights, apart, factor)
+        name = self.hypotheses.names[best]
+        return Selected(name, best, factor, slack, float(apart.min()), confidence)
 
     @property
     def mixture(self) -> Floats:
@@ -196,12 +260,6 @@ class BayesMixture(Mixture):
             counts = np.concatenate([c.counts for c in contexts.values()])
             yield KeptRound(number, self._before(reached, number), counts, np.vstack(laws))
             reached = self._with(reached, number, contexts)
-
-    def _distances(self, context: str, beta: float) -> Floats:
-        scores = PairScores(self.hypotheses.at(context).hypotheses)
-        for design, counts in self._tally.together(self._asked.of, context).items():
-            scores.add(design, counts)
-        return scores.distances(beta)
 
     def state(self) -> State:
         """Return all that was learnt, as JSON-able values: integers, but for settled weights."""

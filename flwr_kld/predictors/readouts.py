@@ -41,8 +41,6 @@ class Leader:
     @property
     def outlasts(self) -> int:
         """Reports that may be replaced by any others without changing the leader."""
-        if not self.swing:  # nothing was counted yet
-            return 0
         return max(math.ceil(self.log_odds / self.swing) - 1, 0)
 
 

@@ -34,9 +34,8 @@ class Learnt:
     mixture: dict[str, float]
     leader: str  # The heaviest candidate
     log_odds: float  # Of the leader against the runner-up, in nats
-    # Most nats by which one report moves log-odds, if a lie takes the place of the truth; None
-    # where nobody can be held to one label, as its count is not seen
-    swing: float | None
+    # Most nats by which one report moves log-odds, if a lie takes the place of the truth
+    swing: float
     outlasts: int  # Reports that may be lies without changing the leader
     reports: int  # Reports that all rounds took in
     # Whether the recent rounds refute every candidate, so that predictions follow `mixture` and not

@@ -124,9 +124,12 @@ def test_a_true_candidate_is_not_denied_where_another_one_is_selected():
     predictor = BayesMixture(named(table), 1.0, design="mlq", share=0.0)
     design = predictor.design()
     true = design.laws.probabilities[0]
-    predictor._tally.add(1, "", expected_counts(design, true, 400))
+    counts = expected_counts(design, true, 400)
+    predictor._tally.add(1, "", counts)
+    scores = PairScores(len(table))
+    scores.add(design, counts)
     chosen = predictor.select()
-    assert predictor._distances("", 0.05)[chosen.index] > 0
+    assert scores.distances(0.05)[chosen.index] > 0
     assert chosen.name == "f3"
     assert chosen.distance == 0
 

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from flwr_kld.simulations.studies import predictor_risk, selection_from_counts
+from flwr_kld.simulations.studies import predictor_risk
 from flwr_kld.simulations.studies.resumable import Kept, complete
 
 STUDIES = {
@@ -47,10 +47,3 @@ def test_what_processes_keep_of_risks_is_what_is_measured_here(tmp_path):
         assert row["risk"] == pytest.approx(risk)
         assert (row["family"], row["K"], row["M"], row["horizon"]) == ("drift", 2, 5, 50)
         assert row["uniform"] == read[0]["uniform"] > 0
-
-
-def test_histograms_are_learned_from_sooner_than_local_reports(monkeypatch):
-    monkeypatch.setattr(selection_from_counts, "HORIZON", 2_000)
-    found = selection_from_counts.risk((4, 0.2, 1))
-    assert 0 < found["counts"] < found["local"]
-    assert found["counts"] < 2_000 * 0.04  # half of what the mean of all laws would have
