@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from flwr.serverapp.strategy import FedAvg
 from public_face import numbers, public
+from report.samples import STATISTICS
 
 from flwr_kld import (
     Table,
@@ -179,6 +180,10 @@ EXAMPLES = {
     Partition: {},
     Selection: {"key": "k", "modulus": 4, "residues": (1, 2)},
     report.CheckSeries: {"points": [], "drift_from": 2},
+    report.best_candidate: {
+        "report": STATISTICS, "column": "minutes", "design_effect": 1.0,
+        "candidates": {"even": [0.25, 0.25, 0.25, 0.25, 0], "few": [1, 0, 0, 0, 0]},
+    },
     ClientPolicy: {},
     Session: SESSION,
     Shape: {"neighbours": 2, "threshold": 2},
@@ -230,7 +235,7 @@ ANSWERS = {
     accounting.entry.Remembered, ErrorSplit, Estimate,
     Receipt, IntegralEvent,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
-    PredictorReport, StatisticsReport, DriftReport, report.Verdict,
+    PredictorReport, StatisticsReport, DriftReport, report.BestCandidate, report.Verdict,
     SumResult,
 }  # fmt: skip
 """What the library computes and returns: nobody gives these numbers."""

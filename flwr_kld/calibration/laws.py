@@ -12,11 +12,15 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 from itertools import accumulate, repeat
 from operator import mul
 
-from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
+from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable, noise_sum
 
 _ROUNDING_SLACK = Decimal(2) ** -20
 _SMALLEST_WEIGHT = 1 << 48
 _LONGEST_REACH = 1 << 20
+TWICE = "twice "
+"""Before a mechanism's name: two parties add its noise, each enough for the guarantee."""
+_LEAST_SIGMA = 1 / 12
+"""From 1/14 down the table of Gaussian noise would be the constant 0."""
 
 
 def discrete_laplace(scale: float) -> NoiseTable:
@@ -53,7 +57,7 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
     """Build the bounded table of ``P(Z = k) ∝ e**(-k**2 / 2 sigma**2)``."""
     # Canonne, Kamath, Steinke 2020. The cut tail (below 2**-120) counts into delta by construction:
     # the accountant sees the bounded table that is sampled.
-    if not sigma >= 1 / 12:  # from 1/14 down the table would be the constant 0
+    if not sigma >= _LEAST_SIGMA:
         raise ValueError("noise below 1/12 of a count protects nobody: lower epsilon")
     if sigma * math.sqrt(2 * math.log(TOTAL)) > 1.1 * _LONGEST_REACH:
         raise _too_large("sigma", "epsilon or delta")  # at once, not after a million weights
@@ -67,6 +71,17 @@ def discrete_gaussian(sigma: float) -> NoiseTable:
             if len(relative) > _LONGEST_REACH:
                 raise _too_large("sigma", "epsilon or delta")
         return _table(relative)
+
+
+def noise_law(mechanism: str, deviation: float) -> NoiseTable:
+    """Return the law of a release's noise from what a report says of it, for estimators."""
+    if mechanism.startswith(TWICE):
+        return noise_sum(noise_law(mechanism.removeprefix(TWICE), deviation / math.sqrt(2)), 2)
+    if mechanism.endswith("discrete-laplace"):  # of variance 2 q / (1 - q)²
+        variance = deviation**2
+        q = (1 + variance - math.sqrt(1 + 2 * variance)) / variance
+        return discrete_laplace(-1 / math.log(q))
+    return discrete_gaussian(max(deviation, _LEAST_SIGMA))
 
 
 def truncated_laplace(scale: float, reach: int) -> NoiseTable:

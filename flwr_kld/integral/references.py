@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.calibration.laws import noise_law
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.allowance import CLEAR
 from flwr_kld.integral.base import Floats
@@ -30,8 +30,6 @@ _RAREST = 1e-4
 """Least expected count believed in, in records."""
 _STEPS = 200
 """Of EM; stopped early on purpose: where the noise drowns the counts, more steps overfit it."""
-_LEAST_DEVIATION = 1 / 12
-"""Of Gaussian noise, in records, that there is a table of; where there is less, little is lost."""
 _LEAST = 1e-15
 """Likelihood that float64 cannot tell from zero after a Fourier transform."""
 
@@ -94,7 +92,7 @@ class ColumnCells:
     @property
     def fractions(self) -> Floats:
         """The law that the records were drawn from, shape [symbols]; in a cell the prior's."""
-        noise, cell_of, prior = _noise(self.mechanism, self.deviation), self.cell_of, self.prior
+        noise, cell_of, prior = noise_law(self.mechanism, self.deviation), self.cell_of, self.prior
         shares, cells = denoised_fractions(self.values, noise), len(self.values)
         unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
         drowned = unlisted & (self.values < CLEAR * math.sqrt(noise.variance))
@@ -121,12 +119,3 @@ def reference_of_cells(domain: Domain, columns: Iterable[ColumnCells]) -> Refere
         min(one.records / one.design_effect for one in held),
         max(one.deviation / one.design_effect for one in held),
     )
-
-
-def _noise(mechanism: str, deviation: float) -> NoiseTable:
-    """Return the law of noise of a known deviation; of sums of shares, a Gaussian one."""
-    variance = deviation**2
-    if mechanism == "discrete-laplace":  # of variance 2 q / (1 - q)²
-        q = (1 + variance - math.sqrt(1 + 2 * variance)) / variance
-        return discrete_laplace(-1 / math.log(q))
-    return discrete_gaussian(max(deviation, _LEAST_DEVIATION))

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import central_release, selection_release
+from flwr_kld.calibration.laws import TWICE
 from flwr_kld.kernel import Guarantee, Unit
 from flwr_kld.kernel.arguments import choice, instance, keep, whole
 from flwr_kld.kernel.law import noise_sum
@@ -224,4 +225,4 @@ class TwoAggregators(CentralNoise):
 
 def _twice(one: Release) -> Release:
     """Return a release with two draws of its noise, which promises what one of them keeps."""
-    return replace(one, mechanism=f"twice {one.mechanism}", added=noise_sum(one.table, 2))
+    return replace(one, mechanism=f"{TWICE}{one.mechanism}", added=noise_sum(one.table, 2))
