@@ -252,14 +252,20 @@ class _Aggregation:
                 layout,
                 promised,
                 SystemBits(),
-                most=terms.clip if night is None else LARGEST_CLIENT,  # a sample changes by itself
+                most=terms.most_records
+                if night is None
+                else LARGEST_CLIENT,  # a sample changes by itself
             )
         refused = clear.refused if night is None else clear.refused | night.refused
         rejected = unopened | {
             sender: why for sender, why in refused.items() if sender in self._boxes
         }
         self._require(clear.clients, rejected)
-        if isinstance(clear, ClearSum) and promised.total_is_public and clear.is_empty(promised):
+        if (
+            isinstance(clear, ClearSum)
+            and layout.total_is_public(promised)
+            and clear.is_empty(promised)
+        ):
             raise QueryRefused("the cohort holds no records: nothing to compare")
         # Calibrated now: noise for many columns takes long, and boxes opened that are for them.
         noise = SystemBits() if night is None else night.claim(SystemBits(), clear.refused)

@@ -43,7 +43,7 @@ def split_by(members: SumMembers) -> Channel:
         def send(rows: Rows, row: int, token: bytes) -> bytes:
             if isinstance(rows, ClientLabels):
                 raise QueryRefused("labels cannot be split")
-            vector = rows.summand(row, None, terms.guarantee, SystemBits(), counted=terms.counted)
+            vector = rows.summand(row, None, SystemBits(), counted=terms.counted)
             return split(vector, terms, key, name, context.run_id, token).to_bytes()
 
         return send

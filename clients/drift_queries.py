@@ -25,7 +25,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import LARGEST_CLIENT, Held, SumVector
+from flwr_kld.kernel.vector import Held, SumVector
 from flwr_kld.messages.envelopes import (
     DRIFT_ACTION,
     HOSTED_ACTION,
@@ -33,7 +33,7 @@ from flwr_kld.messages.envelopes import (
     Hosted,
     asked,
 )
-from flwr_kld.messages.terms import NoiseShares, Terms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import of_period
 from flwr_kld.reference import Reference
 
@@ -259,16 +259,10 @@ def host_drift_queries(
 
     def contribution(context: Context, member: int, terms: Terms) -> SumVector:
         cell_of, share = meant(terms, context), terms.share()
-        clip = terms.noise.clip if isinstance(terms.noise, NoiseShares) else None
-        most = LARGEST_CLIENT
-        if clip is not None and terms.columns > 1:  # counts of a row are clipped together
-            most, clip = clip.bound, None
         with of_period(terms.selection.period):
             loaded = own.load(context, member, terms)
-        rows = Records.counted([loaded], terms, cell_of, most)
-        return rows.summand(
-            0, share, terms.guarantee, SystemBits(), clip=clip, counted=terms.counted
-        )
+        rows = Records.counted([loaded], terms, cell_of)
+        return rows.summand(0, share, SystemBits(), counted=terms.counted)
 
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:

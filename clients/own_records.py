@@ -18,7 +18,6 @@ from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.kernel.selection import MOST_COUNTED, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
@@ -91,8 +90,8 @@ class OwnRecords:
     ) -> Held[NDArray[np.uint64]]:
         """Load an id for each record; salt it, unless it stays on the node, in a session."""
         standing = terms.night is not None
-        # Positions shift as records come and go.
-        if self.ids is None and (standing or terms.guarantee.adjacency is Adjacency.ADD_REMOVE):
+        # A loader may leave out records of no period, and others shift.
+        if self.ids is None and (standing or terms.selection.period is not None):
             raise QueryRefused(_NO_IDS if standing else _NO_POSITIONS)
         salt = None if standing else self.secret(context, member)
         try:
@@ -104,7 +103,7 @@ class OwnRecords:
 
 
 _NO_POSITIONS = (
-    "this check picks records by id and hides whether one is there, so the client needs record_ids="
+    "this check picks records by id, of a period, so the client needs record_ids=: positions change"
 )
 _NO_IDS = (
     "a standing session follows each record by its id, so the client needs record_ids=: by their "
@@ -188,7 +187,7 @@ class Records(Private):
         if not terms.selection.takes_all:
             Records._select(members, terms.selection)
         for own in members:
-            own.keep(min(terms.clip or most, most))
+            own.keep(min(terms.most_records or most, most))
 
     @staticmethod
     def _select(members: Sequence[Records], selection: Selection) -> None:

@@ -24,10 +24,9 @@ from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.errors import DomainError, QueryRefused
-from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import (
     PREDICT_ACTION,
@@ -141,10 +140,10 @@ def _read(
     if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     require_claim(terms, "local")
-    if terms.guarantee.hidden != (Unit.CLIENT, Adjacency.REPLACE_ONE):
+    if terms.guarantee.protects != WholeClients(1):
         raise QueryRefused(
-            f'the server claims "{terms.guarantee.hidden}"; a privatised label hides "client, '
-            'replace-one": that the client takes part is known'
+            f"the server claims {terms.guarantee}; a privatised label, of one record, protects the "
+            "whole client: the claim must be WholeClients(1)"
         )
     built: dict[int, Query] = {}
     queries: dict[int, tuple[int, Query]] = {}

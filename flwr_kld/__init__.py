@@ -2,8 +2,8 @@
 
 The science lives here and knows neither Flower nor Ray; ``flwr_kld.strategies`` runs in a
 ServerApp, ``flwr_kld.clients`` in a ClientApp, ``flwr_kld.simulations`` on Ray or in-process. What
-most people import first from ``flwr_kld.strategies`` is here, too: `KLDrift`, `Trusted` and
-`WithDriftChecks`. Each name is loaded when it is asked for.
+most people import first from ``flwr_kld.strategies`` is here, too: `KLDrift`, `Trusted`,
+`WholeClients` and `WithDriftChecks`. Each name is loaded when it is asked for.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flwr_kld.domain.labels import Labels
     from flwr_kld.domain.table import Table
     from flwr_kld.domain.times import Times
+    from flwr_kld.kernel.promise import WholeClients as WholeClients
     from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
     from flwr_kld.report.report import Report

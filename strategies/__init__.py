@@ -7,7 +7,7 @@ from flwr_kld._extras import on_request
 if TYPE_CHECKING:
     from flwr_kld.check.decider import Alarm
     from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
-    from flwr_kld.kernel.promise import Adjacency, Clip
+    from flwr_kld.kernel.promise import WholeClients
     from flwr_kld.query.period import SinceLastCheck
     from flwr_kld.query.selection import EVERYTHING, Period
     from flwr_kld.standing.standing import Standing
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERYTHING",
-    "Adjacency",
     "Alarm",
-    "Clip",
     "Distributed",
     "HostedClients",
     "KLDrift",
@@ -44,6 +42,7 @@ __all__ = [
     "TrustedAggregator",
     "TwoAggregators",
     "UniformCohort",
+    "WholeClients",
     "WithDriftChecks",
 ]
 

@@ -58,6 +58,7 @@ class PlainSum:
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
+        layout = exchange.plan.layout
         night = _night(exchange)
         clear: ClearSum | LabelSum
         if exchange.terms.unlisted_labels is not None:
@@ -65,15 +66,15 @@ class PlainSum:
         else:
             clear = ClearSum.of_answers(
                 cohort.read() if night is None else night.read(cohort.read()),
-                exchange.plan.layout,
+                layout,
                 promised,
                 exchange.bits,
                 # A sample changes by itself.
-                most=exchange.clip if night is None else LARGEST_CLIENT,
+                most=exchange.most_records if night is None else LARGEST_CLIENT,
                 # Of a part of its records a small client may well have none; in a session all that
                 # it counted may be gone.
                 empty=night is not None
-                or not (promised.total_is_public and exchange.plan.selection.takes_all),
+                or not (layout.total_is_public(promised) and exchange.plan.selection.takes_all),
             )
         refused = clear.refused if night is None else clear.refused | night.refused
         for participant, why in refused.items():

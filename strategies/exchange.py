@@ -116,7 +116,7 @@ class Exchange(Asking):
     """A question for counts, or for sums of scores."""
 
     plan: QueryPlan  # The cells
-    clip: int  # Most records one participant may count; 0 for no limit
+    most_records: int  # That one participant may count; 0 for no limit
     trust: Trust  # Who adds the noise, and how much
     model: ArrayRecord | None = None  # Shown to clients beside the terms
     # For samples of what a client counts too much
@@ -130,7 +130,11 @@ class Exchange(Asking):
         shown = NO_MODEL if self.model is None else model_fingerprint(self.model)
         asked = len(self.chosen)
         return self.trust.terms(
-            self.plan, check=self.check, asked=asked, clip=self.clip, model=shown
+            self.plan,
+            check=self.check,
+            asked=asked,
+            most_records=self.most_records,
+            model=shown,
         )
 
     def content(self, members: Sequence[Participant]) -> RecordDict:

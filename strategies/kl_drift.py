@@ -25,7 +25,6 @@ from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
 from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
-from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.partition import Partition
@@ -76,10 +75,10 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     most_records : int, optional
         Records that one client may count when it is asked, a public number. A client with more
         counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a client that reports
-        more; under `SecureSum` only the total shows it. Needs replace-one adjacency: where presence
-        is hidden, whoever reaches the limit would show it. By default `PlainSum` and `SealedSum`
-        count up to four times the mean of the other clients under replace-one adjacency, and
-        report whom that cut; otherwise the first half counts any number.
+        more; under `SecureSum` only the total shows it. Where whole clients are protected,
+        `WholeClients` has the limit. By default `PlainSum` and `SealedSum` count up to four times
+        the mean of the other clients, and report whom that cut; otherwise the first half counts any
+        number.
     min_clients : int
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
@@ -93,11 +92,12 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         decide. Or those that they were drawn from: then a check splits the clients, of which it
         needs 40, in two halves that are asked different things. By default these clients, if all
         that are connected are asked, or fewer than 40 or twice `min_clients`; the population, if a
-        cohort is drawn or whole clients are hidden.
+        cohort is drawn or whole clients are protected.
     period : Period or SinceLastCheck, optional
         The records that are counted, by their time in a column: those of a period, or those since
-        the period of the last check of this monitor or ledger. Needs add-remove adjacency: a record
-        that changes its time comes or goes. By default all records.
+        the period of the last check of this monitor or ledger. Where single
+        records are protected, how many of them lie in the period is then estimated, not public. By
+        default all records.
     outside : float or Mapping[str, float], optional
         Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
         'missing', never seen) before a check says drift; D_θ does not see them. By default
@@ -174,7 +174,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_known_sizes(trust)
         if period is not None:
-            _require_period(period, trust)
+            instance(
+                "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"
+            )
         instance("with_model", with_model, bool, "True or False")
         super().__init__(
             cohort=cohort,
@@ -333,20 +335,11 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         )
 
 
-def _require_period(period: object, trust: Trust) -> None:
-    instance("period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')")
-    if trust.guarantee.total_is_public:
-        raise ValueError(
-            "period= needs adjacency='add-remove' of the trust model: a record that changes its "
-            "time comes or goes, and with replace-one the number of records is public"
-        )
-
-
 def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
     choice("about", about, get_args(About))
     if not decides:
         raise ValueError("about= needs threshold=: without it a check decides nothing")
-    if about == "these clients" and trust.guarantee.unit is Unit.CLIENT:
+    if about == "these clients" and trust.guarantee.protects != "record":
         raise ValueError(
             "about='these clients' takes records for what is drawn: where whole clients are "
             "hidden, a decision is about the population"

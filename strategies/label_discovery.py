@@ -51,7 +51,7 @@ class LabelDiscovery(Question[DiscoveryReport]):
         A feature of the table with `Labels`.
     trust : Trusted or TrustedAggregator
         Who adds the noise, and how much; for single records, with a delta, which is the probability
-        that a label of one record is shown. An aggregator needs replace-one.
+        that a label of one record is shown.
     cohort, population, min_clients, timeout, ledger, budget
         As in `KLDrift`.
 

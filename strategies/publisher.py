@@ -81,7 +81,9 @@ class Publisher:
             plan=plan,
             check=check,
             group=group,
-            clip=plan.scores[0].most_records if plan.scores else self._limit or most_records,
+            most_records=(
+                plan.scores[0].most_records if plan.scores else self._limit or most_records
+            ),
             trust=self.trust,
             timeout=timeout,
             model=model,
@@ -99,7 +101,9 @@ class Publisher:
             carried=collected.carried,
             left_out=collected.left_out,
             traffic=collected.traffic,
-            most_records=limit.most_records if limit is not None and limit.over else exchange.clip,
+            most_records=(
+                limit.most_records if limit is not None and limit.over else exchange.most_records
+            ),
             limit=limit,
             holds_to_limits=self.aggregation.holds_to_limits,
         )
@@ -171,7 +175,7 @@ class Publisher:
     def _sizes_are_hidden(self) -> bool:
         """Whether a limit is to be set on what nobody sees (`require_known_sizes`)."""
         hidden = not self.aggregation.holds_to_limits and not self._limit
-        return hidden and self.trust.guarantee.total_is_public
+        return hidden and self.trust.guarantee.protects == "record"
 
     def _most_records(self, first: Exchanged) -> int:
         """Return what a client counts at most in the deciding half: public, fixed beforehand."""
@@ -202,7 +206,7 @@ class Publisher:
         if isinstance(total, ShareSum):
             return total.records is not None and total.records <= 0
         promised = self.trust.guarantee
-        return promised.total_is_public and total.is_empty(promised)
+        return total.layout.total_is_public(promised) and total.is_empty(promised)
 
 
 Asked = tuple[list[Part], QueryPlan, Trust]

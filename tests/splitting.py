@@ -24,7 +24,8 @@ def scored(*cells) -> dict:
     """What terms say that ask for sums, of columns of so many cells."""
     scores = tuple(Scores((1,) * n, (0,) * n, 9, 100) for n in cells)
     return {
-        "cells": list(cells), "allotment": None, "clip": 100, "score_wire": scores_to_wire(scores)
+        "cells": list(cells), "allotment": None, "most_records": 100,
+        "score_wire": scores_to_wire(scores)
     }  # fmt: skip
 
 

@@ -22,13 +22,11 @@ from flwr.serverapp import NeighboringRelation as Relation
 from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
 
-from flwr_kld import Binned, Labels, Reference, Table
+from flwr_kld import Binned, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.app import app
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import PrivatePredictor
 
 FLWR_KLD = typer.main.get_command(app)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -111,7 +109,7 @@ def audited() -> dict[str, object]:
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)
-    claim = Claim("c1", "0", "d", "r", "p", "none", "trusted", 10, 0, "record", "replace-one", 0)
+    claim = Claim("c1", "0", "d", "r", "p", "none", "trusted", 10, 0, "record", 0)
     receipt = file.reserve(claim, 1000.0, period_of(86400, 100, 10**6))
     return {"node_public_key": key.public, "head_of_last_audit": receipt.digest}
 
@@ -119,7 +117,6 @@ def audited() -> dict[str, object]:
 PRELUDES = {
     "describe.md": lambda: {"grid": clinics()},
     "guard.md": audited,
-    "predictors.md": lambda: candidate_laws(),
     "ledger.md": lambda: {
         "accountant": accountant(),
         "ledger": budgeted(Ledger("sqlite:///drift.db")),
@@ -131,14 +128,8 @@ PRELUDES = {
 
 
 def budgeted(ledger: Ledger) -> Ledger:
-    ledger.set_budget(Budget(8.0, 1e-6, window_days=30, unit="client"))
+    ledger.set_budget(Budget(8.0, 1e-6, window_days=30, protects="client"))
     return ledger
-
-
-def candidate_laws() -> dict[str, object]:
-    usual, strike = (Reference.from_counts(Labels(["bus", "car"]), own) for own in ([1, 1], [1, 9]))
-    given = {"BayesMixture": BayesMixture, "Hypotheses": Hypotheses}
-    return given | {"PrivatePredictor": PrivatePredictor, "usual": usual, "strike": strike}
 
 
 def clinics() -> InProcessGrid:

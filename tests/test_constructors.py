@@ -57,7 +57,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.planner.forecast import Forecast
@@ -85,7 +85,6 @@ from flwr_kld.sums.policy import ClientPolicy
 from flwr_kld.sums.server import SumResult
 from flwr_kld.sums.session import Session
 
-REPLACE_ONE, ADD_REMOVE = Adjacency
 DOMAIN = Labels([f"label {i}" for i in range(20)])
 EVEN = Reference.from_counts(DOMAIN, np.ones(DOMAIN.size))
 ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
@@ -106,8 +105,8 @@ TRUST = strategies.Trusted(1.0)
 TRUSTED = {"epsilon": 1.0, "delta": 0.0}
 SETTING = planner.Setting(clients=20, records=9.0, trust=TRUST)
 LIMITS = {
-    "receipts": Path("r"), "key": Path("k"), "protects": Guarantee(1.0).hidden,
-    "trust": frozenset({"trusted"}), "hides": frozenset(), "domains": None, "references": None,
+    "receipts": Path("r"), "key": Path("k"), "protects": "record",
+    "trust": frozenset({"trusted"}), "domains": None, "references": None,
     "epsilon": 1, "delta": 0, "min_asked": 1, "period": 1, "period_epsilon": 1, "period_delta": 0,
     "secure_sum": ClientPolicy(),
 }  # fmt: skip
@@ -153,8 +152,7 @@ EXAMPLES = {
     accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
     accounting.Clients: {"names": ["a"]},
     accounting.Cost: {
-        "mechanism": "m", "epsilon": 1, "delta": 0, "adjacency": REPLACE_ONE,
-        "unit": kernel.Unit.RECORD, "shifts": (1, -1),
+        "mechanism": "m", "epsilon": 1, "delta": 0, "protects": "record", "shifts": (1, -1),
     },
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
@@ -191,7 +189,7 @@ EXAMPLES = {
     choose_shape: {"cohort": 3, "tolerance": Tolerance()},
     from_ring: {"total": np.zeros(1, "<u8")},
     strategies.Alarm: {},
-    strategies.Clip: {"bound": 3},
+    WholeClients: {"most_records": 3},
     strategies.Distributed: {"epsilon": 1.0, "min_clients": 3},
     strategies.KLDrift: {
         "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
@@ -210,13 +208,13 @@ EXAMPLES = {
         "trust": strategies.Trusted(1.0, 1e-6), "nights": 9, "moves": 2, "name": "year",
         "book": "standing.db",
     },
-    strategies.Trusted: {**TRUSTED, "clip": 3, "adjacency": ADD_REMOVE},
+    strategies.Trusted: {**TRUSTED, "protects": WholeClients(3)},
     strategies.TrustedAggregator: {
-        **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,
+        **TRUSTED, "protects": WholeClients(3),
         "aggregator": clients.AggregatorKey.generate().public,
     },
     strategies.TwoAggregators: {
-        **TRUSTED, "clip": 3, "adjacency": ADD_REMOVE,
+        **TRUSTED, "protects": WholeClients(3),
         "aggregators": tuple(clients.AggregatorKey.generate().public for _ in range(2)),
     },
     simulations.simulate: {

@@ -24,9 +24,7 @@ from flwr_kld.accounting.schema import (
     spends,
 )
 from flwr_kld.errors import NoBudget, damaged
-from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, moment
-from flwr_kld.kernel.promise import Adjacency
 
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""
@@ -66,8 +64,7 @@ def budget_of(connection: Connection, population: str) -> Budget:
             delta=row.delta / 10**ATTO,
             window_days=row.seconds / DAY,
             population=population,
-            adjacency=Adjacency(row.adjacency),
-            unit=Unit(row.unit),
+            protects=row.protects,
             composition=row.composition,
         )
     except ValueError:
@@ -81,8 +78,7 @@ def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
         "epsilon": budget.nano_epsilon,
         "delta": budget.atto_delta,
         "seconds": budget.seconds,
-        "adjacency": str(budget.adjacency),
-        "unit": str(budget.unit),
+        "protects": budget.protects,
         "composition": budget.composition,
     }
     row = _last_budget(connection, budget.population)

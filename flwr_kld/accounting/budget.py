@@ -8,10 +8,8 @@ from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Literal, get_args
 
-from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import choice, keep, real, text
-from flwr_kld.kernel.delta import exp_below
-from flwr_kld.kernel.promise import Adjacency, Hidden, check_epsilon_delta
+from flwr_kld.kernel.promise import Protected, check_epsilon_delta
 
 NANO = 9
 """Epsilon is kept in 10**-9 nats."""
@@ -35,18 +33,6 @@ def spent(value: float, digits: int) -> int:
 def limit(value: Decimal, digits: int) -> int:
     """Return a limit in units of 10**-digits, rounded down."""
     return _whole(value, digits, ROUND_FLOOR)
-
-
-def in_steps(epsilon: int, delta: int, steps: int) -> tuple[int, int]:
-    """Return what a release costs over one or two steps between its neighbours, rounded up."""
-    # Two steps at (ε, δ) cost (2ε, (1 + e**ε) δ).
-    if steps == 1:
-        return epsilon, delta
-    twice, most = min(2 * epsilon, UNBOUNDED), 10**ATTO
-    if twice == UNBOUNDED or delta >= most:
-        return twice, most
-    factor = 1 + 1 / exp_below(-epsilon / 10**NANO)
-    return twice, min(math.ceil(factor * delta), most)
 
 
 def shown(amount: int, digits: int) -> str:
@@ -84,9 +70,9 @@ class Budget:
         Length of the rolling window; at most 36,600. Default 30.
     population : str
         Name of the population whose budget it is. Others have budgets of their own.
-    adjacency, unit
-        What the guarantee hides. Replace-one records (default) can be charged for any release;
-        a budget for add-remove or for whole clients refuses releases that hide less.
+    protects : {"record", "client"}
+        Whom the amounts are for: each record (default), or each client, where trust models protect
+        `WholeClients`. Releases that protect the other are refused.
     composition : {"pld", "sum"}
         The tighter of sum and privacy loss distribution (default), which holds for a schedule that
         was fixed in advance; or sums alone, which also hold where someone looks at reports before
@@ -97,8 +83,7 @@ class Budget:
     delta: float = 1e-6
     window_days: float = 30.0
     population: str = "default"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    unit: Unit = Unit.RECORD
+    protects: Protected = "record"
     composition: Composition = "pld"
 
     def __post_init__(self) -> None:
@@ -109,18 +94,12 @@ class Budget:
             epsilon=epsilon,
             delta=delta,
             window_days=days,
-            adjacency=choice("adjacency", self.adjacency, Adjacency),
-            unit=choice("unit", self.unit, Unit),
+            protects=choice("protects", self.protects, get_args(Protected)),
             composition=choice("composition", self.composition, get_args(Composition)),
         )
         text("population", self.population)
         if not 0 < self.nano_epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
-
-    @property
-    def hidden(self) -> Hidden:
-        """What it protects."""
-        return Hidden(self.unit, self.adjacency)
 
     @property
     def nano_epsilon(self) -> int:

@@ -83,7 +83,7 @@ _MOST_PROFILES = 64
 class Spend:
     """Releases of one kind: one that is asked for, or all of some checks of the past."""
 
-    cost: Cost  # Of each, in the budget's own adjacency and unit
+    cost: Cost  # Of each
     family: str  # Family of parts: clients, everyone, or one hash's buckets
     members: NDArray[np.int64]  # Numbers of the parts that they touch, sorted, shape [parts]
     times: NDArray[np.int64] | int = 1  # How many of the releases touch each part, shape [parts]

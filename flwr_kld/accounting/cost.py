@@ -9,16 +9,16 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_steps, shown, spent
+from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, shown, spent
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.errors import damaged
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import choice, keep, several, whole
 from flwr_kld.kernel.delta import worst_case
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.kernel.promise import Adjacency, Ball, Hidden
+from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Cost:
     epsilon, delta : int
         In 10**-9 nats and in 10**-18, rounded up; epsilon at least 1, and at most 10**15, which
         stands for any larger one.
-    adjacency, unit
-        What they hide.
+    protects : {"record", "client"}
+        Whom the amounts are for.
     shifts : tuple[int, ...]
         Worst-case move of the released vector, where `table` is known.
     table : NoiseTable or None
@@ -52,8 +52,7 @@ class Cost:
     mechanism: str
     epsilon: int
     delta: int
-    adjacency: Adjacency
-    unit: Unit
+    protects: Protected
     shifts: tuple[int, ...] = ()
     table: NoiseTable | None = None
 
@@ -62,8 +61,7 @@ class Cost:
             self,
             epsilon=whole("epsilon", self.epsilon, least=1, most=UNBOUNDED),
             delta=whole("delta", self.delta, least=0, most=10**ATTO),
-            adjacency=choice("adjacency", self.adjacency, Adjacency),
-            unit=choice("unit", self.unit, Unit),
+            protects=choice("protects", self.protects, get_args(Protected)),
             shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
         )
 
@@ -85,7 +83,7 @@ class Cost:
         epsilon = guarantee.epsilon if delivered is None else delivered
         nano = UNBOUNDED if epsilon >= UNBOUNDED / 10**NANO else spent(epsilon, NANO)
         delta = spent(guarantee.delta, ATTO)
-        return cls(mechanism, nano, delta, guarantee.adjacency, guarantee.unit)
+        return cls(mechanism, nano, delta, guarantee.protected)
 
     @classmethod
     def of(cls, event: Release) -> Cost:
@@ -125,10 +123,10 @@ class Cost:
 
     @classmethod
     def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:
-        """Count all draws of a sampler, in a budget's own adjacency and unit.
+        """Count all draws of a sampler, for whom a budget is.
 
         The draws are as hard to tell apart for *any* two sets of private data, so for those that
-        differ in a record or in a client, replaced, added or removed.
+        differ in a record or in a client.
 
         Parameters
         ----------
@@ -144,57 +142,42 @@ class Cost:
         """
         if not event.private:
             raise ValueError("seeded draws protect nobody: they cannot be charged to a budget")
-        hidden = Guarantee(event.epsilon, event.delta, budget.adjacency, budget.unit)
-        return cls.claimed("integral box", hidden)
+        amounts = cls.claimed("integral box", Guarantee(event.epsilon, event.delta))
+        return replace(amounts, protects=budget.protects)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"
         table = "" if self.table is None else f", {self.table}"
-        return f"Cost({self.mechanism}, {amounts}, {self.adjacency}, {self.unit}{table})"
+        return f"Cost({self.mechanism}, {amounts} per {self.protects}{table})"
 
-    def toward(self, budget: Budget) -> Cost:
-        """Return what this release costs in a budget's own adjacency and unit.
-
-        Raises `ValueError` if the release hides less than the budget promises.
-        """
-        if budget.unit is Unit.CLIENT and self.unit is Unit.RECORD:
+    def require(self, budget: Budget) -> None:
+        """Refuse a budget of others than this release protects."""
+        if self.protects != budget.protects:
             raise ValueError(
-                f"the budget of {budget.population!r} protects whole clients, but this release "
-                "protects single records: release with a clip, or set a budget with "
-                "unit=Unit.RECORD"
+                f"the budget of {budget.population!r} is for each {budget.protects}, but this "
+                f"release protects each {self.protects}: use a trust model that protects the same, "
+                "or charge a budget of another population"
             )
-        if budget.adjacency is Adjacency.ADD_REMOVE and self.adjacency is Adjacency.REPLACE_ONE:
-            raise ValueError(
-                f"the budget of {budget.population!r} hides whether a record or client is there, "
-                "but this release does not: use Adjacency.ADD_REMOVE for both, or set a budget "
-                "with adjacency=Adjacency.REPLACE_ONE"
-            )
-        steps = Hidden(self.unit, self.adjacency).steps(budget.hidden)
-        if steps == 1:
-            return self
-        epsilon, delta = in_steps(self.epsilon, self.delta, steps)
-        return Cost(f"2 x {self.mechanism}", epsilon, delta, budget.adjacency, budget.unit)
 
     def either(self, other: Cost) -> Cost:
         """Return a cost that neither release exceeds, for who is in one of the two: epsilon, delta.
 
         Raises `ValueError` if they do not hide the same.
         """
-        if (self.adjacency, self.unit) != (other.adjacency, other.unit):
-            raise ValueError("two releases to people of whom each is in one hide the same")
+        if self.protects != other.protects:
+            raise ValueError("two releases to people of whom each is in one protect the same")
         if self == other:
             return self
         return Cost(
             f"{self.mechanism} or {other.mechanism}",
             max(self.epsilon, other.epsilon),
             max(self.delta, other.delta),
-            self.adjacency,
-            self.unit,
+            self.protects,
         )
 
     def bare(self) -> Cost:
         """Return the guarantee alone: releases of one epsilon and delta are one kind."""
-        return Cost("", self.epsilon, self.delta, self.adjacency, self.unit)
+        return Cost("", self.epsilon, self.delta, self.protects)
 
     @cached_property
     def digest(self) -> str:
@@ -236,8 +219,7 @@ class Cost:
                 row.mechanism,
                 row.epsilon,
                 row.delta,
-                row.adjacency,
-                row.unit,
+                row.protects,
                 json.loads(row.shifts),
                 _table(row.noise) if row.noise else None,
             )
@@ -252,8 +234,7 @@ class Cost:
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "adjacency": str(self.adjacency),
-            "unit": str(self.unit),
+            "protects": self.protects,
         }
 
     def _with_table(self, table: NoiseTable, shifts: tuple[int, ...]) -> Cost:

@@ -51,10 +51,13 @@ class Pace:
     rotation: int
     budget: Budget  # What they are held against
 
+    def __post_init__(self) -> None:
+        self.cost.require(self.budget)
+
     @property
     def epsilon(self) -> float:
-        """Of a check, in the budget's own adjacency and unit, in nats."""
-        nats: float = self.cost.toward(self.budget).epsilon / 10**NANO
+        """Of a check, in nats."""
+        nats: float = self.cost.epsilon / 10**NANO
         return nats
 
     @property
@@ -80,7 +83,7 @@ class Pace:
 
     def _spent(self, times: int) -> float:
         """Return what so many checks of the same person come to."""
-        spend = Spend(self.cost.toward(self.budget), "everyone", np.zeros(1, int), times)
+        spend = Spend(self.cost, "everyone", np.zeros(1, int), times)
         needed = worst([spend], replace(self.budget, composition="sum"))
         if needed.epsilon > self.budget.nano_epsilon and times <= _MOST_COMPOSED:
             needed = worst([spend], self.budget)
@@ -102,12 +105,10 @@ class Pace:
             f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort, or "
             "RotatingRecords for few clients), "
         )
-        charged = self.cost.toward(self.budget)
         if self.needed >= UNBOUNDED / 10**NANO:
-            delta = _rounded(Decimal(self.times * charged.delta).scaleb(-ATTO), 3, ROUND_CEILING)
+            delta = _rounded(Decimal(self.times * self.cost.delta).scaleb(-ATTO), 3, ROUND_CEILING)
             return f"{room}or raise the budget's delta to {delta:g}"
-        share = self.budget.epsilon / self.times * self.cost.epsilon / charged.epsilon
-        smaller = _rounded(share, 2, ROUND_FLOOR)
+        smaller = _rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
         larger = _rounded(self.needed, 3, ROUND_CEILING)
         return f"{room}take ε = {smaller:g} a check, or raise the budget to {larger:g}"
 

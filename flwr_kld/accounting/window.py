@@ -19,7 +19,6 @@ from flwr_kld.accounting.entry import utc
 from flwr_kld.accounting.parts import Clients, Everyone, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.errors import BudgetExhausted
-from flwr_kld.kernel import Unit
 
 _COUNTS = func.coalesce(spends.c.delivered, spends.c.asked)
 """Cost of a release that counts."""
@@ -86,13 +85,14 @@ def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
 
 
 def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:
-    """Return what a release to some parts costs in a budget's adjacency and unit."""
-    if budget.unit is Unit.CLIENT and family not in (Clients.family, Everyone.family):
+    """Return what a release to some parts costs; `ValueError` if a budget is for others."""
+    if budget.protects == "client" and family not in (Clients.family, Everyone.family):
         raise ValueError(
             f"the budget of {budget.population!r} protects whole clients, and buckets divide "
             "records: charge Clients(…) or Everyone()"
         )
-    return cost.toward(budget)
+    cost.require(budget)
+    return cost
 
 
 def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:

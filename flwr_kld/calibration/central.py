@@ -13,7 +13,7 @@ from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace, trunc
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Allotment, Ball, Box, Clip, Guarantee, check_shifts
+from flwr_kld.kernel.promise import Allotment, Ball, Box, Guarantee, check_shifts
 from flwr_kld.kernel.release import Release
 from flwr_kld.search import edge
 
@@ -29,7 +29,7 @@ _PERCENTS = 600
 
 def calibrated_laplace(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
     """Discrete Laplace noise that hides `shifts` as `guarantee` promises."""
-    shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
+    shifts = check_shifts(shifts or (1, -1))
     table = _laplace_table(guarantee.epsilon, guarantee.delta, shifts)
     return Release("discrete-laplace", table, shifts, guarantee)
 
@@ -43,7 +43,7 @@ def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None 
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
     if delta * TOTAL < 1:  # a bounded table's last weight alone is more
         raise _unserved(epsilon, delta)
-    shifts = check_shifts(shifts or guarantee.adjacency.count_shifts)
+    shifts = check_shifts(shifts or (1, -1))
     table = _gaussian_table(epsilon, delta, shifts)
     return Release("discrete-gaussian", table, shifts, guarantee)
 
@@ -52,7 +52,7 @@ def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None 
 def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
     """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
-    moves = check_shifts(shifts or guarantee.adjacency.count_shifts)
+    moves = check_shifts(shifts or (1, -1))
     if delta > 0:
         laplace_sigma = math.sqrt(2) * sum(map(abs, moves)) / epsilon
         sigma = min(laplace_sigma, _ample_sigma(epsilon, delta, moves))
@@ -96,7 +96,7 @@ def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotm
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if not delta:
         raise ValueError("a standing session has Gaussian noise, which needs delta > 0")
-    ball = stream.moved(allotment, guarantee.adjacency)
+    ball = stream.moved(allotment)
     sigma = analytic_sigma(epsilon, delta, (math.sqrt(ball.squares),))
     for hair in (1e-4, 1e-3):  # other bounds then agree
         table = discrete_gaussian((1 + hair) * sigma)
@@ -105,20 +105,17 @@ def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotm
     raise _unserved(epsilon, delta)
 
 
-def central_release(
-    guarantee: Guarantee, law: str, clip: int | None, allotment: Allotment
-) -> Release:
+def central_release(guarantee: Guarantee, law: str, allotment: Allotment) -> Release:
     """Return the release of noise that one party adds to the counts of a whole cohort."""
-    if clip is None:
+    if not guarantee.most_records:
         calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
-        shifts = allotment.record_moves(guarantee.adjacency)
-        return calibrated.get(law, least_noise)(guarantee, shifts=shifts)
+        return calibrated.get(law, least_noise)(guarantee, shifts=allotment.record_moves())
     if law == "gaussian":
         raise ValueError(
-            "client-level counts are protected by pure discrete Laplace noise, or by Gaussian "
-            "noise where that is less: leave noise='least'"
+            "whole clients are protected by pure discrete Laplace noise, or by Gaussian noise "
+            "where that is less: leave noise='least'"
         )
-    ball = allotment.client_moves(Clip(clip), guarantee.adjacency)
+    ball = allotment.client_moves(guarantee.most_records)
     return pure_laplace(guarantee, ball.l1) if law == "laplace" else ball_event(guarantee, ball)
 
 
@@ -128,8 +125,8 @@ def selection_release(guarantee: Guarantee) -> Release:
 
     Raises `ValueError` if no table serves the guarantee, which must be one of records.
     """
-    epsilon, delta, shifts = guarantee.epsilon, guarantee.delta, guarantee.adjacency.count_shifts
-    scale, each = len(shifts) / epsilon, delta / len(shifts)
+    epsilon, delta, shifts = guarantee.epsilon, guarantee.delta, (1, -1)
+    scale, each = 2 / epsilon, delta / 2
     q = math.exp(-1 / scale)
     if not each or not q:
         raise _unserved(epsilon, delta)

@@ -21,7 +21,6 @@ from flwr_kld.kernel.promise import (
     Box,
     Guarantee,
     Moves,
-    Unit,
     check_epsilon_delta,
     l1_norm,
 )
@@ -50,17 +49,15 @@ def calibrate_shares(
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
     n_min = whole("n_min", n_min, least=1, unit="clients")
     if moves is None:
-        if guarantee.unit is Unit.CLIENT:
+        if guarantee.protects != "record":
             raise ValueError("how far a whole client moves counts is said by moves=")
-        moves = guarantee.adjacency.count_shifts
+        moves = (1, -1)
     mechanism, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
 
     def event(share: NoiseTable, grid: int) -> ShareRelease:
         return ShareRelease(mechanism, share, n_min, grid, hidden, guarantee)
 
     if mechanism == "discrete-laplace":
-        if isinstance(moves, Ball) and moves.norm == 2:
-            raise ValueError("discrete Laplace hides l1 moves: use Clip(norm=1) or other noise")
         return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
     gaussian = mechanism == "discrete-gaussian"
     sigma = _gaussian_sigma(guarantee, moves, gaussian)

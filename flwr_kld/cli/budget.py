@@ -21,8 +21,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.show import utc
 from flwr_kld.errors import NoBudget
-from flwr_kld.kernel import Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Protected
 
 _ELSE = "; by default that of the budget in force, else"
 
@@ -42,13 +41,9 @@ def budget(
         float | None,
         typer.Option(help=f"Length of the budget's rolling window, in days{_ELSE} 30."),
     ] = None,
-    adjacency: Annotated[
-        Adjacency | None,
-        typer.Option(help=f"Neighbouring relation of the budget{_ELSE} replace-one."),
-    ] = None,
-    unit: Annotated[
-        Unit | None,
-        typer.Option(help=f"What the budget protects: a record or a whole client{_ELSE} a record."),
+    protects: Annotated[
+        Protected | None,
+        typer.Option(help=f"Whom the budget is for: each record, or each client{_ELSE} record."),
     ] = None,
     composition: Annotated[
         Composition | None,
@@ -63,8 +58,7 @@ def budget(
         "epsilon": epsilon,
         "delta": delta,
         "window_days": days,
-        "adjacency": adjacency,
-        "unit": unit,
+        "protects": protects,
         "composition": composition,
     }
     given = {name: value for name, value in terms.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from flwr_kld.accounting.pace import Pace, Turns
 from flwr_kld.cli.common import pairs_in
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.operate.schedule import Schedule, most_in_window
 
 BY_HAND = "; add the lines of docs/quickstart/table.md by hand"
@@ -123,7 +122,6 @@ class Facts:
     ledger: str | None  # URL
     simulated: bool  # Whether the run config names a public sample
     epsilon: float | None = None  # Of a check
-    adjacency: str | None = None  # What it hides; taken to be what the budget does
     turns: Turns | None = None  # Whom a check asks
     threshold: float | None = None  # Nats that are tolerated where the table does not say
 
@@ -134,8 +132,7 @@ class Facts:
             return None
         length = 1 if self.turns is None else self.turns.length(clients or 1)
         checks = most_in_window(slots, budget.window_days)
-        hides = Adjacency(self.adjacency or budget.adjacency)
-        cost = Cost.claimed("check", Guarantee(self.epsilon, 0.0, hides, budget.unit))
+        cost = replace(Cost.claimed("check", Guarantee(self.epsilon)), protects=budget.protects)
         return Pace(checks, cost, length, budget)
 
 
@@ -155,14 +152,12 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
         return Facts(None, simulated=False)
     named = {str(url) for url in [config.get(LEDGER)] if url} or set(_literals(tree, "ledger"))
     epsilons = {float(value) for _, value in _numbers(tree, _TRUSTS, "epsilon")}
-    hides = set(_literals(tree, "adjacency")) & set(Adjacency)
     turns = set(_turns(tree))
     thresholds = {nats for _, nats in _numbers(tree, ["KLDrift"], "threshold")}
     return Facts(
         named.pop() if len(named) == 1 else None,
         simulated=bool(config.get(SAMPLE)),
         epsilon=epsilons.pop() if len(epsilons) == 1 else None,
-        adjacency=hides.pop() if len(hides) == 1 else None,
         turns=turns.pop() if len(turns) == 1 else None,
         threshold=thresholds.pop() if len(thresholds) == 1 else None,
     )

@@ -46,7 +46,6 @@ from flwr_kld.domain.frame import texts_in
 from flwr_kld.domain.sniff import signs_in
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import NoBudget
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.operate.schedule import Cron, most_in_window
 
 CRON = "deploy/kld.cron"
@@ -363,8 +362,7 @@ def init(
         )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
-    hides = Adjacency.REPLACE_ONE if period is None else Adjacency.ADD_REMOVE
-    budget = Budget(epsilon, 1e-6, days, adjacency=hides)
+    budget = Budget(epsilon, 1e-6, days)
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
@@ -461,10 +459,7 @@ def _named(url: str) -> str:
 def _open(url: str, budget: Budget) -> None:
     """Put the budgets in force; one that is in force stays."""
     if not url.startswith("sqlite"):
-        hides = f" --adjacency {budget.adjacency}" * (budget.adjacency != Budget(1.0).adjacency)
-        say(
-            f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}{hides}"
-        )
+        say(f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}")
         return
     ledger = Ledger(url)
     for own in (budget, _PLAY):

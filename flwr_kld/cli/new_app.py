@@ -89,8 +89,8 @@ class Proposal:
     def pace(self) -> Pace:
         """The schedule, held against the budget."""
         length = self.rotation.length(self.clients)
-        hides = Guarantee(self.epsilon, adjacency=self.budget.adjacency)
-        return Pace(self.checks, Cost.claimed("check", hides), length, self.budget)
+        cost = Cost.claimed("check", Guarantee(self.epsilon))
+        return Pace(self.checks, cost, length, self.budget)
 
     @property
     def cohort(self) -> str:
@@ -129,13 +129,12 @@ class Proposal:
     def monitor(self, config: str = "config") -> str:
         """Return the code of a monitor; `config` names the run config in it."""
         either = f"UniformCohort() if simulated else {self.cohort}"
-        sampled = hides = period = ""
+        sampled = period = ""
         if self.period is not None:
             column, *ends = map(quoted, (self.period.column, self.period.start, self.period.end))
             sampled = f"sampled = Period({', '.join((column, *ends))})  # of the sample's rows\n"
-            hides = ', adjacency="add-remove"'
             period = f"    period=sampled if simulated else SinceLastCheck({column}),\n"
-        trust = f"Trusted(epsilon={self.epsilon}{hides})"
+        trust = f"Trusted(epsilon={self.epsilon})"
         if self.stands:
             trust = (
                 f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={_DELTA}),\n"
@@ -162,7 +161,6 @@ class Proposal:
         return (
             fill(
                 "guard.toml.txt",
-                protects=f'protects = "{self.budget.hidden}"\n' if self.period else "",
                 domain=reference.domain.fingerprint,
                 references=_LATER if self.made_up else f'references = ["{pinned}"]',
                 epsilon=self.epsilon,

@@ -21,7 +21,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.reference import in_words, most_first
 from flwr_kld.domain.table import Table as DataTable
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Protects, WholeClients
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
@@ -83,9 +83,12 @@ def plan(
     secure_sum: Annotated[
         bool, typer.Option("--secure-sum", help="With --trust trusted: use secure sums.")
     ] = False,
-    adjacency: Annotated[
-        Adjacency, typer.Option(help="Neighbouring relation: replace-one or add-remove.")
-    ] = Adjacency.REPLACE_ONE,
+    whole_clients: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Protect whole clients of at most so many records; else single records."
+        ),
+    ] = None,
     correlation: Annotated[
         float | None,
         typer.Option(
@@ -132,6 +135,7 @@ def plan(
         say(f"assumed: {last}")
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
+    protects: Protects = "record" if whole_clients is None else WholeClients(whole_clients)
     effects = None
     if last is not None and correlation is None:
         effects = last.effects(records / buckets)
@@ -144,8 +148,8 @@ def plan(
                     trust,
                     amount,
                     delta,
-                    adjacency,
-                    answering(cohort, present or cohort, adjacency, decides=not estimate_only),
+                    protects,
+                    answering(cohort, present or cohort, protects, decides=not estimate_only),
                 ),
                 nights,
                 moves,
@@ -202,7 +206,7 @@ def standing(trust: Trust, nights: int, moves: int | None) -> Trust:
     return Standing(trust, nights, moves or 2)  # type: ignore[arg-type]  # it refuses others
 
 
-def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clients: int) -> Trust:
+def trust_of(name: str, epsilon: float, delta: float, protects: Protects, clients: int) -> Trust:
     """Return the model of that name, for this many clients in an exchange."""
     from flwr_kld.messages.sealing import AggregatorKey
     from flwr_kld.trust.distributed import Distributed
@@ -211,16 +215,16 @@ def trust_of(name: str, epsilon: float, delta: float, adjacency: Adjacency, clie
     if name == "distributed":
         least = max(int(_RELIED_ON * clients), 2)
         if not delta:
-            return Distributed(epsilon, least, adjacency=adjacency)
-        return Distributed(epsilon, least, delta, "discrete-gaussian", adjacency=adjacency)
+            return Distributed(epsilon, least, protects=protects)
+        return Distributed(epsilon, least, delta, "discrete-gaussian", protects)
     if name == "trusted-aggregator":  # any key: nobody will seal counts to it
         return TrustedAggregator(
-            epsilon, delta, aggregator=AggregatorKey.generate().public, adjacency=adjacency
+            epsilon, delta, protects=protects, aggregator=AggregatorKey.generate().public
         )
     if name == "two-aggregators":
         pair = AggregatorKey.generate().public, AggregatorKey.generate().public
-        return TwoAggregators(epsilon, delta, aggregators=pair, adjacency=adjacency)
-    return Trusted(epsilon, delta, adjacency=adjacency)
+        return TwoAggregators(epsilon, delta, protects=protects, aggregators=pair)
+    return Trusted(epsilon, delta, protects=protects)
 
 
 def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:

@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic import ValidationError as Invalid
 
 from flwr_kld.kernel.arguments import Unfit
-from flwr_kld.kernel.promise import Allotment, Guarantee
+from flwr_kld.kernel.promise import Allotment, Guarantee, WholeClients
 
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict()]
@@ -169,7 +169,12 @@ class Model:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _GIVEN = re.compile(", (?:got|not|unable) ")
 """Where pydantic's words turn from what should be to what was given."""
-_KNOWN = {"version", *Guarantee.__annotations__, *Allotment.__annotations__}
+_KNOWN = {
+    "version",
+    *Guarantee.__annotations__,
+    *WholeClients.__annotations__,
+    *Allotment.__annotations__,
+}
 """Names of fields. What a sender names otherwise is not repeated to anybody."""
 
 

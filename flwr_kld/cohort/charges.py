@@ -53,8 +53,7 @@ def _dearest(trust: Trust, paid: Sequence[int], survivors: Mapping[int, int | No
 def _require_full_price(trust: Trust, exchange: int) -> None:
     event = (trust.event, trust.sums_event)[exchange](trust.min_clients)
     cost, least = (trust.cost, trust.sums_cost)[exchange](), Cost.of(event)
-    hidden = (cost.adjacency, cost.unit) == (least.adjacency, least.unit)
-    if not hidden or cost.epsilon < least.epsilon or cost.delta < least.delta:
+    if cost.protects != least.protects or cost.epsilon < least.epsilon or cost.delta < least.delta:
         raise ValueError(
             f"{type(trust).__name__}(…) charges {cost}, and its event costs {least}: leave cost "
             "and sums_cost as they are"

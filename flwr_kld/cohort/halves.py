@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
 from flwr_kld.query.selection import Selection
 
 MANY = 40
@@ -39,11 +38,10 @@ def whom(clients: int, present: int, least: int, guarantee: Guarantee) -> About:
     """Return whom a verdict is about unless it is said: these clients, if they are all or few."""
     # So many `clients` are asked of those `present`; at least `least` have to answer an exchange.
     # Where whole clients are hidden, they are what is drawn.
-    if guarantee.unit is Unit.CLIENT:
+    if guarantee.protects != "record":
         return "the population"
-    everybody = clients == present and guarantee.adjacency is Adjacency.REPLACE_ONE
     few = clients < max(MANY, 2 * least)
-    return "these clients" if everybody or few else "the population"
+    return "these clients" if clients == present or few else "the population"
 
 
 def draws(cohort: Cohort | None, least: int, guarantee: Guarantee) -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from flwr_kld.accounting.budget import ATTO, NANO, in_steps, shown, spent
+from flwr_kld.accounting.budget import ATTO, NANO, shown, spent
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity, node_secret
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import Unfit
-from flwr_kld.messages.terms import NoiseShares, Terms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
 
 logger = logging.getLogger("flwr_kld")
@@ -48,7 +48,6 @@ class Guard:
     def judge(self, terms: Terms) -> None:
         """Refuse terms beyond the limits, naming the limit and both numbers; spends nothing."""
         limits, promised = self.limits, terms.guarantee
-        hidden, protects = promised.hidden, limits.protects
         if terms.trust not in limits.trust:
             raise QueryRefused(
                 f"trust model {terms.trust!r}; this client answers "
@@ -64,20 +63,19 @@ class Guard:
                 f"a question for the unlisted labels of {column!r}, which this client's operator "
                 "does not allow"
             )
-        if hidden not in limits.hides:
-            allowed = " or ".join(f'"{one}"' for one in sorted(limits.hides))
+        if promised.protected != limits.protects:
             raise QueryRefused(
-                f'a check that hides "{hidden}"; this client answers those that hide {allowed} only'
+                f"a check that protects each {promised.protected}; this client answers those that "
+                f"protect each {limits.protects} only"
             )
-        epsilon, delta = in_steps(*_asked(promised), hidden.steps(protects))
-        counted = "" if hidden == protects else f' ({promised}, counted as "{protects}")'
+        epsilon, delta = _asked(promised)
         for name, asked, most, digits in (
             ("epsilon", epsilon, limits.epsilon, NANO),
             ("delta", delta, limits.delta, ATTO),
         ):
             if asked > most:
                 raise QueryRefused(
-                    f"{name} {shown(asked, digits)}{counted}; this client's limit for a check is "
+                    f"{name} {shown(asked, digits)}; this client's limit for a check is "
                     f"{shown(most, digits)}"
                 )
         if terms.asked < limits.min_asked:
@@ -108,9 +106,8 @@ class Guard:
         """Judge terms, and look up in the receipts what they would spend."""
         self.judge(terms)
         limits, selection, promised = self.limits, terms.selection, terms.guarantee
-        bound = terms.noise.bound if isinstance(terms.noise, NoiseShares) else 0
         # A whole client is in every bucket of its records: no bucket is charged apart.
-        apart = promised.unit is Unit.RECORD and not selection.takes_all
+        apart = promised.protects == "record" and not selection.takes_all
         residues = ",".join(map(str, selection.residues)) if apart else ""
         epsilon, delta = _asked(promised)
         spend = Claim(
@@ -123,9 +120,8 @@ class Guard:
             trust=terms.trust,
             epsilon=epsilon,
             delta=delta,
-            unit=str(promised.unit),
-            adjacency=str(promised.adjacency),
-            clip=bound or terms.clip,
+            protects=promised.protected,
+            most_records=terms.most_records,
             partition=selection.partition if apart else "",
             residues=residues,
             session=terms.session,

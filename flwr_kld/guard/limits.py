@@ -7,15 +7,14 @@ import tomllib
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, Any, TypeGuard, get_args
 
 from pydantic import AfterValidator, Field, Strict
 
 from flwr_kld.accounting.budget import ATTO, NANO, limit
 from flwr_kld.codec.model import Model, Unmet, must
-from flwr_kld.kernel import Unit
-from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.kernel.promise import Adjacency, Hidden
+from flwr_kld.kernel.arguments import choice, keep, whole
+from flwr_kld.kernel.promise import Protected
 from flwr_kld.messages.terms import TRUST_MODELS
 from flwr_kld.sums.graph import Collusion
 from flwr_kld.sums.policy import ClientPolicy
@@ -35,10 +34,8 @@ class Limits:
 
     receipts: Path  # SQLite file of receipts
     key: Path  # The node's Ed25519 key, 32 bytes; made on first use
-    # What all amounts protect: those of a check that hides something else are converted
-    protects: Hidden
+    protects: Protected  # Whom all amounts are for: checks that protect the other are refused
     trust: frozenset[str]  # Trust models that are answered
-    hides: frozenset[Hidden]  # What a check may hide, for it to be answered
     domains: frozenset[str] | None  # Fingerprints that are answered; None for any
     references: frozenset[str] | None
     # Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18
@@ -58,6 +55,7 @@ class Limits:
     def __post_init__(self) -> None:
         keep(
             self,
+            protects=choice("protects", self.protects, get_args(Protected)),
             epsilon=whole("epsilon", self.epsilon, least=1),
             delta=whole("delta", self.delta, least=0),
             min_asked=whole("min_asked", self.min_asked, least=1, unit="clients"),
@@ -65,12 +63,6 @@ class Limits:
             period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
             period_delta=whole("period_delta", self.period_delta, least=0),
         )
-        for hidden in sorted(self.hides):
-            if not hidden.steps(self.protects):
-                raise ValueError(
-                    f'allow.hides has "{hidden}", which does not hide what protects says, '
-                    f'"{self.protects}": leave it out, or change protects'
-                )
 
 
 def _amount(digits: int, least: int, most: int) -> AfterValidator:
@@ -88,10 +80,6 @@ def _amount(digits: int, least: int, most: int) -> AfterValidator:
 
 def _is_number(value: object) -> TypeGuard[int | Decimal]:
     return type(value) is int or (isinstance(value, Decimal) and value.is_finite())
-
-
-def _is_hidden(value: object) -> bool:
-    return isinstance(value, str) and value in _HIDDEN
 
 
 def _are_fingerprints(value: object) -> bool:
@@ -143,20 +131,8 @@ _Trusts = Annotated[
     ),
     AfterValidator(frozenset),
 ]
-_HIDDEN = {str(hidden): hidden for hidden in (Hidden(unit, a) for unit in Unit for a in Adjacency)}
-_SOME_HIDDEN = ", ".join(f'"{text}"' for text in _HIDDEN)
 _Protects = Annotated[
-    Any,
-    must(f"be one of {_SOME_HIDDEN}", _is_hidden),
-    AfterValidator(_HIDDEN.__getitem__),
-]
-_Hides = Annotated[
-    Any,
-    must(
-        f"be a list of some of {_SOME_HIDDEN}",
-        lambda given: isinstance(given, list) and given and all(map(_is_hidden, given)),
-    ),
-    AfterValidator(lambda given: frozenset(_HIDDEN[text] for text in given)),
+    Any, must('be "record" or "client"', lambda given: given in ("record", "client"))
 ]
 _DEFAULT = ClientPolicy()
 
@@ -166,7 +142,6 @@ class _Allow(Model, what="allow"):
     trust: _Trusts
     domains: _Fingerprints
     references: _Fingerprints
-    hides: _Hides | None = None
     discovery: _Columns = frozenset()
 
 
@@ -203,7 +178,7 @@ class _File(Model, what="the guard file", refused=GuardFileError):
     allow: _Allow
     check: _Check
     period: _Period
-    protects: _Protects = _HIDDEN["record, replace-one"]
+    protects: _Protects = "record"
     secure_sum: _SecureSum = field(default_factory=_SecureSum)
 
 
@@ -227,15 +202,13 @@ def read_limits(path: str | Path) -> Limits:
         policy = ClientPolicy(**vars(file.secure_sum))
     except ValueError as error:
         raise GuardFileError(f"the guard file: secure_sum: {error}") from None
-    allow, check, period, protects = file.allow, file.check, file.period, file.protects
-    enough = frozenset(hidden for hidden in _HIDDEN.values() if hidden.steps(protects))
+    allow, check, period = file.allow, file.check, file.period
     try:
         return Limits(
             receipts=path.parent / file.receipts,
             key=path.parent / file.key,
-            protects=protects,
+            protects=file.protects,
             trust=allow.trust,
-            hides=allow.hides or enough,
             domains=allow.domains,
             references=allow.references,
             discovery=allow.discovery,

@@ -20,13 +20,12 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from flwr_kld.accounting.budget import ATTO, NANO, in_days, in_steps, shown
+from flwr_kld.accounting.budget import ATTO, NANO, in_days, shown
 from flwr_kld.codec.durable import Schema, make, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import GuardFileError, Limits
-from flwr_kld.kernel import Unit
 from flwr_kld.kernel.arguments import moment
-from flwr_kld.kernel.promise import Adjacency, Hidden
+from flwr_kld.kernel.promise import Protected
 from flwr_kld.sums import Identity
 
 _LENGTH = 32
@@ -63,10 +62,10 @@ SCHEMA = Schema(
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
-    unit TEXT NOT NULL, adjacency TEXT NOT NULL, clip INTEGER NOT NULL, partition TEXT NOT NULL,
+    protects TEXT NOT NULL, most_records INTEGER NOT NULL, partition TEXT NOT NULL,
     residues TEXT NOT NULL, session TEXT NOT NULL, night INTEGER NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
-    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(clip) || typeof(night)
+    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(most_records) || typeof(night)
     = 'integerintegerintegerintegerinteger'))""",
         "CREATE INDEX spends ON receipts (account, time)",
         """CREATE TABLE head (
@@ -87,11 +86,10 @@ class Claim:
     terms: str
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
     trust: str  # Trust model
-    epsilon: int  # In 10**-9 nats and in 10**-18, of what the check itself hides
+    epsilon: int  # In 10**-9 nats and in 10**-18, for whom the check protects
     delta: int
-    unit: str  # What that is
-    adjacency: str
-    clip: int  # Most records that were counted; 0 for no limit
+    protects: str  # Whom that is: each record, or each client
+    most_records: int  # Most records that were counted; 0 for no limit
     partition: str = ""  # Which buckets of records were asked; both empty for all records
     residues: str = ""
     session: str = ""  # Fingerprint of the standing session, all of whose nights are one spend
@@ -186,11 +184,10 @@ class Receipts:
                 f"this client answered night {night} of this session: nights only go on"
             )
         protects, days = limits.protects, limits.period / 86400
-        amounts = spend.epsilon, spend.delta, spend.unit, spend.adjacency
         for name, used, asked, most, digits in zip(
             ("epsilon", "delta"),
             _spent(db, spend, now - limits.period, protects, limits.stable_record_ids),
-            _charged(protects, *amounts),
+            (spend.epsilon, spend.delta),
             (limits.period_epsilon, limits.period_delta),
             (NANO, ATTO),
             strict=True,
@@ -243,31 +240,14 @@ class Receipts:
         return end, time
 
 
-def _charged(
-    protects: Hidden, epsilon: int, delta: int, unit: str, adjacency: str
-) -> tuple[int, int]:
-    """Return what a spend costs whom the limits protect, in 10**-9 nats and in 10**-18."""
-    try:
-        hidden = Hidden(Unit(unit), Adjacency(adjacency))
-    except ValueError:
-        raise QueryRefused("this client's receipts are not whole") from None
-    steps = hidden.steps(protects)
-    if not steps:
-        raise QueryRefused(
-            f'this client answered a check in this period that hides "{hidden}", and its limits '
-            f'now protect "{protects}"'
-        )
-    return in_steps(epsilon, delta, steps)
-
-
 def _spent(
-    db: sqlite3.Connection, new: Claim, since: int, protects: Hidden, buckets_apart: bool
+    db: sqlite3.Connection, new: Claim, since: int, protects: Protected, buckets_apart: bool
 ) -> tuple[int, int]:
     """Most that one record which `new` asks for was charged from a second on, that included."""
     # Buckets of one partition are disjoint: of its checks a record is charged for those over its
     # own bucket. Two partitions may cross, so each adds its most charged bucket. The nights of a
     # session are one charge, and those of the session of `new` are in what it asks.
-    kinds = "partition, residues, epsilon, delta, unit, adjacency"
+    kinds = "partition, residues, epsilon, delta, protects"
     query = (
         f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
         f"WHERE account = ? AND time >= ? AND (session = '' OR session <> ?) GROUP BY {kinds}"
@@ -275,9 +255,16 @@ def _spent(
     mine = _buckets(new.residues)
     charged: defaultdict[str, tuple[Counter[int | None], Counter[int | None]]]
     charged = defaultdict(lambda: (Counter(), Counter()))
-    for partition, residues, *spend, times in db.execute(query, (new.account, since, new.session)):
+    for partition, residues, *spend, protected, times in db.execute(
+        query, (new.account, since, new.session)
+    ):
+        if protected != protects:
+            raise QueryRefused(
+                f"this client answered a check in this period that protects each {protected}, and "
+                f"its limits are now for each {protects}"
+            )
         family, buckets = (partition, _buckets(residues)) if buckets_apart else ("", [None])
-        for by_bucket, amount in zip(charged[family], _charged(protects, *spend), strict=True):
+        for by_bucket, amount in zip(charged[family], spend, strict=True):
             for bucket in buckets:
                 by_bucket[bucket] += times * amount
     used = [0, 0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flwr_kld.inference.estimators.score import Floats, check_theta
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.count import MOST_RECORDS, MOVES, NUMBERS
 
@@ -34,7 +34,7 @@ class Deciding:
     clients: int  # That are going to be asked
     records: float  # That they count in all, about
     most_records: int  # That one of them counts
-    guarantee: Guarantee  # Its unit and adjacency say how far a number moves
+    guarantee: Guarantee  # What it protects says how far a number moves
     noise: float  # Standard deviation of the noise in each number, in steps
     threshold: float  # Nats of D_θ that are tolerated
     outside: float = 0.0  # Fraction of records outside the reference that is tolerated, in [0, 1)
@@ -63,7 +63,7 @@ class Deciding:
         moves = np.ptp(score, axis=-1)
         extreme = np.minimum(highest, self.ceiling(lowest, sampling, moves))
         extreme = np.maximum(lowest, extreme)
-        if self.guarantee.unit is Unit.RECORD:
+        if self.guarantee.protects == "record":
             square = 2 * extreme * moves
         else:
             moves, square = extreme, extreme**2
@@ -83,7 +83,7 @@ class Deciding:
         small beside them: clients who drift far have large sums, and the spread is to show them.
         """
         usual = np.maximum(lowest, _USUAL * np.sqrt(sampling / self.clients))
-        if self.guarantee.unit is Unit.CLIENT:
+        if self.guarantee.protects != "record":
             return usual
         noise = 2 * self.noise * np.maximum(moves, _SMALLEST) / MOVES[NUMBERS.index("squares")]
         return np.maximum(usual, _LET_IN * sampling / np.maximum(noise, _SMALLEST))

@@ -4,7 +4,7 @@ It imports the standard library and NumPy only. ``docs/audit.md`` leads through 
 """
 
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.kernel.promise import Guarantee, Unit
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.kernel.release import Release
 
-__all__ = ["Guarantee", "NoiseTable", "Release", "Unit"]
+__all__ = ["Guarantee", "NoiseTable", "Release"]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.kernel.promise import Adjacency, Allotment, Ball
+from flwr_kld.kernel.promise import Allotment, Ball
 
 UNIT = 2**8
 """The first coefficient: the others are rounded to whole ones. A finer unit changes the noise of
@@ -119,16 +119,14 @@ class Continual:
             most = max(most, float((highest - with_comings).max()))
         return most
 
-    def moved(self, allotment: Allotment, adjacency: Adjacency) -> Ball:
+    def moved(self, allotment: Allotment) -> Ball:
         """Return all ways in which one record moves what is hidden, over all nights, in steps.
 
-        Add-remove: it is there or not. Replace-one: it comes and goes on the same nights, and its
-        symbols are others; of one stay each these are other counts, of several they may be the
-        same counts at other times, and the norms of both lives add up.
+        It comes and goes on the same nights, and its symbols are others; of one stay each these
+        are other counts, of several they may be the same counts at other times, and the norms of
+        both lives add up.
         """
-        lives = 1
-        if adjacency is Adjacency.REPLACE_ONE:
-            lives = 2 if self.moves == 2 else 4
+        lives = 2 if self.moves == 2 else 4
         power = lives * self.life * sum(steps**2 for steps in allotment.counts)
         return Ball(2, power, isqrt(power))
 

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import Unfit, keep, real, whole
 from flwr_kld.kernel.law import BitSource
-from flwr_kld.kernel.promise import Adjacency, Box, Clip, Guarantee, Unit
+from flwr_kld.kernel.promise import Box, Guarantee
 
 Floats = NDArray[np.float64]
 NUMBERS = ("total", "squares", "records", "outside", "outside_squares")
@@ -138,24 +137,18 @@ class Scores:
         high = self.most_records * max(int(table.max()), 0)
         return low, high if outside else min(high, self.ceiling)
 
-    def _record_moves(self, adjacency: Adjacency) -> list[int]:
-        """How far one record moves each number at most."""
-        comes = adjacency is Adjacency.ADD_REMOVE
+    def _record_moves(self) -> list[int]:
+        """How far one record that changes its value moves each number at most."""
         moves = []
         for outside in (False, True):
             table, (low, high) = self.tables[outside], self._ends(outside)
-            # Another record may take its place, or it may come.
-            move = max(int(np.ptp(table)), int(np.abs(table).max()) if comes else 0)
-            move, far = min(move, high - low), max(-low, high)
+            move, far = min(int(np.ptp(table)), high - low), max(-low, high)
             moves += [move, move * (2 * far - move) if move < far else far**2]
-        return [*moves[:2], int(comes), *moves[2:]]
+        return [*moves[:2], 0, *moves[2:]]
 
-    def _client_moves(self, adjacency: Adjacency) -> list[int]:
+    def _client_moves(self) -> list[int]:
         """How far one client moves each number at most."""
-        ranges = map(self._range, NUMBERS)
-        if adjacency is Adjacency.ADD_REMOVE:
-            return [max(-low, high) for low, high in ranges]
-        return [high - low for low, high in ranges]
+        return [max(-low, high) for low, high in map(self._range, NUMBERS)]
 
 
 @lru_cache(maxsize=64)
@@ -166,10 +159,8 @@ def sums_move(columns: int) -> Box:
 
 @lru_cache(maxsize=_COLUMNS)
 def _units(scores: Scores, guarantee: Guarantee) -> tuple[Fraction, ...]:
-    if guarantee.unit is Unit.RECORD:
-        moves = scores._record_moves(guarantee.adjacency)
-    else:
-        moves = scores._client_moves(guarantee.adjacency)
+    whole_clients = guarantee.protected == "client"
+    moves = scores._client_moves() if whole_clients else scores._record_moves()
     return tuple(
         max(
             Fraction(move, steps) if move > 0 else _PUBLIC,
@@ -314,68 +305,7 @@ def alike_records(
 
 def moved_by(guarantee: Guarantee) -> int:
     """By how many alike records one record moves them at most."""
-    return len(guarantee.adjacency.count_shifts) if guarantee.unit is Unit.RECORD else 1
-
-
-def clipped(counts: NDArray[Any], clip: Clip, bits: BitSource) -> NDArray[np.int64]:
-    """Keep as many of the client's records, in uniformly random order, as the bound allows.
-
-    The longest prefix of a random order whose counts stay within the bound: a uniform sample
-    of the records, given its size. Scaling and rounding down would erase every rare symbol.
-
-    Parameters
-    ----------
-    counts : NDArray
-        Non-negative integers, shape [cells], in records.
-    clip : Clip
-        The bound.
-    bits : BitSource
-        Random bits of the client.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        Shape [cells], nowhere above `counts`.
-
-    Raises
-    ------
-    ValueError
-        If counts are not non-negative integers.
-    """
-    if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
-        raise ValueError("only non-negative integer counts can be clipped")
-    ends = np.cumsum(counts, dtype=np.int64)
-    records = int(ends[-1]) if len(ends) else 0
-    most = clip.bound**clip.norm  # as many records fit: |a| <= a**2 on integers
-    if clip.norm == 1 and records <= most:
-        return counts.astype(np.int64)
-    kept = np.searchsorted(ends, _random_order(records, most, bits), side="right")
-    if clip.norm == 2:
-        kept = kept[np.cumsum(2 * _earlier(kept) + 1) <= most]
-    return np.bincount(kept, minlength=len(counts)).astype(np.int64)
-
-
-def _random_order(records: int, most: int, bits: BitSource) -> NDArray[np.int64]:
-    """First ``min(records, most)`` of the numbers 0..records-1 in uniformly random order."""
-    if records <= 4 * most:  # sort random keys
-        return np.argsort(bits.words(records), kind="stable")[:most]
-    chosen = np.empty(0, dtype=np.int64)
-    ceiling = np.uint64((1 << 64) // records * records - 1)
-    while len(chosen) < most:  # draw, leaving out what was drawn before
-        words = bits.words(2 * most)
-        drawn = (words[words <= ceiling] % np.uint64(records)).astype(np.int64)
-        chosen = np.concatenate([chosen, drawn])
-        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
-    return chosen[:most]
-
-
-def _earlier(kept: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each entry, how many equal entries come before it."""
-    order = np.argsort(kept, kind="stable")
-    ranked = kept[order]
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(kept)) - np.searchsorted(ranked, ranked, side="left")
-    return rank
+    return 2 if guarantee.protects == "record" else 1
 
 
 TIMES = 4
@@ -385,7 +315,7 @@ TIMES = 4
 
 @dataclass(frozen=True)
 class ClientLimit:
-    """Public: how many records one client of a sum counts, under replace-one adjacency.
+    """Public: how many records one client of a sum counts, where single records are protected.
 
     Parameters
     ----------

@@ -7,53 +7,40 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from flwr_kld.kernel.arguments import choice, keep, real, several, whole
+from flwr_kld.kernel.arguments import Unfit, keep, real, several, whole
 
-
-class Adjacency(StrEnum):
-    """The neighbouring relation: which two datasets must look alike."""
-
-    REPLACE_ONE = "replace-one"
-    """One record changes its value; the number of records is public."""
-    ADD_REMOVE = "add-remove"
-    """One record (or one client) is there or not; the number of records is protected."""
-
-    @property
-    def count_shifts(self) -> tuple[int, ...]:
-        """How a record moves a vector of disjoint counts: l1 norm 2 or 1, in counts."""
-        return (1, -1) if self is Adjacency.REPLACE_ONE else (1,)
+_MOST_RECORDS = 2**20 - 1
 
 
-class Unit(StrEnum):
-    """Whose presence or value is hidden."""
+@dataclass(frozen=True)
+class WholeClients:
+    """Protect whole clients: one client's records are replaced by none. Who takes part is public.
 
-    RECORD = "record"
-    CLIENT = "client"
+    Parameters
+    ----------
+    most_records : int
+        Records of a client that count, >= 1: of more, a uniform sample. Must not be chosen by
+        looking at the data.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive integer.
+    """
+
+    most_records: int
+
+    def __post_init__(self) -> None:
+        most = whole("most_records", self.most_records, least=1, most=_MOST_RECORDS, unit="records")
+        keep(self, most_records=most)
 
 
-class Hidden(NamedTuple):
-    """What a promise hides: the neighbouring relation of records or of clients."""
-
-    unit: Unit
-    adjacency: Adjacency
-
-    def steps(self, other: Hidden) -> int:
-        """Return how many steps between such neighbours lead to one of `other`; 0 if none do.
-
-        One replacement is one removal and one addition; one record's change inside a client is
-        one replacement of the client.
-        """
-        if other.unit is Unit.CLIENT and self.unit is Unit.RECORD:
-            return 0
-        if self.adjacency is Adjacency.REPLACE_ONE:
-            return int(other.adjacency is Adjacency.REPLACE_ONE)
-        return 1 if self == other else 2
-
-    def __str__(self) -> str:
-        return f"{self.unit}, {self.adjacency}"
+Protects = Literal["record"] | WholeClients
+"""What must not show: that one record changes its value, or that a client has any records."""
+Protected = Literal["record", "client"]
+"""Whom an amount of privacy is for."""
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
@@ -71,64 +58,55 @@ class Guarantee:
         In nats, > 0 and finite.
     delta : float
         In [0, 1). Default 0: pure epsilon.
-    adjacency : Adjacency
-        Neighbouring relation: replace-one (default) or add-remove.
-    unit : Unit
-        Whether single records (default) or whole clients are hidden.
+    protects : "record" or WholeClients
+        ``"record"`` (default): that one record changes its value; how many records a client has is
+        public. `WholeClients`: that one client's records are replaced by none; that it takes part
+        is public.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or a relation or unit is not one of these.
+        If a number is out of range, or `protects` is neither.
 
     Examples
     --------
     >>> Guarantee(0.5, 1e-9).covers(Guarantee(0.1))
     True
     >>> print(Guarantee(0.5, 1e-9))
-    ε = 0.5, δ = 1e-09 per record (replace-one)
+    ε = 0.5, δ = 1e-09 per record
+    >>> print(Guarantee(0.5, protects=WholeClients(most_records=50)))
+    ε = 0.5 per client of at most 50 records
     """
 
     epsilon: float
     delta: float = 0.0
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    unit: Unit = Unit.RECORD
+    protects: Protects = "record"
 
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
-        keep(
-            self,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=choice("adjacency", self.adjacency, Adjacency),
-            unit=choice("unit", self.unit, Unit),
-        )
+        keep(self, epsilon=epsilon, delta=delta)
+        if self.protects != "record" and not isinstance(self.protects, WholeClients):
+            raise Unfit("protects", "'record' or WholeClients(most_records=…)", self.protects)
 
     @property
-    def hidden(self) -> Hidden:
-        """What is hidden."""
-        return Hidden(self.unit, self.adjacency)
+    def protected(self) -> Protected:
+        """Whom the amounts are for."""
+        return "client" if isinstance(self.protects, WholeClients) else "record"
 
     @property
-    def total_is_public(self) -> bool:
-        """Whether the exact number of records hides what is promised: only that records change."""
-        return self.hidden == (Unit.RECORD, Adjacency.REPLACE_ONE)
+    def most_records(self) -> int:
+        """Records of a client that count; 0 for all, where single records are protected."""
+        return self.protects.most_records if isinstance(self.protects, WholeClients) else 0
 
     def covers(self, other: Guarantee) -> bool:
-        """Whether whatever keeps `other` also keeps this promise.
-
-        It does if it may lose no more and hides the same. One implication is relied on: to hide
-        that a client's records are replaced is to hide that one of them is.
-        """
-        same = other.hidden.steps(self.hidden) == 1
+        """Whether `other` protects the same and loses no more."""
+        same = other.protects == self.protects
         return same and other.epsilon <= self.epsilon and other.delta <= self.delta
 
     def __str__(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
-        return f"ε = {self.epsilon:g}{delta} per {self.unit} ({self.adjacency})"
-
-
-_LARGEST_BOUND = 2**20 - 1
+        most = f" of at most {self.most_records} records" if self.most_records else ""
+        return f"ε = {self.epsilon:g}{delta} per {self.protected}{most}"
 
 
 @dataclass(frozen=True)
@@ -185,34 +163,6 @@ class Ball:
         return self.power
 
 
-@dataclass(frozen=True)
-class Clip:
-    """Public bound on one client's count vector.
-
-    Parameters
-    ----------
-    bound : int
-        Of the norm, in records, >= 1. Must not be chosen by looking at the data.
-    norm : {1, 2}
-        1: at most `bound` records. 2: Euclidean norm of the counts at most `bound`.
-
-    Raises
-    ------
-    ValueError
-        If the bound is not a positive integer or the norm is unknown.
-    """
-
-    bound: int
-    norm: Literal[1, 2] = 1
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            bound=whole("bound", self.bound, least=1, most=_LARGEST_BOUND, unit="records"),
-            norm=whole("norm", self.norm, least=1, most=2),
-        )
-
-
 MOST_STEPS = 2**16 - 1
 """Of a count, or of alike records."""
 
@@ -265,24 +215,23 @@ class Allotment:
         """Return the steps of the first so many columns, of a release of all."""
         return Allotment(self.counts[:columns], self.alike)
 
-    def record_moves(self, adjacency: Adjacency) -> tuple[int, ...]:
-        """How one record moves the numbers, in steps: once in each column, and alike records."""
-        moves = [steps * move for steps in self.counts for move in adjacency.count_shifts]
+    def record_moves(self) -> tuple[int, ...]:
+        """How one record that changes its value moves the numbers, in steps.
+
+        In each column it leaves one cell and enters another; and it moves alike records.
+        """
+        moves = [move for steps in self.counts for move in (steps, -steps)]
         return (*moves, *((self.alike,) * self.columns if self.alike else ()))
 
-    def client_moves(self, clip: Clip, adjacency: Adjacency) -> Ball:
-        """How far one client moves the sum of clipped vectors, in steps.
+    def client_moves(self, most_records: int) -> Ball:
+        """How far the numbers move, in steps, if one client's records are replaced by none.
 
-        Add-remove: its vector is there or all zeros. Replace-one: it becomes any other clipped
-        vector; counts are not negative, so the squared l2 norm only doubles. Of a table at most
-        `bound` rows are counted, each once in every column. Of its records at most `bound` are
-        alike, in every column, whatever the norm.
+        At most `most_records` of them are counted, each once in every column, and at most so many
+        are alike.
         """
-        vectors = 1 if adjacency is Adjacency.ADD_REMOVE else 2
-        size = sum(steps**clip.norm for steps in self.counts)
-        size = vectors * size + self.columns * self.alike**clip.norm
+        size = sum(self.counts) + self.columns * self.alike
         most = max(*self.counts, self.alike)
-        return Ball(clip.norm, size * clip.bound**clip.norm, most * clip.bound)
+        return Ball(1, size * most_records, most * most_records)
 
 
 @dataclass(frozen=True)
@@ -320,11 +269,13 @@ def l1_norm(moves: Moves) -> int:
     return sum(map(abs, moves.corner if isinstance(moves, Box) else moves))
 
 
-def hides(moves: Moves, others: tuple[int, ...] | Box) -> bool:
+def hides(moves: Moves, others: Moves) -> bool:
     """Whether noise that hides `moves` hides `others`: every coordinate's noise has the same law.
 
     So coordinates may change places, and no sign matters.
     """
+    if isinstance(others, Ball):
+        return isinstance(moves, Ball) and moves.holds(others)
     needed = sorted(map(abs, others.corner if isinstance(others, Box) else others), reverse=True)
     if isinstance(moves, Ball):
         return max(needed) <= moves.largest and sum(n**moves.norm for n in needed) <= moves.power

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.kernel.channels import seal
 from flwr_kld.kernel.law import BitSource, sample
-from flwr_kld.kernel.promise import Unit, hides
+from flwr_kld.kernel.promise import hides
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Held, NightNoise, Private, Released, own_bits
 
@@ -129,11 +129,12 @@ class LabelSum(Private):
             If the noise is that of a night, or its bits are not the kernel's.
         """
         table, promised = release.table, release.guarantee
-        needed = promised.adjacency.count_shifts
-        if table.tail or promised.unit is not Unit.RECORD or not hides(release.moves, needed):
+        needed = (1, -1)
+        if table.tail or promised.protects != "record" or not hides(release.moves, needed):
             raise ValueError(
                 f"labels are shown by noise that ends and hides {needed} for each record, not by "
-                f"{release.mechanism} noise that hides {release.moves} for each {promised.unit}"
+                f"{release.mechanism} noise that hides {release.moves} for each "
+                f"{promised.protected}"
             )
         bits = own_bits(noise)
         drawn = sample(table, len(self._values), bits).tolist()

@@ -28,7 +28,6 @@ from flwr_kld.kernel.count import (
     Scores,
     alike_records,
     answer_of,
-    clipped,
     fair_limit,
     limits_of,
     moved_by,
@@ -36,7 +35,7 @@ from flwr_kld.kernel.count import (
     sums_move,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
-from flwr_kld.kernel.promise import Allotment, Ball, Box, Clip, Guarantee, Unit, hides
+from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, Moves, hides
 from flwr_kld.kernel.release import Release, ShareRelease
 
 _T = TypeVar("_T")
@@ -134,6 +133,8 @@ class Layout:
     allotment : Allotment or None
         How finely the counts of each column are released, and whether numbers of alike records
         follow them; by default in whole counts, and none. Sums have none.
+    of_period : bool
+        Whether only records of a period are counted: then how many is never public.
 
     Raises
     ------
@@ -145,6 +146,7 @@ class Layout:
     cells: tuple[int, ...]
     scores: tuple[Scores, ...] | None = None
     allotment: Allotment | None = None
+    of_period: bool = False
 
     def __post_init__(self) -> None:
         if self.scores is None:
@@ -157,6 +159,13 @@ class Layout:
             raise ValueError("a plan has one score for each cell of each column")
         if len({each.most_records for each in self.scores}) > 1:
             raise ValueError("all columns count the same records: most_records is theirs")
+
+    def total_is_public(self, guarantee: Guarantee) -> bool:
+        """Whether the exact number of counted records is public.
+
+        A record that changes its value is counted as before, unless it leaves the period.
+        """
+        return guarantee.protects == "record" and not self.of_period
 
     @property
     def columns(self) -> int:
@@ -303,7 +312,7 @@ class ClientRows(Private):
                     row += np.bincount(cell, minlength=cells)
             rows[:] = _numbers(counts, layout, guarantee, bits)
         counted = cls(values, layout)
-        for wrong, why in counted._faults(guarantee, LARGEST_CLIENT):
+        for wrong, why in counted._faults(guarantee, guarantee.most_records or LARGEST_CLIENT):
             if wrong.any():
                 raise InvalidReply(why)
         return counted
@@ -347,13 +356,11 @@ class ClientRows(Private):
         self,
         client: int,
         share: ShareRelease | None,
-        guarantee: Guarantee,
         bits: BitSource,
         *,
-        clip: Clip | None = None,
         counted: bool = False,
     ) -> SumVector:
-        """Clip a row's numbers and add a share of noise to each, for a secure sum.
+        """Add a share of noise to each number of a row, for a secure sum.
 
         Parameters
         ----------
@@ -361,20 +368,13 @@ class ClientRows(Private):
             Its row.
         share : ShareRelease or None
             Whose share, in its grid steps; None where another adds the noise: exact then.
-        guarantee : Guarantee
-            As in `count`.
         bits : BitSource
             The client's own randomness.
-        clip : Clip, optional
-            Bound of counts, for client-level privacy.
         counted : bool
             Whether the exact number of records follows as a last number.
         """
         # No frame holds numbers that may show.
         vector, layout = SumVector(self._values[client].astype(np.int64)), self.layout
-        if clip is not None:
-            counts = clipped(vector._values[: layout.counts], clip, own_bits(bits))
-            (vector._values,) = _numbers(counts[None], layout, guarantee, bits)
         if share is not None:
             noise = sample(share.share, len(vector._values), own_bits(bits))
             vector._values = share.grid * layout.steps * vector._values + noise
@@ -534,8 +534,8 @@ class NightNoise(OneProcess):
         if not self._seeds:
             raise RuntimeError("the noise of a night hides one sum")
         promised, stream, hidden = release.guarantee, self._stream, release.moves
-        needed = stream.moved(layout._allotted, promised.adjacency)
-        if promised.unit is not Unit.RECORD or layout.length != layout.counts:
+        needed = stream.moved(layout._allotted)
+        if promised.protects != "record" or layout.length != layout.counts:
             raise ValueError("a session hides what records add to counts")
         if not isinstance(hidden, Ball) or not hidden.holds(needed):
             raise ValueError(f"the event hides {hidden}, and records move this session by {needed}")
@@ -631,9 +631,10 @@ class ClearSum(Private):
         self._rows = []
         values = np.frombuffer(joined, "<i4").reshape(-1, self.layout.length)
         rows = ClientRows(values.astype(np.int32, copy=False), self.layout)
-        faults = list(rows._faults(guarantee, most or LARGEST_CLIENT))
+        most = guarantee.most_records or most or LARGEST_CLIENT
+        faults = list(rows._faults(guarantee, most))
         if not empty and self.layout.scores is None:
-            _require_public_total(guarantee)
+            self._require_public_total(guarantee)
             faults.append(((rows._values == 0).all(axis=1), NO_RECORDS))
         fine = np.ones(len(names), dtype=bool)
         for wrong, why in faults:
@@ -643,7 +644,7 @@ class ClearSum(Private):
         if not fine.all():
             rows._values = rows._values[fine]
         self._add(rows)
-        if self.layout.scores is not None or not guarantee.total_is_public:
+        if self.layout.scores is not None or not self.layout.total_is_public(guarantee):
             return
         sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
         for size, i, own in zip(sizes, np.flatnonzero(fine), rows._values, strict=True):
@@ -679,14 +680,18 @@ class ClearSum(Private):
 
     def is_empty(self, guarantee: Guarantee) -> bool:
         """Whether there is no record; ValueError unless a guarantee leaves their number public."""
-        _require_public_total(guarantee)
+        self._require_public_total(guarantee)
         return not self._values.any()
+
+    def _require_public_total(self, guarantee: Guarantee) -> None:
+        if not self.layout.total_is_public(guarantee):
+            raise ValueError("the number of records is protected: nobody may ask for it")
 
     def release(self, release: Release, noise: BitSource | NightNoise) -> Released:
         """Add the release's noise to every number, fresh or that of a night.
 
-        Where records are hidden that change, their number is public and exact; elsewhere it is
-        estimated from the noisy cells (post-processing, no further cost).
+        The number of records is exact where it is public; elsewhere it is estimated from the noisy
+        cells (post-processing, no further cost).
 
         Raises
         ------
@@ -697,7 +702,7 @@ class ClearSum(Private):
         noisy += self._values * self.layout.steps
         if self.layout.scores is None:
             records = self.layout.records(noisy)
-            if release.guarantee.total_is_public:
+            if self.layout.total_is_public(release.guarantee):
                 records = max(float(self._values[self.layout.parts[0]].sum()), 1.0)
         return Released(noisy, records, self.clients, release, noise.private)
 
@@ -790,20 +795,14 @@ def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> N
     return sample(release.table, layout.length, own_bits(noise))
 
 
-def _require_public_total(guarantee: Guarantee) -> None:
-    if not guarantee.total_is_public:
-        raise ValueError("the number of records is protected: nobody may ask for it")
-
-
 def _require_hidden(release: Release, layout: Layout) -> None:
-    """Refuse a release of other numbers; how far a whole client moves them, its clip says."""
-    promised = release.guarantee
+    """Refuse a release that hides less than what it promises to protect moves these numbers by."""
     if layout.scores is not None:
-        needed: tuple[int, ...] | Box = sums_move(layout.columns)
-    elif promised.unit is Unit.RECORD:
-        needed = layout._allotted.record_moves(promised.adjacency)
+        needed: Moves = sums_move(layout.columns)
+    elif most_records := release.guarantee.most_records:
+        needed = layout._allotted.client_moves(most_records)
     else:
-        return
+        needed = layout._allotted.record_moves()
     if not hides(release.moves, needed):
         raise ValueError(
             f"the event hides {release.moves}, and what it promises to hide moves the numbers of "

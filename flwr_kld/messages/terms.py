@@ -31,7 +31,7 @@ from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.count import Scores, sums_move
-from flwr_kld.kernel.promise import Allotment, Clip, Guarantee, Moves, Unit
+from flwr_kld.kernel.promise import Allotment, Guarantee, Moves
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.plan import LONGEST, cells_from_wire
@@ -86,22 +86,15 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
     # Honest survivors that the guarantee relies on; of more, what they add up to takes minutes
     n_min: Annotated[_Positive, Field(le=2**20)]
     mechanism: Mechanism  # Law that the shares add up to
-    bound: Number = 0  # Of a client's counts; 0 where it is not whole clients that are hidden
-    norm: Literal[1, 2] = 1  # Of that bound
-
-    @property
-    def clip(self) -> Clip | None:
-        """Client-level bound, if any."""
-        return Clip(self.bound, self.norm) if self.bound else None
 
     def release(self, guarantee: Guarantee, counts: Allotment | int) -> ShareRelease:
         """Return the verified share law, for counts, or for sums of scores in so many columns."""
         if isinstance(counts, int):
             moves: Moves = sums_move(counts)
-        elif self.clip is None:
-            moves = counts.record_moves(guarantee.adjacency)
+        elif most_records := guarantee.most_records:
+            moves = counts.client_moves(most_records)
         else:
-            moves = counts.client_moves(self.clip, guarantee.adjacency)
+            moves = counts.record_moves()
         return calibrate_shares(guarantee, n_min=self.n_min, mechanism=self.mechanism, moves=moves)
 
 
@@ -173,15 +166,16 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
     # One of `TRUST_MODELS`
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
-    guarantee: Json[Guarantee]  # What the check claims to spend, and to hide
+    guarantee: Json[Guarantee]  # What the check claims to spend, and to protect
     asked: _Positive  # Clients in the cohort, as the server says
     selection: Json[Selection] = EVERYTHING  # Which records are counted
-    # Most records a client may count, a uniform sample of its own; 0 for no limit
-    clip: Number = 0
+    # Most records a client may count, a uniform sample of its own; 0 for no limit. Where whole
+    # clients are protected, that of the guarantee
+    most_records: Number = 0
     # How finely counts are released, and whether alike records are counted: by default in whole
     # counts, and not; None of sums
     allotment: Json[Allotment | None] = None
-    # What clients add up in each column and answer with, over at most ``clip`` records each,
+    # What clients add up in each column and answer with, over at most `most_records` each,
     # ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts
     score_wire: bytes = NO_SCORES
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
@@ -192,31 +186,20 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
-        if self.adds_scores and most_records_of(self.score_wire) != self.clip:
-            raise Unfit("clip", "the most records of the scores", self.clip)
+        if self.adds_scores and most_records_of(self.score_wire) != self.most_records:
+            raise Unfit("most_records", "that of the scores", self.most_records)
+        if self.guarantee.most_records not in (0, self.most_records):
+            raise Unfit("most_records", "that of the whole clients", self.most_records)
         if self.allotment is None and not self.adds_scores:
             keep(self, allotment=Allotment.even(self.columns))
         if self.allotment is not None and (
             self.adds_scores or self.allotment.columns != self.columns
         ):
             raise Unfit("allotment", "one number for each column of counts", self.allotment.columns)
-        if self.selection.period is not None and self.guarantee.total_is_public:
-            raise Unfit(
-                "adjacency",
-                "add-remove where a check is of a period: a record that changes its time comes or "
-                "goes, so the number of records cannot be public",
-                str(self.guarantee.adjacency),
-            )
         if self.unlisted_labels is not None:
             self._fit_labels()
         if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
             raise Unfit("trust", "who adds the noise", self.trust)
-        if isinstance(self.noise, NoiseShares) and bool(self.noise.bound) is not (
-            self.guarantee.unit is Unit.CLIENT and not self.adds_scores
-        ):
-            raise Unfit(
-                "bound", "above 0 where whole clients are hidden, and else 0", self.noise.bound
-            )
         if self.night is not None:
             self._fit_a_session()
 
@@ -224,25 +207,26 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """Refuse a question for labels where nobody may see them, or no release shows any."""
         if self.adds_scores:
             raise Unfit("unlisted_labels", "null where clients add up scores", "scores")
-        seen = self.trust == "trusted"
-        if not seen and (self.trust != "trusted-aggregator" or not self.guarantee.total_is_public):
-            raise Unfit(
-                "trust",
-                "'trusted' where labels are asked for, or 'trusted-aggregator' where the number of "
-                "records is public, which the length of a box tells",
-                self.trust,
-            )
-        if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
+        if self.trust not in ("trusted", "trusted-aggregator"):
+            raise Unfit("trust", "'trusted' or 'trusted-aggregator' for labels", self.trust)
+        if self.guarantee.protects != "record" or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
         if self.allotment != Allotment.even(1):
             raise Unfit("allotment", "of one column, in whole counts, for labels", self.allotment)
+        if self.selection.period is not None:  # a box's length would show how many records it has
+            raise Unfit("selection", "of no period, for labels", self.selection.period)
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
-        others = (self.adds_scores, self.clip, self.unlisted_labels, self.selection != EVERYTHING)
+        others = (
+            self.adds_scores,
+            self.most_records,
+            self.unlisted_labels,
+            self.selection != EVERYTHING,
+        )
         if any(others) or self.model != NO_MODEL:
             raise Unfit("night", "of a check that counts all records, of no model", "another")
-        if self.guarantee.unit is not Unit.RECORD or not self.guarantee.delta:
+        if self.guarantee.protects != "record" or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
         if isinstance(self.noise, NoiseShares) or self.trust == "local":
             raise Unfit("trust", "central noise, for a session", self.trust)
@@ -291,7 +275,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def counted(self) -> bool:
         """Whether clients add up the exact number of their records, too: where it is public."""
         blindly = self.trust in ("distributed", "two-aggregators")
-        return blindly and not self.adds_scores and self.guarantee.total_is_public
+        return blindly and not self.adds_scores and self.layout.total_is_public(self.guarantee)
 
     @property
     def length(self) -> int:
@@ -306,7 +290,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @cached_property
     def layout(self) -> Layout:
         """What the numbers of a client are; the errors are those of `scores`."""
-        return Layout(tuple(self.cells), self.scores, self.allotment)
+        of_period = self.selection.period is not None
+        return Layout(tuple(self.cells), self.scores, self.allotment, of_period)
 
     def over(self, domain: Domain) -> Domain:
         """Return what is counted of the records of a domain; its own symbols, as a rule.
@@ -346,10 +331,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             return continual_release(self.guarantee, self.night.continual, self.allotment)
         if self.unlisted_labels is not None:
             return selection_release(self.guarantee)
-        clip = self.clip if self.guarantee.unit is Unit.CLIENT else None
         try:
             if self.allotment is None:
                 return box_event(self.guarantee, sums_move(self.columns).corner)
-            return central_release(self.guarantee, self.noise.law, clip, self.allotment)
+            return central_release(self.guarantee, self.noise.law, self.allotment)
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None

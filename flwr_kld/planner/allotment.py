@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from flwr_kld.inference.upper_limit import usual_margin
-from flwr_kld.kernel import Unit
+from flwr_kld.kernel.count import moved_by
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.query.plan import QueryPlan
@@ -53,11 +53,11 @@ def allot(
     gaussian = not law.endswith("laplace")
     kind = "gaussian" if gaussian else "shares" if law.startswith("distributed") else "laplace"
     most = _LONGEST[kind] / deviation
-    by_need = len(plan.columns) > 1 and trust.guarantee.unit is Unit.RECORD
+    by_need = len(plan.columns) > 1 and trust.guarantee.protects == "record"
     if allowed and by_need and gaussian and most >= _USUAL_STEPS:
         return _by_need(plan, allowed, release.noise, theta)
     # So many that the one step of alike records takes as much as there is room for, of all moves.
-    norm, moves = 2 if gaussian else 1, len(trust.guarantee.adjacency.count_shifts)
+    norm, moves = 2 if gaussian else 1, moved_by(trust.guarantee)
     room = _GROWTH**2
     if drawn:
         room = min(_room(own, release.noise, _SMALL) for own in plan.columns.values())

@@ -13,7 +13,7 @@ from flwr_kld.cohort.halves import About, whom
 from flwr_kld.inference.estimators.score import check_level, check_theta
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
-from flwr_kld.kernel.promise import Adjacency, Guarantee
+from flwr_kld.kernel.promise import Guarantee, Protects
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import RESOLUTION
@@ -189,14 +189,14 @@ class Setting:
             "trust": self.trust.name,
             "epsilon": guarantee.epsilon,
             "delta": guarantee.delta,
-            "adjacency": str(guarantee.adjacency),
+            "protects": guarantee.protected,
             "min_clients": self.trust.min_clients,
         }
 
 
-def answering(clients: int, present: int, adjacency: Adjacency, *, decides: bool) -> int:
+def answering(clients: int, present: int, protects: Protects, *, decides: bool) -> int:
     """Return how many of a check's clients an exchange asks, where trust does not need more."""
-    about = whom(clients, present, 1, Guarantee(1.0, adjacency=adjacency))
+    about = whom(clients, present, 1, Guarantee(1.0, protects=protects))
     return clients // 2 if decides and about == "the population" else clients
 
 
@@ -226,6 +226,5 @@ def published(
 ) -> NoisyCounts:
     """Noise counts, shape [plan.length], as a release does."""
     noisy = counts + sample(noise_in_counts(event, plan), len(counts), bits)
-    exact = event.guarantee.adjacency is Adjacency.REPLACE_ONE
-    records = float((counts if exact else noisy).sum())
+    records = float((counts if plan.layout.total_is_public(event.guarantee) else noisy).sum())
     return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

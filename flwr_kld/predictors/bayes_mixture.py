@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 
 from flwr_kld.codec.model import Model, NotNegative, Real, Text
 from flwr_kld.kernel.arguments import choice, instance, real, whole
-from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
+from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked
 from flwr_kld.predictors.designs import Design
 from flwr_kld.predictors.hypotheses import Hypotheses
@@ -99,7 +99,7 @@ class BayesMixture:
         # Fixed share (Herbster, Warmuth 1998): no hypothesis is ever given up. In log-odds the step
         # is non-expansive (Birkhoff 1957): one report still moves them by its epsilon at most.
         self._share = real("share", share, least=0, below=1)
-        self.guarantee = Guarantee(epsilon, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT)
+        self.guarantee = Guarantee(epsilon, protects=WholeClients(1))  # one record is reported
         k = len(hypotheses.names)
         self._log_prior = np.full(k, -math.log(k))
         self._settled: Reached | None = None

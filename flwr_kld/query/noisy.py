@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.kernel.count import NUMBERS, Scores, moved_by
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.query.plan import QueryPlan
@@ -60,8 +60,7 @@ class NoisyCounts:
     @property
     def total_is_known(self) -> bool:
         """Whether `records` is exact: else it is the sum of the noisy counts."""
-        hidden = self.event.guarantee.adjacency is Adjacency.ADD_REMOVE
-        return not (hidden or self.part)
+        return self.plan.layout.total_is_public(self.event.guarantee) and not self.part
 
     @property
     def noise(self) -> NoiseTable:

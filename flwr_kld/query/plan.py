@@ -86,7 +86,8 @@ class QueryPlan:
     def layout(self) -> Layout:
         """What a client answers with."""
         cells = cells_of_columns(self.cell_of, self.domain.sizes, self.cells)
-        return Layout(cells, self.scores, self.allotment)
+        of_period = self.selection.period is not None
+        return Layout(cells, self.scores, self.allotment, of_period)
 
     @property
     def length(self) -> int:

@@ -63,6 +63,6 @@ class DiscoveryReport(Envelope):
             f"with probability .95 from {found.found_from} records on; no number below "
             f"{found.shown_from} is shown, though fewer records may have a label. "
             f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
-            f"per {promise.unit} ({promise.adjacency}, {self.protection.trust})"
+            f"per {promise.protected} ({self.protection.trust})"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )

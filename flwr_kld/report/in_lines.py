@@ -66,8 +66,8 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield f"period: records with {report.period}"
     left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
-        f"privacy: ε = {cost.price} for each {report.guarantee.unit} asked "
-        f"({report.guarantee.adjacency}){left}. {report.protection.sight.exact}"
+        f"privacy: ε = {cost.price} for each {report.guarantee.protected} asked{left}. "
+        f"{report.protection.sight.exact}"
     )
     if not report.protection.private:
         yield "SEEDED NOISE: NOT PRIVATE"

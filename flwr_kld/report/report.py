@@ -61,8 +61,8 @@ class Reading:
     sampling: float | None
     monte_carlo: float | None
     privacy: float | None
-    # Number of records that the estimate is about; with a threshold, of the first half. Exact under
-    # replace-one adjacency, otherwise estimated or the public normaliser.
+    # Number of records that the estimate is about; with a threshold, of the first half. Exact where
+    # single records are protected, otherwise estimated or the public normaliser.
     records: float
     note: str | None = None  # What a reader must know about this check, if anything
     # Estimated fraction of records where the reference has no mass, and what they are. None if it
@@ -273,7 +273,7 @@ class OneClient:
         elif self.share is None:
             yield (
                 "nothing limits how many records one client counts, so that a lie or a fault of "
-                "one client may decide: protect whole clients with clip= to limit them"
+                "one client may decide: protects=WholeClients(…) limits them"
             )
         if self.left_out is not None and self.left_out > _MANY:
             yield self.cut or (

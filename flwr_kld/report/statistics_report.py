@@ -74,7 +74,8 @@ class StatisticsReport(Envelope):
         Whom the numbers are about, in words: the records of the very clients that were asked, or
         the clients that they were drawn from.
     records : float
-        Number of records that were counted; exact under replace-one adjacency, else estimated.
+        Number of records that were counted; exact where single records are protected,
+        else estimated.
     columns : dict[str, DescribedColumn]
         Each column by name, in the table's order.
     domain, reference : str
@@ -182,8 +183,8 @@ class StatisticsReport(Envelope):
         return (
             f"{counted(len(self.columns), 'column')} of {self.records:,.0f} records of "
             f"{self.cohort}; "
-            f"ε = {self.cost.epsilon:.3g} per {promise.unit} ({promise.adjacency}, "
-            f"{self.protection.trust}){'' if self.protection.private else ', NOT PRIVATE'}; "
+            f"ε = {self.cost.epsilon:.3g} per {promise.protected} "
+            f"({self.protection.trust}){'' if self.protection.private else ', NOT PRIVATE'}; "
             f"reference {self.reference[:12]}"
             f"{'; ' + note if (note := self.one_client.note) else ''}"
         )

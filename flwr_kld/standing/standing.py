@@ -12,7 +12,7 @@ from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.errors import CheckFailed
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep
 from flwr_kld.kernel.continual import Continual, stream_of
 from flwr_kld.kernel.law import NoiseTable
@@ -68,8 +68,8 @@ class Standing(Trust):
         trust = instance("trust", self.trust, CentralNoise, "such as Trusted(1.0, 1e-6)")
         stream = Continual(self.nights, self.moves)
         keep(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
-        if trust.guarantee.unit is not Unit.RECORD:
-            raise ValueError("a standing session protects records: leave clip= out")
+        if trust.guarantee.protects != "record":
+            raise ValueError("a standing session protects records: leave protects= out")
         if trust.noise == "laplace":
             raise ValueError('a standing session has Gaussian noise: leave noise="least"')
         self.event(1)

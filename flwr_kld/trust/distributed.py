@@ -7,10 +7,10 @@ from typing import Self, get_args
 
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.shares import Mechanism, epsilon_of
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import choice, instance, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
-from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
+from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.messages.terms import NoiseShares
 from flwr_kld.trust.trust_model import Trust, allotted_to
@@ -31,12 +31,10 @@ class Distributed(Trust):
     noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
         Law that the shares add up to. Sums of scores get discrete Laplace noise where that is less:
         where a table has few columns.
-    adjacency : Adjacency
-        Replace-one (default; the number of records is public) or add-remove.
+    protects : "record" or WholeClients
+        As in `Trusted`.
     corrupted : int
         So many of these may tell the server their share: the noise of the others suffices.
-    clip : Clip, optional
-        Protect whole clients, whose vectors are clipped so, instead of single records.
     allotment : Allotment
         As in `Trusted`.
     """
@@ -45,9 +43,8 @@ class Distributed(Trust):
     min_clients: int = field()  # no default, although every trust model has one
     delta: float = 1e-9
     noise: Mechanism = "discrete-laplace"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    protects: Protects = "record"
     corrupted: int = 0
-    clip: Clip | None = None
     allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
 
     name = "distributed"
@@ -63,7 +60,6 @@ class Distributed(Trust):
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
             noise=choice("noise", self.noise, get_args(Mechanism)),
-            adjacency=guarantee.adjacency,
             min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
             corrupted=whole(
                 "corrupted",
@@ -74,16 +70,12 @@ class Distributed(Trust):
             ),
             allotment=instance("allotment", self.allotment, Allotment, "an Allotment"),
         )
-        if self.clip is not None and not isinstance(self.clip, Clip):
-            raise ValueError(f"clip must be a Clip, got {self.clip!r}: write Clip(…)")
         self.share()  # verified now: a bad pair fails before anything is asked
 
     def noise_before(self, scored: bool) -> NoiseShares:
         """Return the noise that clients share; for sums of scores, Laplace where that is less."""
         if not scored:
-            if self.clip is None:
-                return NoiseShares(self._honest, self.noise)
-            return NoiseShares(self._honest, self.noise, self.clip.bound, self.clip.norm)
+            return NoiseShares(self._honest, self.noise)
         laws = dict.fromkeys((self.noise, "discrete-laplace"))
         shares = [NoiseShares(self._honest, law) for law in laws]
         return min(shares, key=lambda one: self._share(one, scored=True).variance)
@@ -104,8 +96,7 @@ class Distributed(Trust):
     @property
     def guarantee(self) -> Guarantee:
         """What each check promises."""
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
+        return Guarantee(self.epsilon, self.delta, self.protects)
 
     def event(self, clients: int) -> Release:
         """Return what the noise shares of this many clients add up to."""

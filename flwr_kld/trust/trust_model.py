@@ -10,11 +10,11 @@ from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import box_event
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
@@ -119,8 +119,8 @@ class Trust(ABC):
 
     @property
     def most_records(self) -> int:
-        """Records a client may count; 0 for no limit."""
-        return 0
+        """Records of a client that count where whole clients are protected; 0 elsewhere."""
+        return self.guarantee.most_records
 
     @property
     def source(self) -> str:
@@ -154,12 +154,15 @@ class Trust(ABC):
         *,
         check: str,
         asked: int,
-        clip: int | None = None,
+        most_records: int = 0,
         model: str = NO_MODEL,
     ) -> Terms:
-        """Return what all clients of a check are told; `clip` is by default this model's."""
-        if clip is None:
-            clip = self.most_records if plan.scores is None else plan.scores[0].most_records
+        """Return what all clients of a check are told.
+
+        Where single records are protected, a client may count at most `most_records`; 0 for all.
+        """
+        if plan.scores is not None:
+            most_records = plan.scores[0].most_records
         return Terms(
             check=check,
             domain=plan.reference.domain.fingerprint,
@@ -171,7 +174,7 @@ class Trust(ABC):
             guarantee=self.guarantee,
             asked=asked,
             selection=plan.selection,
-            clip=clip,
+            most_records=self.most_records or most_records,
             allotment=plan.allotment,
             score_wire=plan.score_wire,
             model=model,
@@ -223,13 +226,6 @@ def require_kept(trust: Trust) -> None:
 
 
 def require_known_sizes(trust: Trust) -> None:
-    """Refuse a limit on clients' records where their number is hidden."""
-    # A client at the limit would either leave out another record for one that comes, which moves
-    # two counts where the noise hides one, or be left out, which everybody sees.
-    if trust.guarantee.unit is Unit.CLIENT:
-        raise ValueError("most_records= is for record-level privacy: clip= is a client's limit")
-    if trust.guarantee.adjacency is not Adjacency.REPLACE_ONE:
-        raise ValueError(
-            "most_records= needs Adjacency.REPLACE_ONE: under add-remove adjacency a client at the "
-            "limit would show it; or protect whole clients with clip="
-        )
+    """Refuse a limit on clients' records where whole clients are protected."""
+    if trust.guarantee.protects != "record":
+        raise ValueError("most_records= is for protects='record': WholeClients(…) has its own")

@@ -8,10 +8,10 @@ from typing import Literal, Self
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import central_release, selection_release
 from flwr_kld.calibration.laws import TWICE
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.arguments import choice, instance, keep, whole
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.arguments import choice, instance, keep
 from flwr_kld.kernel.law import noise_sum
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_pair, check_public
 from flwr_kld.messages.terms import AggregatorNoise, Noise
@@ -26,8 +26,7 @@ class CentralNoise(Trust):
     epsilon: float
     delta: float = 0.0
     noise: Literal["least", "laplace", "gaussian"] = "least"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-    clip: int | None = None
+    protects: Protects = "record"
     allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -37,13 +36,8 @@ class CentralNoise(Trust):
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
             noise=choice("noise", self.noise, ("least", "laplace", "gaussian")),
-            adjacency=guarantee.adjacency,
             allotment=instance("allotment", self.allotment, Allotment, "an Allotment"),
         )
-        if self.clip is not None:
-            keep(self, clip=whole("clip", self.clip, least=1, unit="records"))
-            if self.adjacency is not Adjacency.ADD_REMOVE:
-                raise ValueError("client-level privacy (clip=…) needs Adjacency.ADD_REMOVE")
         self.event(1)  # calibrated now: a bad pair fails before anything is asked
 
     def over(self, allotment: Allotment | int) -> Self:
@@ -53,17 +47,11 @@ class CentralNoise(Trust):
     @property
     def guarantee(self) -> Guarantee:
         """What each check promises."""
-        unit = Unit.RECORD if self.clip is None else Unit.CLIENT
-        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
-
-    @property
-    def most_records(self) -> int:
-        """Records a client may count; 0 for no limit."""
-        return self.clip or 0
+        return Guarantee(self.epsilon, self.delta, self.protects)
 
     def event(self, clients: int) -> Release:
         """Return the release of counts; how many clients there are changes nothing."""
-        return central_release(self.guarantee, self.noise, self.clip, self.allotment)
+        return central_release(self.guarantee, self.noise, self.allotment)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
@@ -83,13 +71,11 @@ class Trusted(CentralNoise):
     noise : {"least", "laplace", "gaussian"}
         Discrete Laplace, or discrete Gaussian, which needs ``delta > 0``; by default whichever has
         the smaller variance.
-    adjacency : Adjacency
-        Replace-one (default; the number of records is public) or add-remove (it is protected;
-        who took part is public).
-    clip : int, optional
-        Protect whole clients of at most this many records each instead of single records. Needs
-        add-remove adjacency; clients with more records count a uniform sample of theirs. Which
-        clients took part is public.
+    protects : "record" or WholeClients
+        ``"record"`` (default): that one record changes its value. How many records each client has
+        is public, and ε is that of replacing a record: ε/2 for each record added or removed.
+        ``WholeClients(most_records=50)``: that one client's records are replaced by none; clients
+        with more records count a uniform sample of theirs. Which clients took part is public.
     allotment : Allotment
         How finely each column's counts are released; a strategy says it (`over`).
     """
@@ -108,13 +94,11 @@ class ForLabels(Trust):
 
     def __post_init__(self) -> None:
         model = self.model
-        sealed = isinstance(model, TrustedAggregator)
-        serves = isinstance(model, Trusted) or (sealed and model.guarantee.total_is_public)
-        if not serves or model.guarantee.unit is not Unit.RECORD or not model.guarantee.delta:
+        serves = isinstance(model, Trusted | TrustedAggregator)
+        if not serves or model.guarantee.protects != "record" or not model.guarantee.delta:
             raise ValueError(
-                "labels are discovered under Trusted(epsilon, delta), or under "
-                "TrustedAggregator(epsilon, delta, aggregator=…) where the number of records is "
-                "public: with delta above 0, for single records, asked once; this is "
+                "labels are discovered under Trusted(epsilon, delta) or TrustedAggregator(epsilon, "
+                "delta, aggregator=…): with delta above 0, for single records, asked once; this is "
                 f"{type(model).__name__}(…)"
             )
         self.event(1)  # calibrated now, as in `CentralNoise`
@@ -156,7 +140,7 @@ class TrustedAggregator(CentralNoise):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, adjacency, clip, allotment
+    delta, noise, protects, allotment
         As in `Trusted`.
     """
 
@@ -190,7 +174,7 @@ class TwoAggregators(CentralNoise):
     aggregators : tuple[bytes, bytes]
         The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
         bytes a client, and the second masked counts.
-    delta, noise, adjacency, clip, allotment
+    delta, noise, protects, allotment
         As in `Trusted`.
     """
 

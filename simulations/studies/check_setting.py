@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from flwr_kld.cohort.halves import MANY, About
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
@@ -57,8 +57,7 @@ class Setting:
     epsilon: float = 1.0  # Of a check
     levels: int = 0  # Of each column of a table; 0 for one column
     alike: float | None = None  # See `Clients`
-    noise: Noise = "trusted"  # Who adds it, and whom it hides
-    adjacency: Adjacency = Adjacency.REPLACE_ONE  # Neighbouring relation
+    noise: Noise = "trusted"  # Who adds it, and what it protects
     about: About | None = None  # See `Checks`
 
     @property
@@ -68,7 +67,7 @@ class Setting:
         alike = "" if self.alike is None else f" alike {self.alike:g}"
         return (
             f"{self.drift} of {self.symbols} {kind}, {self.clients}x{self.records}{alike}, "
-            f"ε {self.epsilon:g} {self.noise} {self.adjacency}"
+            f"ε {self.epsilon:g} {self.noise}"
             f"{'' if self.about is None else f', about {self.about}'}"
         )
 
@@ -104,15 +103,15 @@ class Setting:
             themselves = self.about == THEMSELVES or self.clients < MANY
             half = self.clients if themselves else self.clients // 2
             least = max(4 * half // 5, 2)
-            return Distributed(self.epsilon, least, adjacency=self.adjacency)
+            return Distributed(self.epsilon, least)
         if self.noise == "client level":
-            return Trusted(self.epsilon, adjacency=Adjacency.ADD_REMOVE, clip=self.records)
+            return Trusted(self.epsilon, protects=WholeClients(self.records))
         if self.noise == "aggregator":
             key = AggregatorKey.generate().public
-            return TrustedAggregator(self.epsilon, aggregator=key, adjacency=self.adjacency)
+            return TrustedAggregator(self.epsilon, aggregator=key)
         if self.noise == "gaussian":
-            return Trusted(self.epsilon, 1e-6, "gaussian", self.adjacency)
-        return Trusted(self.epsilon, adjacency=self.adjacency)
+            return Trusted(self.epsilon, 1e-6, "gaussian")
+        return Trusted(self.epsilon)
 
     @property
     def truth(self) -> float:

@@ -18,7 +18,6 @@ from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.count import ClientLimit, moved_by
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.kernel.promise import Unit
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, allotted, noise_in_counts
@@ -114,7 +113,7 @@ class Checks:
 
     def about_themselves(self, clients: int) -> bool:
         """Whether a check decides about the very clients that it asks."""
-        if self.trust.guarantee.unit is Unit.CLIENT:
+        if self.trust.guarantee.protects != "record":
             return False
         return (self.about or whom(clients, clients + 1, 2, self.trust.guarantee)) != _POPULATION
 
@@ -124,7 +123,7 @@ class Checks:
         bits = _bits(rng)
         event = _event(self._trust, records.clients)
         values = records.counts(plan.cells) + sample(noise_in_counts(event, plan), plan.cells, bits)
-        exact = event.guarantee.total_is_public
+        exact = plan.layout.total_is_public(event.guarantee)
         number = max(float(len(records.cells) if exact else values.sum()), 1.0)
         noise = sample(event.noise, 1, bits) * moved_by(event.guarantee) / allotted(plan).alike
         alike = (float(records.alike() + noise[0]),)

@@ -25,7 +25,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
@@ -104,8 +104,7 @@ def worlds() -> list[World]:
     law = np.append(zipf(_SYMBOLS), [0.0, 0.0])
     few = np.append(zipf(10), [0.0, 0.0])
     shares = Distributed(1.0, 80)
-    adds = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)
-    level = Trusted(5.0, adjacency=Adjacency.ADD_REMOVE, clip=20)
+    level = Trusted(5.0, protects=WholeClients(20))
 
     def fresh(alike: float | None = None, records: int = 20) -> Callable[..., Federation]:
         return lambda rng: Clients(law, Equal(records), alike)
@@ -117,8 +116,7 @@ def worlds() -> list[World]:
         World("one symbol a client, no drift", fresh(0.0), nats=0.0),
         World("one symbol a client", fresh(0.0)),
         World("noise shares", fresh(5.0), trust=shares),
-        World("add-remove", fresh(5.0), trust=adds),
-        World("whole clients hidden", fresh(5.0), trust=level),
+        World("whole clients", fresh(5.0), trust=level),
         World("1 % of clients with 500 records", _heavy(few, 0.01, 500), 400),
         World("2 % of clients with 200 records", _heavy(few, 0.02, 200), 400),
         World(

@@ -42,7 +42,6 @@ from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
 from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report.explanation import sentence
 from flwr_kld.simulations.studies.check_setting import THEMSELVES, UNEQUAL, Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks, Halves, Whole, single
@@ -59,7 +58,6 @@ from flwr_kld.simulations.studies.runner import (
 
 LEVEL = 0.95
 _YEAR, _ALONE = Alarm(), Alarm(horizon=1)
-_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 _RARE = 1e-3
 _SHOWN = 40
 """Settings in the printed table."""
@@ -188,13 +186,12 @@ def coverage_settings() -> list[Setting]:
         Setting(600, "rare category", 0.2, 200, 50),
         Setting(600, "new category", 0.2, 200, 50),
         Setting(600, "spread", 0.5, 100, 10),
-        Setting(600, "tilted", 0.3, 200, 50, adjacency=_ADD),
         Setting(600, "tilted", 0.3, 200, 50, noise="gaussian"),
         Setting(600, "tilted", 0.3, 200, 50, noise="aggregator"),
-        Setting(600, "tilted", 0.3, 200, 50, 0.3, noise="aggregator", adjacency=_ADD),
+        Setting(600, "tilted", 0.3, 200, 50, 0.3, noise="aggregator"),
         Setting(600, "tilted", 0.3, 200, 50, noise="distributed"),
         Setting(600, "tilted", 0.3, 30, 200, noise="distributed"),
-        Setting(600, "tilted", 0.3, 400, 20, 5.0, noise="client level", adjacency=_ADD),
+        Setting(600, "tilted", 0.3, 400, 20, 5.0, noise="client level"),
         Setting(600, "spread", 0.3, 200, 50, alike=50.0),
         Setting(600, "spread", 0.3, 200, 50, alike=50.0, noise="distributed"),
         Setting(600, "spread", 0.5, 200, 50, 3.0, alike=5.0),
@@ -254,11 +251,11 @@ _COHORTS = (
 _GUARANTEES: tuple[dict[str, Any], ...] = (
     {"epsilon": 1.0},
     {"epsilon": 5.0},
-    {"epsilon": 0.3, "adjacency": _ADD},
+    {"epsilon": 0.3},
     {"epsilon": 1.0, "noise": "distributed"},
-    {"epsilon": 5.0, "noise": "client level", "adjacency": _ADD},
+    {"epsilon": 5.0, "noise": "client level"},
     {"epsilon": 0.1},
-    {"epsilon": 5.0, "noise": "distributed", "adjacency": _ADD},
+    {"epsilon": 5.0, "noise": "distributed"},
 )
 _ALIKE = (None, None, 50.0, None, 5.0)
 """Of clients in cohorts that are split by client."""
@@ -342,18 +339,16 @@ def level_settings() -> list[Setting]:
     cohorts = (
         (2, 10, 50), (20, 60, 50), (100, 10, 50), (300, 200, 50), (20, 200, 1_000),
     )  # fmt: skip
-    noises: tuple[tuple[float, Noise, Adjacency], ...] = (
-        (1.0, "trusted", _REPLACE), (0.3, "gaussian", _REPLACE), (1.0, "trusted", _ADD),
-    )  # fmt: skip
+    noises: tuple[tuple[float, Noise], ...] = ((1.0, "trusted"), (0.3, "gaussian"))
     return [
         Setting(
             symbols, shape, nats, clients, each, epsilon,
-            noise=noise, adjacency=adjacency, about=THEMSELVES,
+            noise=noise, about=THEMSELVES,
         )
         for nats in (0.0, 0.01, 0.1)
         for symbols, clients, each in cohorts
         for shape in (_SHAPES if nats else _SHAPES[:1])
-        for epsilon, noise, adjacency in noises
+        for epsilon, noise in noises
         if symbols > 2 or shape not in ("rare category", "one symbol", "gone")
     ]  # fmt: skip
 

@@ -42,7 +42,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.kernel.promise import Adjacency, Allotment, Guarantee
+from flwr_kld.kernel.promise import Allotment, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
@@ -88,7 +88,7 @@ def released(columns: int = 1) -> Release:
 
 def hidden(epsilon: float = 1.0, moves: int = 2) -> float:
     """Return the standard deviation of what is drawn on one night, in 256ths of a count."""
-    ball = Continual(NIGHTS, moves).moved(Allotment.even(1), Adjacency.REPLACE_ONE)
+    ball = Continual(NIGHTS, moves).moved(Allotment.even(1))
     return per_norm(epsilon) * math.sqrt(ball.squares)
 
 
@@ -136,7 +136,7 @@ def tree_norm(moves: int = 2) -> float:
 
 @lru_cache(maxsize=1000)
 def deviations(scheme: str, epsilon: float = 1.0, moves: int = 2) -> Floats:
-    """Return the s.d. of a count of all rows on each night, replace-one: two cells move."""
+    """Return the s.d. of a count of all rows on each night: two cells move."""
     if scheme == "standing":
         return np.asarray(hidden(epsilon, moves) * np.sqrt((by_night() ** 2).sum(axis=1)))
     nights, unit = np.ones(NIGHTS), math.sqrt(2) * per_norm(epsilon)

@@ -1,6 +1,7 @@
 """Shorthands for charges and spends in tests."""
 
 import json
+from dataclasses import replace
 
 import sqlalchemy as sa
 from accounting.conftest import NOW
@@ -10,16 +11,15 @@ from flwr_kld.accounting.books import keep_cost
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
 SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
 
 
-def pure(epsilon: float, adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD, delta=0.0) -> Cost:
-    return Cost.claimed("discrete-laplace", Guarantee(epsilon, delta, adjacency, unit))
+def pure(epsilon: float, protects="record", delta=0.0) -> Cost:
+    return replace(Cost.claimed("discrete-laplace", Guarantee(epsilon, delta)), protects=protects)
 
 
 def ask(epsilon: float, *names: str) -> list[Charge]:

@@ -78,7 +78,7 @@ def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):
         ("UPDATE spends SET members = costs.noise FROM costs", {}),
         ("UPDATE spends SET members = :members", {"members": b""}),
         ("UPDATE spends SET members = :members", {"members": zlib.compress(b"")}),
-        ("UPDATE budgets SET unit = 'nobody'", {}),
+        ("UPDATE budgets SET protects = 'nobody'", {}),
         ("DELETE FROM clock", {}),
     ],
 )

@@ -14,8 +14,6 @@ from flwr_kld.accounting import (
     LedgerError,
     RecordBuckets,
 )
-from flwr_kld.kernel import Unit
-from flwr_kld.kernel.promise import Adjacency
 
 
 def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
@@ -26,19 +24,6 @@ def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
     assert ledger.check("next") is None
     assert list(ledger.rotation().last_asked(["new"])) == [0]
     run(ledger, "next", ask(1.0, "new"))
-
-
-def test_a_budget_in_texts_is_the_budget_in_members(ledger):
-    """One that were kept as texts would lock its ledger: no cost would be in its terms."""
-    texts = Budget(1.0, 0.0, 30, adjacency="add-remove", unit="client", composition="sum")
-    assert texts == Budget(
-        1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT, composition="sum"
-    )
-    ledger.set_budget(texts)
-    assert ledger.budget() == texts
-    with pytest.raises(ValueError, match="protects whole clients"):
-        ledger.reserve("1", ask(0.5, "a"), now=NOW)
-    assert spent(ledger) == 0
 
 
 @pytest.mark.parametrize("days", [5e-324, 1e-9, 1e-5])
@@ -126,16 +111,14 @@ def test_setting_the_same_budget_again_changes_nothing(ledger):
     assert rows() == 3
 
 
-def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
-    ledger.set_budget(
-        Budget(1.0, 1e-6, 30, population="there", adjacency=Adjacency.ADD_REMOVE), now=NOW
-    )
-    with pytest.raises(ValueError, match=r"use Adjacency.ADD_REMOVE for both"):
-        ledger.reserve("1", ask(0.1), population="there", now=NOW)
-    ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", unit=Unit.CLIENT), now=NOW)
-    with pytest.raises(ValueError, match="whole clients, but this release protects single records"):
+def test_a_budget_takes_only_releases_that_protect_the_same(ledger):
+    whole = pure(0.1, protects="client")
+    with pytest.raises(ValueError, match="for each record, but this release protects each client"):
+        ledger.reserve("1", [Charge(whole, Everyone())], now=NOW)
+    ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", protects="client"), now=NOW)
+    assert ledger.budget("whole").protects == "client"
+    with pytest.raises(ValueError, match="for each client, but this release protects each record"):
         ledger.reserve("1", ask(0.1), population="whole", now=NOW)
-    whole = pure(0.1, unit=Unit.CLIENT)
     with pytest.raises(ValueError, match="buckets divide records"):
         ledger.reserve(
             "1", [Charge(whole, RecordBuckets("k", 2, [0]))], population="whole", now=NOW
@@ -145,51 +128,25 @@ def test_releases_that_hide_less_than_the_budget_are_refused(ledger):
 
 def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledger):
     """Or nothing could be reserved or shown until the window is over."""
-    run(ledger, "early", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())])
-    run(ledger, "monday", ask(0.1, "a"), NOW + DAY)
-    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + 2 * DAY)
-    before = ledger.budget()
-    for change in ({"adjacency": Adjacency.ADD_REMOVE}, {"unit": Unit.CLIENT}):
-        hides_more = Budget(1.0, 1e-6, 30, **change)
-        with pytest.raises(ValueError, match="cannot be put in force before") as caught:
-            ledger.set_budget(hides_more, now=NOW + 2 * DAY)
-        assert ledger.budget() == before
-    assert "until then the check 'tuesday' counts, which cannot be charged" in str(caught.value)
-    assert spent(ledger, NOW + 2 * DAY) == pytest.approx(0.5)
-    ledger.reserve("wednesday", ask(0.1, "a"), now=NOW + 2 * DAY)
-
-
-def test_the_refusal_says_when_such_a_budget_may_be_set(ledger):
     run(ledger, "monday", ask(0.1, "a"))
-    run(ledger, "tuesday", [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())], NOW + DAY)
-    budget = Budget(1.0, 0.0, 30, adjacency=Adjacency.ADD_REMOVE)
-    frees = datetime.fromtimestamp(NOW + 30 * DAY + 1, UTC)
-    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'monday'"):
-        ledger.set_budget(budget, now=frees.timestamp() - 1)
-    ledger.set_budget(budget, now=frees.timestamp())
-    assert spent(ledger, frees.timestamp()) == 0.1
-    # A longer window takes the first check in again.
-    with pytest.raises(ValueError, match="the check 'monday' counts"):
-        ledger.set_budget(Budget(1.0, 1e-6, 60, adjacency=Adjacency.ADD_REMOVE))
+    run(ledger, "tuesday", ask(0.1, "b"), NOW + DAY)
+    before, whole = ledger.budget(), Budget(1.0, 0.0, 30, protects="client")
+    frees = datetime.fromtimestamp(NOW + 31 * DAY + 1, UTC)
+    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'tuesday'"):
+        ledger.set_budget(whole, now=frees.timestamp() - 1)
+    assert ledger.budget() == before
+    ledger.set_budget(whole, now=frees.timestamp())
+    # A longer window takes these checks in again.
+    with pytest.raises(ValueError, match="the check 'tuesday' counts"):
+        ledger.set_budget(Budget(1.0, 1e-6, 60, protects="client"))
 
 
-def test_a_budget_of_clients_takes_no_buckets_that_were_asked_before(ledger):
-    whole = pure(0.1, unit=Unit.CLIENT)
-    for i in range(2):
-        run(ledger, f"{i}", [Charge(whole, RecordBuckets("k", 2, [i]))])
-    with pytest.raises(ValueError, match="buckets divide records"):
-        ledger.set_budget(Budget(1.0, 1e-6, 30, unit=Unit.CLIENT), now=NOW)
-
-
-def test_what_was_delivered_hides_what_the_budget_promises(ledger):
-    there = Budget(1.0, 0.0, 30, population="there", adjacency=Adjacency.ADD_REMOVE)
-    ledger.set_budget(there, now=NOW)
-    charges = [Charge(pure(0.1, Adjacency.ADD_REMOVE), Everyone())]
-    reservation = ledger.reserve("1", charges, population="there", now=NOW)
-    with pytest.raises(ValueError, match="hides whether a record or client is there"):
-        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
-    assert ledger.check("1", population="there").state == "reserved"
-    assert ledger.spent("there", now=NOW).epsilon == 0.1
+def test_what_was_delivered_protects_what_the_budget_promises(ledger):
+    reservation = ledger.reserve("1", ask(0.1), now=NOW)
+    with pytest.raises(ValueError, match="protects each client"):
+        ledger.settle(reservation, REPORT, delivered=[pure(0.1, protects="client")], now=NOW)
+    assert ledger.check("1").state == "reserved"
+    assert ledger.spent(now=NOW).epsilon == 0.1
 
 
 def test_a_check_needs_a_key_and_a_charge(ledger):

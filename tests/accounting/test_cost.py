@@ -12,15 +12,11 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.errors import LedgerUnavailable
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency, Ball
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.release import Release
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))
-
-
-def budget(adjacency=Adjacency.REPLACE_ONE, unit=Unit.RECORD):
-    return Budget(1.0, 1e-6, 30, adjacency=adjacency, unit=unit)
 
 
 def test_amounts_are_whole_and_rounded_up():
@@ -34,7 +30,7 @@ def test_amounts_are_whole_and_rounded_up():
 )
 def test_amounts_that_no_ledger_keeps_are_refused_where_they_are_given(epsilon, delta):
     with pytest.raises(ValueError, match=r"epsilon|delta"):
-        Cost("draws", epsilon, delta, Adjacency.REPLACE_ONE, Unit.RECORD)
+        Cost("draws", epsilon, delta, "record")
 
 
 def test_a_budget_is_rounded_down_and_checked():
@@ -61,65 +57,25 @@ def test_what_clients_noise_delivered_counts_and_not_its_table():
 def test_a_whole_clients_counts_have_no_known_worst_move():
     event = Release(
         "discrete-laplace", discrete_laplace(20.0), Ball(1, 10, 10),
-        Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT),
+        Guarantee(0.5, 0.0, protects=WholeClients(5)),
     )  # fmt: skip
     assert Cost.of(event).table is None
-    clients = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    clients = Guarantee(1.0, 1e-6, protects=WholeClients(5))
     share = calibrate_shares(clients, n_min=10, moves=Ball(1, 3, 3))
     assert Cost.of_shares(share, 10).table is None
     assert Cost.of_shares(share, 10).epsilon == 10**9
 
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
-    long = Release("x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE))
+    long = Release(
+        "x", discrete_laplace(2000.0), (1,), Guarantee(0.5, 0.0, protects=WholeClients(1))
+    )
     assert Cost.of(long).table is None
 
 
 def test_without_an_honest_survivor_nothing_is_promised():
     share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=5)
     assert Cost.of_shares(share, 5, corrupted=5).epsilon == UNBOUNDED
-
-
-@pytest.mark.parametrize(
-    ("own", "promised", "factor"),
-    [
-        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.RECORD), 1),
-        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.RECORD), 2),
-        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.ADD_REMOVE, Unit.RECORD), 1),
-        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.ADD_REMOVE, Unit.RECORD), None),
-        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.RECORD), 1),
-        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.RECORD), 2),
-        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.RECORD), 2),
-        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.REPLACE_ONE, Unit.CLIENT), 2),
-        ((Adjacency.ADD_REMOVE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.CLIENT), 1),
-        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.CLIENT), None),
-        ((Adjacency.REPLACE_ONE, Unit.CLIENT), (Adjacency.ADD_REMOVE, Unit.RECORD), None),
-        ((Adjacency.REPLACE_ONE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.CLIENT), None),
-        ((Adjacency.ADD_REMOVE, Unit.RECORD), (Adjacency.REPLACE_ONE, Unit.CLIENT), None),
-    ],
-)
-def test_costs_in_a_budgets_terms(own, promised, factor):
-    cost = Cost.claimed("m", Guarantee(0.5, 1e-9, *own))
-    if factor is None:
-        with pytest.raises(ValueError, match="set a budget with"):
-            cost.toward(budget(*promised))
-        return
-    toward = cost.toward(budget(*promised))
-    assert toward.epsilon == factor * 5 * 10**8
-    # Two steps at (ε, δ): (2ε, (1 + e**ε) δ).
-    expected = {1: 1e9, 2: (1 + math.exp(0.5)) * 1e9}[factor]
-    assert expected <= toward.delta <= expected + 1
-
-
-def test_two_steps_without_any_promise_promise_nothing():
-    toward = Cost.claimed("m", Guarantee(1.0, 0.1, Adjacency.ADD_REMOVE), math.inf).toward(budget())
-    assert (toward.epsilon, toward.delta) == (UNBOUNDED, 10**18)
-
-
-def test_a_table_is_not_used_for_two_steps():
-    """One step's worst move does not say what two steps are: a scalar's may be twice as long."""
-    event = calibrated_laplace(Guarantee(0.5, 0.0, Adjacency.ADD_REMOVE))
-    assert Cost.of(event).toward(budget()).table is None
 
 
 # --------------------------------------------------------------------------------------- rows
@@ -149,8 +105,9 @@ def test_a_row_holds_all_that_accounting_reads(cost):
     [
         {"epsilon": 1},
         {"delta": 1},
-        {"unit": "client"},
-        {"unit": "nobody"},
+        {"protects": "client"},
+        {"protects": "nobody"},
+        {"protects": None},
         {"shifts": "[2, -2]"},
         {"shifts": "["},
         {"shifts": "[1.0, -1.0]"},
@@ -160,8 +117,6 @@ def test_a_row_holds_all_that_accounting_reads(cost):
         {"shifts": None},
         {"epsilon": "500000000"},
         {"epsilon": -1},
-        {"adjacency": "replace_one"},
-        {"adjacency": None},
         {"mechanism": 3},
         {"digest": ""},
         {"noise": Cost.of(LAPLACE).noise[:-17]},
@@ -176,8 +131,8 @@ def test_a_damaged_row_is_noticed(change):
 
 def test_kinds_differ_by_all_that_accounting_reads():
     kinds = [
-        pure(0.25), pure(0.5), pure(0.25, delta=1e-9), pure(0.25, Adjacency.ADD_REMOVE),
-        pure(0.25, unit=Unit.CLIENT), Cost.of(LAPLACE), Cost.of(LAPLACE).bare(),
+        pure(0.25), pure(0.5), pure(0.25, delta=1e-9), pure(0.25, protects="client"),
+        Cost.of(LAPLACE), Cost.of(LAPLACE).bare(),
         Cost.of(Release("discrete-laplace", LAPLACE.table, (1,), Guarantee(0.5))),
     ]  # fmt: skip
     assert len({cost.digest for cost in kinds}) == len(set(kinds)) == len(kinds)

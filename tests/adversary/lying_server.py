@@ -34,10 +34,9 @@ from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.strategies import (
-    Clip,
     Distributed,
     KLDrift,
     RotatingRecords,
@@ -51,7 +50,6 @@ from flwr_kld.sums.session import Session
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 VICTIM = 1000
-ADD_REMOVE = Adjacency.ADD_REMOVE
 EPSILON, SHARES, HALF = 3.0, {"min_clients": 11}, {"min_clients": 5}
 
 
@@ -65,28 +63,23 @@ def split(**options):
 
 SCENARIOS = {
     "plain": (Trusted(EPSILON), None),
-    "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), None),
-    "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), None),
+    "plain, clients": (Trusted(EPSILON, protects=WholeClients(20)), None),
     "sum": (Trusted(EPSILON), SecureSum),
-    "sum, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), SecureSum),
-    "sum, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=20), SecureSum),
+    "sum, clients": (Trusted(EPSILON, protects=WholeClients(20)), SecureSum),
     "sealed": (sealed(), None),
-    "sealed, add-remove": (sealed(adjacency=ADD_REMOVE), None),
-    "sealed, clients": (sealed(adjacency=ADD_REMOVE, clip=20), None),
+    "sealed, clients": (sealed(protects=WholeClients(20)), None),
     "split": (split(), None),
-    "split, add-remove": (split(adjacency=ADD_REMOVE), None),
-    "split, clients": (split(adjacency=ADD_REMOVE, clip=20), None),
+    "split, clients": (split(protects=WholeClients(20)), None),
     "shares": (Distributed(EPSILON, **SHARES), SecureSum),
-    "shares, add-remove": (Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES), SecureSum),
-    "shares, clients": (Distributed(EPSILON, clip=Clip(20), **HALF), SecureSum),
+    "shares, clients": (Distributed(EPSILON, protects=WholeClients(20), **HALF), SecureSum),
     "shares, Skellam": (Distributed(EPSILON, delta=1e-6, noise="skellam", **SHARES), SecureSum),
 }
-"""Every trust model, neighbouring relation and unit."""
+"""Every trust model, and all that is protected."""
 SCENARIOS |= {
     f"table, {name}": SCENARIOS[name]
     for name in (
-        "plain", "plain, clients", "sum", "sum, add-remove", "sealed", "sealed, clients", "split",
-        "shares", "shares, add-remove", "shares, clients",
+        "plain", "plain, clients", "sum", "sealed", "sealed, clients", "split", "shares",
+        "shares, clients",
     )
 }  # fmt: skip
 LESS = {"epsilon": 1.0, "delta": 1e-5}
@@ -95,11 +88,11 @@ GAUSSIAN = {"noise": "discrete-gaussian", **LESS}
 SCENARIOS |= {
     "table, shares, Skellam": (Distributed(noise="skellam", **LESS, **SHARES), SecureSum),
     "table, shares, Gaussian": (
-        Distributed(adjacency=ADD_REMOVE, **GAUSSIAN, **SHARES),
+        Distributed(**GAUSSIAN, **SHARES),
         SecureSum,
     ),
     "table, shares, clients, Gaussian": (
-        Distributed(clip=Clip(20, norm=2), **GAUSSIAN, **HALF),
+        Distributed(protects=WholeClients(20), **GAUSSIAN, **HALF),
         SecureSum,
     ),
 }
@@ -230,14 +223,14 @@ def hold(question: Terms, session: Session | None) -> None:
     if noise is not None:
         assert session.min_clients >= noise.n_min
     if question.counted:
-        assert (asked.unit, asked.adjacency) == ("record", "replace-one")
-        assert question.scores is None
+        assert asked.protects == "record"
+        assert question.scores is question.selection.period is None
     if question.scores is not None:
         delta = sums_delta(question.scores, asked, noise)
     else:
         delta = exact_delta(
             asked,
-            question.clip,
+            question.most_records,
             noise,
             question.allotment,
             row_moves(question.wire) if question.columns > 1 else 1,
@@ -275,17 +268,15 @@ def farthest(scores: Scores, asked: Guarantee) -> list[int]:
 
 def neighbours(scores: Scores, asked: Guarantee) -> Iterator[tuple[Counts, Counts]]:
     """Counts of one client, as different as they can be, and what else they could have been."""
-    comes, most = asked.adjacency == "add-remove", scores.most_records
+    most = scores.most_records
     cells = np.eye(scores.cells, dtype=np.int64)
     kinds = {int(find(table)) for table in scores.tables for find in (np.argmin, np.argmax)}
     clients = [cells[kind] * size for kind in kinds for size in {0, 1, most // 2, most - 1, most}]
-    if asked.unit == "client":
-        yield from product([cells[0] * 0] if comes else clients, clients)
+    if asked.protects != "record":
+        yield from product([cells[0] * 0], clients)
         return
     for client, kind in product(clients, kinds):
-        if comes and client.sum() < most:
-            yield client, client + cells[kind]
-        if client.sum() > 0 and (client.sum() == most or not comes):  # one takes another's place
+        if client.sum() > 0:
             yield client, client - cells[client.argmax()] + cells[kind]
 
 
@@ -308,7 +299,7 @@ def row_moves(wire: bytes) -> int:
 
 @lru_cache(maxsize=1000)
 def exact_delta(
-    asked: Guarantee, clip: int, noise: NoiseShares | None, allotment: Allotment, moved: int
+    asked: Guarantee, most: int, noise: NoiseShares | None, allotment: Allotment, moved: int
 ) -> float:
     """Delta at the claimed epsilon of the table that noises what is counted, by its own move.
 
@@ -316,17 +307,13 @@ def exact_delta(
     A row moves at most `moved` cells up and as many down, each by a count: columns share none.
     And it moves how many records are alike, in each column.
     """
-    unit, adjacency, epsilon = asked.unit, asked.adjacency, asked.epsilon
+    epsilon, whole = asked.epsilon, asked.protects != "record"
     steps, alike = allotment.counts[:moved], (allotment.alike,) * allotment.columns
-    if unit == "record":
-        sampled = clip > 0  # a sampled record that leaves makes room for another
-        each = (1,) if adjacency == "add-remove" and not sampled else (1, -1)
-    else:
-        most = noise.bound if noise else clip
+    each = (1, -1)
+    if whole:
         if not most:
             return math.inf  # nothing bounds a client's vector
-        each = (most,) if adjacency == "add-remove" else (most, -most)
-        alike = tuple(most * move for move in alike)
+        each, alike = (most,), tuple(most * move for move in alike)
     shifts = (*(n * move for n in steps for move in each), *(move for move in alike if move))
     if noise is not None:
         event = noise.release(asked, allotment)
@@ -334,13 +321,14 @@ def exact_delta(
         if noise.mechanism == "discrete-laplace":  # no move of this norm loses more than this one
             shifts = (sum(map(abs, shifts)),)
         return float(hockey_stick(table, shifts, epsilon))
-    claimed = allotment.record_moves(adjacency)
-    if unit == "client":
-        claimed = (clip * (sum(allotment.counts) + allotment.alike * allotment.columns),)
-    if unit == "client" and adjacency == "add-remove" and clip > 100:
-        return 0.0  # it hides just this move: large tables take seconds to build
+    claimed = allotment.record_moves()
+    if whole:
+        claimed = asked.protects.most_records
+        if most == claimed > 100:
+            return 0.0  # it hides just this move: large tables take seconds to build
+        claimed = (claimed * (sum(allotment.counts) + allotment.alike * allotment.columns),)
     try:
-        central = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency), shifts=claimed)
+        central = calibrated_laplace(Guarantee(epsilon), shifts=claimed)
     except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
         return 0.0
     return float(hockey_stick(central.table, shifts, epsilon))

@@ -22,10 +22,9 @@ from tables import REFERENCE, TABLE, rows, table_app
 
 from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, Layout
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
@@ -34,7 +33,6 @@ from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wir
 from flwr_kld.query.selection import Selection
 from flwr_kld.report import Outcome
 from flwr_kld.strategies import (
-    Clip,
     Distributed,
     KLDrift,
     SecureSum,
@@ -172,38 +170,26 @@ def test_scores_that_do_not_fit_the_columns_are_refused(name, scores):
     assert not [question for question in seen.counted if question.scores is not None]
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("clip", [0, 1, 20, 21, 2**31 - 1])
-def test_whole_clients_are_clipped_by_the_noise_whatever_the_question_says(
-    clip, adjacency, norm, monkeypatch
-):
-    """A limit in the question must not take the place of the one that the noise is sized for."""
+@pytest.mark.parametrize("most", [0, 1, 20, 21, 2**31 - 1])
+def test_whole_clients_count_as_many_records_as_their_noise_is_sized_for(most, monkeypatch):
     put, count = [], Records.counted
 
     def counting(*args):
         rows = count(*args)
-        put.extend(rows._values.copy())
+        if rows.layout.scores is None:
+            put.extend(rows._values.copy())
         return rows
 
     monkeypatch.setattr(Records, "counted", counting)
-    noise = "discrete-laplace" if norm == 1 else "skellam"
-    trust = Distributed(
-        3.0, min_clients=5, delta=1e-6, noise=noise, adjacency=adjacency, clip=Clip(20, norm)
-    )
-    honest = Distributed.terms
-    monkeypatch.setattr(
-        Distributed, "terms", lambda *told, **more: replace(honest(*told, **more), clip=clip)
-    )
-    check = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check
-    if clip and adjacency is Adjacency.ADD_REMOVE:
-        with pytest.raises(CheckFailed, match="clips records twice"):
-            check(grid_of(table_app(), 8))
+    trust = Distributed(3.0, min_clients=5, delta=1e-6, protects=WholeClients(20))
+    monkeypatch.setitem(SETTINGS, "clients", (trust, SecureSum))
+    why, _ = told_otherwise("clients", terms={"most_records": most})
+    if most != 20:
+        assert "most_records" in why
+        assert not put
         return
-    check(grid_of(table_app(), 8))
-    assert len(put) == 8
-    expected = min(clip or 20, 20)
-    assert {int(v[part].sum()) for v in put for part in PLAN.parts} == {expected}
+    assert put
+    assert {int(v[part].sum()) for v in put for part in PLAN.parts} == {20}
 
 
 def test_shares_are_of_the_noise_that_is_claimed():
@@ -231,7 +217,7 @@ def test_the_number_of_records_is_counted_once():
     """It is of one column, not of all: 300 columns, 10 million records."""
     columns, records = 300, 10_000_000
     rows = rows_of(Layout((1,) * columns), [records] * columns)
-    vector = rows.summand(0, None, Guarantee(1.0), SystemBits(), counted=True)
+    vector = rows.summand(0, None, SystemBits(), counted=True)
     assert int(vector._values[-1]) == records
 
 

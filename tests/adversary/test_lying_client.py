@@ -11,7 +11,7 @@ from sealed_federation import monitor as sealing
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.clients import FirstUse, drift_queries
+from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
@@ -24,13 +24,12 @@ from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
-    Adjacency,
     Distributed,
     KLDrift,
     SecureSum,
     Statistics,
     Trusted,
-    TrustedAggregator,
+    WholeClients,
 )
 
 LIAR = 1000
@@ -254,8 +253,7 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
 @pytest.mark.parametrize(
     ("trust", "most", "why"),
     [
-        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), 100, "REPLACE_ONE"),
-        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=5), 100, "clip="),
+        (Trusted(1.0, protects=WholeClients(5)), 100, "WholeClients"),
         (Trusted(1.0), 0, "most_records"),
         (Trusted(1.0), 2**31, "most_records"),
     ],
@@ -263,25 +261,6 @@ def test_shares_show_in_the_total_what_nobody_may_have(lie):
 def test_limits_that_would_show_something_or_are_none(trust, most, why):
     with pytest.raises(ValueError, match=why):
         KLDrift(REFERENCE, trust, most_records=most)
-
-
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_an_aggregator_takes_no_limit_that_would_show_hidden_presence(adjacency, monkeypatch):
-    """A server could otherwise learn, without noise, who holds more than a number of its choice."""
-    honest = TrustedAggregator.terms
-
-    def limiting(trust, plan, **told):
-        return honest(trust, plan, **{**told, "clip": 100})
-
-    monkeypatch.setattr(TrustedAggregator, "terms", limiting)
-    monkeypatch.setattr(drift_queries, "require_claim", lambda terms, *trusts: None)  # accomplices
-    trust = TrustedAggregator(1.0, aggregator=KEY.public, adjacency=adjacency)
-    check = KLDrift(REFERENCE, trust).check
-    if adjacency is Adjacency.REPLACE_ONE:
-        check(federation(app_of(aggregator=KEY.public)))
-        return
-    with pytest.raises(CheckFailed, match="moves further than the claimed noise hides"):
-        check(federation(app_of(aggregator=KEY.public)))
 
 
 def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
@@ -299,17 +278,17 @@ def test_a_contradiction_is_no_evidence_for_later_checks(lie, tmp_path):
     assert ledger.state(state).value == before
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("cells", "epsilon"), [(1, 0.05), (4, 1.0), (1000, 0.05), (1000, 6.0)])
-def test_noise_alone_is_no_contradiction(cells, epsilon, adjacency):
+def test_noise_alone_is_no_contradiction(cells, epsilon, known):
     """By its margins one release of 200 is called impossible with probability below 1e-6."""
     rng = np.random.default_rng(cells)
-    event = calibrated_laplace(Guarantee(epsilon, 0.0, adjacency))
+    event = calibrated_laplace(Guarantee(epsilon))
     plan = SimpleNamespace(cells=cells, allotment=Allotment.even(1))
     for _ in range(200):
         clear = rng.multinomial(500, np.full(cells, 1 / cells))
         noisy = clear + sample(event.table, cells, SystemBits())
-        records = 500.0 if adjacency is Adjacency.REPLACE_ONE else max(float(noisy.sum()), 1.0)
+        records = 500.0 if known else max(float(noisy.sum()), 1.0)
         assert contradiction(NoisyCounts(noisy, records, event, plan, True), 5, 100) is None
 
 

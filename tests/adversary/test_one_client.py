@@ -13,12 +13,12 @@ from tables import rows, table_app
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
-from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Statistics, Trusted
+from flwr_kld.strategies import Distributed, KLDrift, Period, SecureSum, Statistics, Trusted
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000
@@ -132,7 +132,7 @@ def test_both_halves_are_held_to_one_limit():
     def watch(message):
         question = message.content["terms"]
         if question["check"].endswith("-2"):
-            clips.add(question["clip"])
+            clips.add(question["most_records"])
         return False
 
     monitor = KLDrift(REFERENCE, Trusted(3.0), threshold=0.05, about="the population")
@@ -180,13 +180,14 @@ def test_a_reference_of_clients_is_not_one_clients():
 
 
 def test_hidden_sizes_allow_no_limit_and_that_is_said():
-    trust = Trusted(3.0, adjacency=Adjacency.ADD_REMOVE)
-    report = KLDrift(REFERENCE, trust, threshold=0.05).check(grid_of(world(own=100), 60))
+    night = Period("day", "2026-11-24", "2026-11-25")
+    app = table_app(lambda context: rows(context) | {"day": ["2026-11-24"] * 100})
+    report = KLDrift(TABLE, Trusted(3.0), period=night).check(grid_of(app, 60))
     assert (report.one_client.most_records, report.one_client.share) == (None, None)
-    assert "clip=" in report.one_client.note
+    assert "WholeClients" in report.one_client.note
     assert "nothing limits" in "\n".join(report_lines(report))
-    clipped = Trusted(20.0, adjacency=Adjacency.ADD_REMOVE, clip=100)
-    report = KLDrift(REFERENCE, clipped, threshold=0.05).check(grid_of(world(own=100), 60))
+    whole = Trusted(20.0, protects=WholeClients(100))
+    report = KLDrift(REFERENCE, whole, threshold=0.05).check(grid_of(world(own=100), 60))
     assert report.one_client.most_records == 100
     assert 0 < report.one_client.share < 0.2
     assert report.one_client.note is None

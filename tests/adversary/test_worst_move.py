@@ -1,9 +1,10 @@
-"""A server that clips, or claims another guarantee than its noise delivers: exact losses.
+"""A server that limits records, or claims another guarantee than its noise delivers: exact losses.
 
 For every question a client either refuses, or the exact privacy loss of what it counts and noises,
 recomputed here over all small neighbours, is at most what the question claims.
 """
 
+import copy
 from collections import Counter
 from itertools import combinations, combinations_with_replacement, product
 
@@ -14,18 +15,20 @@ from guard.files import question
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares
+from flwr_kld.query.selection import Period, Selection
 from flwr_kld.trust.worst_move import require_move
 
 CELLS, MOST, REACH = 2, 3, 14
 """Symbols, records of a client, and how far from the counts outputs are compared."""
 EPSILON, DELTA = 1.0, 1e-9
+NIGHT = Period("visited", "2026-11-24", "2026-11-25")
 
 
-def counted(records: tuple[int, ...], clip: int) -> dict[tuple[int, ...], float]:
-    """Law of a client's vector: all its records, or a uniform sample of `clip` of them."""
-    size = min(clip, len(records)) if clip else len(records)
+def counted(records: tuple[int, ...], most: int) -> dict[tuple[int, ...], float]:
+    """Law of a client's vector: all its records, or a uniform sample of `most` of them."""
+    size = min(most, len(records)) if most else len(records)
     samples = list(combinations(records, size))
     law = Counter(tuple(s.count(c) for c in range(CELLS)) for s in samples)
     return {vector: n / len(samples) for vector, n in law.items()}
@@ -40,80 +43,75 @@ def density(law: dict[tuple[int, ...], float], noise: np.ndarray) -> np.ndarray:
     return out
 
 
-def neighbours(unit: str, adjacency: str):
+def neighbours(protects: str, period: bool):
+    """Pairs of what is counted; in a check of a period a record may leave it, or enter it."""
     datasets = [d for n in range(MOST + 1) for d in combinations_with_replacement(range(CELLS), n)]
     for one, other in product(datasets, repeat=2):
         a, b = Counter(one), Counter(other)
         gone, come = (a - b).total(), (b - a).total()
-        if unit == "client":
-            if adjacency == "replace-one" or not other:
+        if protects != "record":
+            if not other:
                 yield one, other
-        elif (gone, come) == ((1, 1) if adjacency == "replace-one" else (1, 0)):
+        elif (gone, come) == (1, 1) or (period and gone + come == 1):
             yield one, other
 
 
-def loss(asked) -> float:
+def loss(asked, most: int) -> float:
     """Exact pure loss, in nats, over all neighbours, of the implemented table."""
     if (share := asked.share()) is not None:
         table = share.noise(asked.noise.n_min)
     else:
-        shifts = (asked.clip,) if asked.guarantee.unit == "client" else None
-        table = calibrated_laplace(
-            Guarantee(EPSILON, 0.0, asked.guarantee.adjacency), shifts=shifts
-        ).table
+        shifts = (asked.guarantee.most_records,) if asked.guarantee.most_records else None
+        table = calibrated_laplace(Guarantee(EPSILON), shifts=shifts).table
     reach = REACH + MOST
     p = np.array([float(table.probability(k)) for k in range(-reach, reach + 1)])
     worst = 0.0
-    for one, other in neighbours(asked.guarantee.unit, asked.guarantee.adjacency):
-        vectors = [counted(d, asked.clip) for d in (one, other)]
+    for one, other in neighbours(asked.guarantee.protected, asked.selection.period is not None):
+        vectors = [counted(d, most) for d in (one, other)]
         first, second = (density(v, p) for v in vectors)
         seen = (first > 0) & (second > 0)
         worst = max(worst, float(np.abs(np.log(first[seen] / second[seen])).max()))
     return worst
 
 
-def asked_for(unit, adjacency, clip, trust):
+def asked_for(protects, most, trust, period=None):
     noise = {"noise": NoiseShares(2, "discrete-laplace")} if trust == "distributed" else {}
-    return question(unit=unit, adjacency=adjacency, clip=clip, delta=DELTA, **noise)
+    return question(
+        protects=protects,
+        most_records=most,
+        delta=DELTA,
+        selection=Selection(period=period),
+        **noise,
+    )
 
 
-CASES = list(product(["record", "client"], Adjacency, [0, 1, 2, 3], ["trusted", "distributed"]))
+CASES = [
+    *product(["record"], [0, 1, 2, 3], ["trusted", "distributed"], [None, NIGHT]),
+    *((WholeClients(n), n, trust, None) for n in (1, 2, 3) for trust in ("trusted", "distributed")),
+]
 
 
-@pytest.mark.parametrize(("unit", "adjacency", "clip", "trust"), CASES)
-def test_what_is_not_refused_loses_no_more_than_is_claimed(unit, adjacency, clip, trust):
-    if trust == "distributed" and unit == "client":
-        return  # whole clients are clipped by the noise's own bound: see kernel/test_clipping.py
-    asked = asked_for(unit, str(adjacency), clip, trust)
-    try:
-        require_move(asked)
-    except QueryRefused:
-        return
-    assert loss(asked) <= EPSILON * (1 + 1e-9)
+@pytest.mark.parametrize(("protects", "most", "trust", "period"), CASES)
+def test_a_check_loses_no_more_than_is_claimed_and_not_much_less(protects, most, trust, period):
+    asked = asked_for(protects, most, trust, period)
+    require_move(asked)
+    assert 0.99 * EPSILON < loss(asked, most) <= EPSILON * (1 + 1e-9)
 
 
-def test_a_sample_of_records_that_come_and_go_would_lose_more_than_is_claimed():
-    """What the refusal is for: another record takes the place of the one that left."""
-    asked = asked_for("record", "add-remove", 1, "distributed")
-    assert loss(asked) > 1.1 * EPSILON
-    with pytest.raises(QueryRefused, match="clips records twice"):
-        require_move(asked)
-    central = asked_for("record", "add-remove", 1, "trusted")
-    assert loss(central) > 1.1 * EPSILON
-    with pytest.raises(QueryRefused, match="moves further than the claimed noise hides"):
-        require_move(central)
+@pytest.mark.parametrize("trust", ["trusted", "distributed"])
+def test_a_client_that_counts_more_than_is_claimed_would_lose_more(trust):
+    """What the refusal is for."""
+    claimed = asked_for(WholeClients(2), 2, trust)
+    assert loss(claimed, 3) > 1.1 * EPSILON
+    for most in (0, 3):
+        lie = copy.copy(claimed)
+        object.__setattr__(lie, "most_records", most)  # however it got past its own checks
+        with pytest.raises(QueryRefused, match=r"moves further|counts all records"):
+            require_move(lie)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"unit": "client", "clip": 0, "adjacency": "add-remove"}, "clips nobody's records"),
-        ({"unit": "client", "clip": 5, "adjacency": "replace-one"}, "moves further"),
-        ({"unit": "record", "clip": 5, "adjacency": "add-remove"}, "moves further"),
-        ({"unit": "client", "clip": 2**30, "adjacency": "add-remove"}, "no noise share serves"),
-    ],
-)
+@pytest.mark.parametrize("most", [0, 1, 3, 2**31 - 1])
 @pytest.mark.parametrize("noise", [None, AggregatorNoise(("a" * 64,), "least")])
-def test_claims_below_the_worst_move_are_refused(changes, words, noise):
-    with pytest.raises(QueryRefused, match=words):
-        require_move(question(noise=noise, **changes))
+def test_terms_limit_whole_clients_as_they_claim_or_are_none(most, noise):
+    with pytest.raises(ValueError, match="most_records"):
+        question(noise=noise, protects=WholeClients(2), most_records=most)

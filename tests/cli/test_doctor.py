@@ -90,13 +90,6 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: p.doctor("--schedule", "every 1h"),
         r"FAIL budget: 721 checks in any 30 days.*\n *next: the budget has room for",
     ),
-    "a check that costs the budget two": (
-        lambda p: (
-            p.change("app/app/server_app.py", "Trusted(", 'Trusted(adjacency="add-remove", '),
-            p.doctor("--schedule", "every 30d"),
-        )[1],
-        r"FAIL budget: .* × ε 2 = \S+; the budget has 1\n *next: the budget has room for 0 checks",
-    ),
     "key not declared": (
         lambda p: changed(p, "drift-check", "drift-chek", run=Place.doctor),
         r"does not declare drift-check\n *next: add drift-check = ''",

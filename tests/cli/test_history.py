@@ -99,21 +99,21 @@ def test_report_refuses_what_it_cannot_write(cli, url, tmp_path, settled):
 def test_budget_is_set_and_shown(cli, tmp_path):
     url = f"sqlite:///{tmp_path / 'new.db'}"
     done = cli(
-        "budget", "--ledger", url, "--set", 2, "--days", 365, "--unit", "client",
+        "budget", "--ledger", url, "--set", 2, "--days", 365, "--protects", "client",
         "--composition", "sum", "--json",
     )  # fmt: skip
     shown = json.loads(done.stdout)
     budget = shown["budget"]
     assert (budget["epsilon"], shown["left"], budget["window_days"]) == (2.0, 2.0, 365.0)
-    assert (budget["unit"], shown["frees_at"]) == ("client", None)
+    assert (budget["protects"], shown["frees_at"]) == ("client", None)
     assert Ledger(url).budget().epsilon == 2.0
     assert Ledger(url).budget().composition == "sum"
 
 
 def test_a_budget_that_is_raised_hides_what_it_hid_before(cli, tmp_path):
     url = f"sqlite:///{tmp_path / 'new.db'}"
-    hides = ["--unit", "client", "--adjacency", "add-remove", "--composition", "sum"]
-    cli("budget", "--ledger", url, "--set", 2, "--delta", 1e-7, "--days", 365, *hides)
+    more = ["--protects", "client", "--composition", "sum"]
+    cli("budget", "--ledger", url, "--set", 2, "--delta", 1e-7, "--days", 365, *more)
     before = Ledger(url).budget()
     cli("budget", "--ledger", url, "--set", 3)
     assert Ledger(url).budget() == replace(before, epsilon=3.0)

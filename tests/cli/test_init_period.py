@@ -14,7 +14,6 @@ from flwr.app import Context, RecordDict
 from flwr_kld import Table
 from flwr_kld.accounting import Ledger
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -88,7 +87,6 @@ def test_the_table_leaves_out_what_the_rows_of_a_day_have_in_common(cli, sample,
     assert {"visited: date", "visited: weekday"} <= table.left_out.keys()
     code = (tmp_path / "app" / "app" / "server_app.py").read_text()
     assert 'Period("visited", "2023-01-01", "2023-12-2' in code  # a simulation's: of the sample
-    assert Ledger(f"sqlite:///{tmp_path}/app/drift.db").budget().adjacency is Adjacency.ADD_REMOVE
 
 
 def test_an_app_that_is_there_gets_the_period_too(cli, sample, tmp_path):

@@ -11,8 +11,7 @@ from report.samples import decided, learnt
 
 from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.entries import predictor_of, predictors_of
 from flwr_kld.report.predictor_report import LOCAL, round_key
@@ -26,7 +25,7 @@ def asked(url):
 
     def ask(name, number, ends="settled", report=None):
         ledger = Ledger(url)
-        cost = Cost.claimed(LOCAL, Guarantee(0.05, 0.0, Adjacency.REPLACE_ONE, Unit.CLIENT))
+        cost = Cost.claimed(LOCAL, Guarantee(0.05))
         reservation = ledger.reserve(
             round_key(name, number), [Charge(cost, Clients(["1", "2"]))], kind=Kind.ROUND
         )

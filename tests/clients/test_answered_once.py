@@ -148,10 +148,11 @@ def test_of_copies_at_once_one_is_answered(check, messages):
 
 
 @pytest.fixture
-def guard(tmp_path, monkeypatch):
+def guard(tmp_path, monkeypatch, request):
+    protects = "client" if "predicted" in request.node.name else "record"
     file = tmp_path / "guard.toml"
     file.write_text(
-        'receipts = "r.db"\nkey = "k"\n[allow]\n'
+        f'receipts = "r.db"\nkey = "k"\nprotects = "{protects}"\n[allow]\n'
         'trust = ["local", "distributed", "trusted-aggregator"]\n'
         'domains = "any"\nreferences = "any"\n'
         "[check]\nmax_epsilon = 2.0\nmax_delta = 1e-6\nmin_asked = 1\n"

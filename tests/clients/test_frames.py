@@ -29,8 +29,6 @@ from flwr_kld.kernel.vector import Private
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
-    Adjacency,
-    Clip,
     Distributed,
     KLDrift,
     LabelDiscovery,
@@ -40,6 +38,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
     TwoAggregators,
+    WholeClients,
 )
 
 NODES, AGGREGATOR = 4, 1004
@@ -148,14 +147,13 @@ def people() -> InProcessGrid:
 EPSILON = 0.1
 """All six noised counts are the exact ones in one run of 10^9: each with probability 0.025."""
 SHARES = {"min_clients": NODES}
-ADD_REMOVE = {"adjacency": Adjacency.ADD_REMOVE}
 CHECKS = {
     "plain counts": lambda: KLDrift(REFERENCE, Trusted(EPSILON)),
-    "clipped": lambda: KLDrift(REFERENCE, Trusted(20.0, clip=9999, **ADD_REMOVE)),
+    "whole clients": lambda: KLDrift(REFERENCE, Trusted(20.0, protects=WholeClients(9999))),
     "sum": lambda: KLDrift(REFERENCE, Trusted(EPSILON), aggregation=SecureSum()),
     "shares": lambda: KLDrift(REFERENCE, Distributed(EPSILON, **SHARES), aggregation=SecureSum()),
-    "clipped shares": lambda: KLDrift(
-        REFERENCE, Distributed(5.0, **SHARES, clip=Clip(50)), aggregation=SecureSum()
+    "shares for whole clients": lambda: KLDrift(
+        REFERENCE, Distributed(5.0, **SHARES, protects=WholeClients(50)), aggregation=SecureSum()
     ),
     "night": lambda: KLDrift(REFERENCE, Standing(Trusted(EPSILON, 1e-6), 9)),
     "predictor": lambda: PrivatePredictor(
@@ -215,7 +213,6 @@ STEPS = [
     *(f"{COUNTING}.ClearSum.{name}" for name in ("of_answers", "_take", "is_empty", "release")),
     f"{COUNTING}.ShareSum.release",
     *(f"{COUNTING}.SumVector.{name}" for name in ("masked", "split")),
-    f"{COUNTING}.clipped",
     f"{SUMMING}.client.SumClient.mask",
     *(f"{COUNTING}.{name}" for name in ("apply_masks", "seal")),
     *(f"{COUNTING}.PartialSum.{name}" for name in ("add_seeds", "add_vectors", "answer")),

@@ -14,6 +14,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from forks import forked, joined
 from guard.files import guard_file
+from messages.vector_forms import claim
 
 from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
 from flwr_kld.errors import CheckFailed
@@ -169,15 +170,18 @@ def test_a_lying_server_gets_no_answer(lie):
     assert node.counts(terms_of(6), a="banana", b="cherry") == {"apple": 1, "cherry": 1}
 
 
-@pytest.mark.parametrize("change", ["scores", "clip", "selection", "clients"])
+@pytest.mark.parametrize("change", ["scores", "most_records", "selection", "clients"])
 def test_what_is_no_session_is_not_read(change):
     """The server lies in the words of a message, as no terms can be made that say so."""
     config = terms_of(1).to_config()
     config |= {
         "scores": {"score_wire": b"x"},
-        "clip": {"clip": 5},
+        "most_records": {"most_records": 5},
         "selection": {"selection": '{"key":"k","modulus":2,"residues":[1],"period":null}'},
-        "clients": {"unit": "client"},
+        "clients": {
+            "guarantee": claim(delta=1e-6, protects={"most_records": 5}),
+            "most_records": 5,
+        },
     }[change]
     node = Node()
     lie = SimpleNamespace(to_config=lambda: config)

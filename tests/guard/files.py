@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from flwr_kld.guard.limits import Limits
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
 from flwr_kld.messages.terms import Terms, trust_of
 from flwr_kld.sums.policy import ClientPolicy
 
@@ -49,17 +48,17 @@ def guard_file(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
 def period_of(seconds: int, epsilon: int, delta: int, **more: object) -> Limits:
     """Limits of all checks together; those of one check are far away."""
     limits = {
-        "receipts": Path(), "key": Path(), "protects": Guarantee(1.0).hidden,
-        "trust": frozenset(), "hides": frozenset(), "domains": None, "references": None,
+        "receipts": Path(), "key": Path(), "protects": "record",
+        "trust": frozenset(), "domains": None, "references": None,
         "epsilon": 10**18, "delta": 10**18, "min_asked": 1, "secure_sum": ClientPolicy(),
         "period": seconds, "period_epsilon": epsilon, "period_delta": delta,
     }  # fmt: skip
     return Limits(**{**limits, **more})
 
 
-def protecting(hidden: str) -> tuple[str, str]:
+def protecting(protects: str) -> tuple[str, str]:
     """A change of the file: whom its amounts protect."""
-    return 'key = "node.key"', f'key = "node.key"\nprotects = "{hidden}"'
+    return 'key = "node.key"', f'key = "node.key"\nprotects = "{protects}"'
 
 
 def question(check: str = "c1", **changes: object) -> Terms:
@@ -76,10 +75,9 @@ def question(check: str = "c1", **changes: object) -> Terms:
     promised = Guarantee(
         changes.pop("epsilon", 1.0),
         changes.pop("delta", 0.0),
-        Adjacency(changes.pop("adjacency", "replace-one")),
-        Unit(changes.pop("unit", "record")),
+        changes.pop("protects", "record"),
     )
-    values |= changes
+    values |= {"most_records": promised.most_records} | changes
     if "noise" in values:
         values["trust"] = trust_of(values["noise"])
     return Terms(**values, guarantee=promised)

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.receipts import Claim, Receipts
-from flwr_kld.kernel import Guarantee
 from flwr_kld.sums import Identity
 
 KEY = Identity.generate()
 BUDGET = 10
-PROTECTED = Guarantee(1.0).hidden
 
 
 def spend(check, partition="", residues="", epsilon=1):
     about = (check, "0", "d", "r", "p", "none", "trusted")
-    return Claim(*about, epsilon, 0, *PROTECTED, 0, partition, residues)
+    return Claim(*about, epsilon, 0, "record", 0, partition, residues)
 
 
 def reserve(file, asked, buckets_apart=True, epsilon=BUDGET):

@@ -130,30 +130,15 @@ def test_a_period_is_in_whole_seconds_and_never_shorter_than_it_says(tmp_path, d
     assert read_limits(guard_file(tmp_path, ("days = 30", f"days = {days}"))).period == seconds
 
 
-def test_by_default_a_file_protects_records_and_answers_whatever_hides_them(tmp_path):
-    limits = read_limits(guard_file(tmp_path))
-    assert str(limits.protects) == "record, replace-one"
-    assert len(limits.hides) == 4
+def test_by_default_a_file_protects_records(tmp_path):
+    assert read_limits(guard_file(tmp_path)).protects == "record"
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
-        ('protects = "record"', "protects"),
-        ('protects = ["record, replace-one"]', "protects"),
-        ('protects = "replace-one, record"', "protects"),
-        ("hides = []", "allow.hides"),
-        ('hides = "record, replace-one"', "allow.hides"),
-        ('hides = ["record, replace-one", 7]', "allow.hides"),
-        ('hides = ["record,replace-one"]', "allow.hides"),
-    ],
-)
-def test_what_hides_nothing_we_know_is_refused_with_a_list(tmp_path, line, key):
-    place = "[allow]" if key.startswith("allow") else 'key = "node.key"'
-    with pytest.raises(
-        GuardFileError, match=f'{key} .*"record, replace-one", "record, add-remove"'
-    ):
-        read_limits(guard_file(tmp_path, (place, f"{place}\n{line}")))
+@pytest.mark.parametrize("value", ['"records"', '["record"]', "1", '""'])
+def test_what_protects_nobody_we_know_is_refused(tmp_path, value):
+    change = ('key = "node.key"', f'key = "node.key"\nprotects = {value}')
+    with pytest.raises(GuardFileError, match=r'protects .*"record" or "client"'):
+        read_limits(guard_file(tmp_path, change))
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):

@@ -9,18 +9,16 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.receipts import Claim, Receipts
-from flwr_kld.kernel import Guarantee
 from flwr_kld.messages.terms import Night
 from flwr_kld.sums import Identity
 
 DAY = 86400
-PROTECTED = Guarantee(1.0).hidden
 LIMITS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def night(number, session="s", epsilon=6, account="0"):
     about = (f"{session}{number}", account, "d", "r", f"p{number}", "none", "trusted")
-    return Claim(*about, epsilon, 0, *PROTECTED, 0, session=session, night=number)
+    return Claim(*about, epsilon, 0, "record", 0, session=session, night=number)
 
 
 def check(name, epsilon):

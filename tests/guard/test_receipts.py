@@ -14,18 +14,16 @@ from patience import HANGS
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, ReceiptsTampered
-from flwr_kld.kernel import Guarantee
 from flwr_kld.sums import Identity
 
 DAY = 86400
-NUMBERS = ("number", "time", "epsilon", "delta", "clip", "night")
-PROTECTED = Guarantee(1.0).hidden
+NUMBERS = ("number", "time", "epsilon", "delta", "most_records", "night")
 TERMS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def spend(check, epsilon=1, account="0", delta=0):
     about = (check, account, "d", "r", "p", "none", "trusted")
-    return Claim(*about, epsilon, delta, *PROTECTED, 0)
+    return Claim(*about, epsilon, delta, "record", 0)
 
 
 @pytest.fixture
@@ -97,7 +95,7 @@ def test_an_auditor_finds_what_was_tampered_with(chain, statement, message):
 
 @pytest.mark.parametrize("field", [entry.name for entry in fields(Receipt)])
 def test_an_auditor_finds_a_change_of_any_field(chain, field):
-    value = "x'00'" if field == "signature" else "77" if field in NUMBERS else "'add-remove'"
+    value = "x'00'" if field == "signature" else "77" if field in NUMBERS else "'other'"
     alter(chain, f'UPDATE receipts SET "{field}" = {value} WHERE number = 5')
     with pytest.raises(ReceiptsTampered, match=r"receipt (5|77) was changed"):
         verify(chain)
@@ -242,7 +240,7 @@ def test_a_refused_spend_leaves_no_trace(chain, file):
 
 def test_amounts_that_are_no_integers_are_refused_by_the_file(file):
     with pytest.raises(sqlite3.IntegrityError):
-        file.reserve(replace(spend("a"), clip=0.5), 0.0, TERMS)
+        file.reserve(replace(spend("a"), most_records=0.5), 0.0, TERMS)
 
 
 # ------------------------------------------------------------------------- several at once

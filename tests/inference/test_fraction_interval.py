@@ -20,7 +20,7 @@ from flwr_kld.inference.fraction_interval import (
 )
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.noisy import NoisyCounts
 
 P = np.array([0.4, 0.3, 0.2, 0.1])
@@ -52,7 +52,7 @@ def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
     assert missed <= (1 - level) / plan.cells
 
 
-def family_errors(adjacency, runs, level, records=800, each=1, most=None):
+def family_errors(protects, runs, level, records=800, each=1, most=None):
     """How many of `runs` unmoved cohorts show any cell beyond chance.
 
     A cohort is `records // each` draws that count `each` times.
@@ -63,18 +63,18 @@ def family_errors(adjacency, runs, level, records=800, each=1, most=None):
     wrong = 0
     for run in range(runs):
         h = each * rng.multinomial(records // each, plan.reference.probabilities)
-        counts = release(plan, h, NOISE, seed=run, adjacency=adjacency)
+        counts = release(plan, h, NOISE, seed=run, protects=protects)
         low, high = fraction_intervals(counts, level=level, design_effect=most or each)
         wrong += bool(((plan.mass < low) | (plan.mass > high)).any())
     return wrong
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize("each", [1, 8])
-def test_chance_is_rarely_taken_for_movement(adjacency, each):
+def test_chance_is_rarely_taken_for_movement(protects, each):
     """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
     runs = 400
-    assert family_errors(adjacency, runs, 0.8, each=each) <= stats.binom.isf(1e-6, runs, 0.2)
+    assert family_errors(protects, runs, 0.8, each=each) <= stats.binom.isf(1e-6, runs, 0.2)
 
 
 @pytest.mark.parametrize(("count", "design_effect"), [(0, 1), (3, 1), (40, 4), (96, 4), (100, 1)])
@@ -89,7 +89,7 @@ def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effe
 
 
 def test_clusters_that_nobody_allowed_for_are_taken_for_movement():
-    assert family_errors(Adjacency.REPLACE_ONE, 100, 0.8, each=20, most=1) > 60
+    assert family_errors("record", 100, 0.8, each=20, most=1) > 60
 
 
 @pytest.mark.parametrize("table", [NOISE, LAPLACE, discrete_gaussian(0.3), discrete_gaussian(9)])
@@ -113,7 +113,7 @@ def test_limits_of_a_hidden_number_of_records_err_no_more_than_they_may(error):
     law = np.ones(1)
     for _ in range(plan.cells):
         law = np.convolve(law, LAPLACE.probabilities)
-    counts = release(plan, [records, 0, 0, 0, 0, 0], LAPLACE, adjacency=Adjacency.ADD_REMOVE)
+    counts = release(plan, [records, 0, 0, 0, 0, 0], LAPLACE, protects=WholeClients(1))
     fewest, most, left = records_between(counts, error)
     errs = np.arange(len(law)) - len(law) // 2
     missed = (errs > counts.records - fewest) | (errs < counts.records - most)
@@ -125,26 +125,26 @@ def test_without_noise_sums_have_none():
     assert not _quantiles_of_sums(NoiseTable((TOTAL,)), (0, 1, 7), 0.05).any()
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_the_interval_of_a_group_holds_its_share(adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_the_interval_of_a_group_holds_its_share(protects):
     """At 90 %; more misses than the bound have a probability under 1e-6."""
     law = np.array([0.3, 0.3, 0.2, 0.1, 0.08, 0.02])
     plan, runs = plan_of(PORTS, law), 400
     groups = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]], dtype=bool)
     missed = np.zeros(len(groups))
-    for counts in releases(plan, law, 600, runs, LAPLACE, adjacency=adjacency):
+    for counts in releases(plan, law, 600, runs, LAPLACE, protects=protects):
         low, high = group_intervals(counts, groups, level=0.9, design_effect=1)
         missed += (groups @ law < low) | (groups @ law > high)
     assert (missed <= stats.binom.isf(1e-6, runs, 0.1)).all()
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize("design_effect", [0, 1])
 @pytest.mark.parametrize("far", [-1, 1])
-def test_noise_beyond_all_that_can_be_leaves_a_number_open(adjacency, design_effect, far):
+def test_noise_beyond_all_that_can_be_leaves_a_number_open(protects, design_effect, far):
     """Noise says far fewer than no records in two cells, or more than all: it is still noise."""
     plan = plan_of(PORTS, P)
-    event = calibrated_laplace(Guarantee(0.1, adjacency=adjacency))
+    event = calibrated_laplace(Guarantee(0.1, protects=protects))
     two = np.arange(plan.cells) < 2
     counts = NoisyCounts(np.where(two, 50 + 999 * far, 50), 50.0 * plan.cells, event, plan, False)
     value, _, low, high = count_interval(counts, two, level=0.95)
@@ -164,19 +164,19 @@ def covariance(counts, weights, law, design_effect):
     return sampled + noise_covariance(counts, ratio)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_covariances_are_those_of_the_counts(adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_covariances_are_those_of_the_counts(protects):
     """Seeded: 3,000 runs against the formula."""
     law = np.array([0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
     plan, weights = plan_of(PORTS, law), np.array([[1.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 3]])
-    runs = list(releases(plan, law, 2000, 3000, GAUSSIAN, adjacency=adjacency))
+    runs = list(releases(plan, law, 2000, 3000, GAUSSIAN, protects=protects))
     seen = np.array([c.values / c.records for c in runs])
-    if adjacency is Adjacency.REPLACE_ONE:  # as those who know N take its noise off
+    if protects == "record":  # as those who know N take its noise off
         seen -= (seen.sum(axis=1, keepdims=True) - 1) / plan.cells
     got = np.cov(weights @ seen.T)
     expected = covariance(runs[0], weights, law, design_effect=1)
     assert np.diag(got) == pytest.approx(np.diag(expected), rel=0.12)
     assert abs(got[0, 1] - expected[0, 1]) < 0.1 * np.sqrt(np.prod(np.diag(expected)))
-    if adjacency is Adjacency.ADD_REMOVE:
+    if protects != "record":
         single = covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
         assert np.diag(single) == pytest.approx(fraction_variance(runs[0], law, design_effect=3))

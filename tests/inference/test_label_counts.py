@@ -10,14 +10,12 @@ from flwr_kld.calibration.central import selection_release
 from flwr_kld.inference.label_counts import chance, found_from, interval
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.kernel.promise import Adjacency
 
 DELTA = 1e-6
-ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
-def table(epsilon: float, adjacency: Adjacency = ADD_REMOVE) -> NoiseTable:
-    return selection_release(Guarantee(epsilon, DELTA, adjacency)).table
+def table(epsilon: float) -> NoiseTable:
+    return selection_release(Guarantee(epsilon, DELTA)).table
 
 
 def law(noise: NoiseTable, records: int) -> dict[int, Fraction]:
@@ -26,16 +24,10 @@ def law(noise: NoiseTable, records: int) -> dict[int, Fraction]:
     return {count: noise.probability(count - records) for count in counts}
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "adjacency", "most"),
-    [
-        (0.5, ADD_REMOVE, 31), (1.0, ADD_REMOVE, 17), (2.0, ADD_REMOVE, 10),
-        (0.5, REPLACE_ONE, 60), (1.0, REPLACE_ONE, 33), (2.0, REPLACE_ONE, 17),
-    ],
-)  # fmt: skip
-def test_so_many_records_are_enough(epsilon, adjacency, most):
+@pytest.mark.parametrize(("epsilon", "most"), [(0.5, 60), (1.0, 33), (2.0, 17)])
+def test_so_many_records_are_enough(epsilon, most):
     """At δ = 1e-6, in 95 of 100 questions: by the table's own weights."""
-    noise = table(epsilon, adjacency)
+    noise = table(epsilon)
     found = found_from(noise)
     assert found <= most
     assert sum(law(noise, found).values()) >= Fraction(95, 100)
@@ -46,7 +38,7 @@ def test_the_page_says_so_many_records_as_reports_do():
     page = (Path(__file__).parents[2] / "docs/guides/describe.md").read_text()
     rows = re.findall(r"^\| (?:ε|records) \|(.*)\|$", page, re.MULTILINE)
     said = dict(zip(*(map(float, row.split("|")) for row in rows), strict=True))
-    assert said == {epsilon: found_from(table(epsilon, REPLACE_ONE)) for epsilon in (0.5, 1, 2)}
+    assert said == {epsilon: found_from(table(epsilon)) for epsilon in (0.5, 1, 2)}
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
@@ -59,13 +51,10 @@ def test_a_label_of_one_record_is_shown_as_rarely_as_delta_says_and_one_of_none_
         assert chance(noise, records) == pytest.approx(float(sum(law(noise, records).values())))
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 2.0, 9.0])
-def test_intervals_hold_for_labels_that_are_shown_however_many_records_they_have(
-    epsilon, adjacency
-):
+def test_intervals_hold_for_labels_that_are_shown_however_many_records_they_have(epsilon):
     """Where few records are shown at all, too: that a count was lucky is allowed for."""
-    noise = table(epsilon, adjacency)
+    noise = table(epsilon)
     reach, step = noise.reach, max(noise.reach // 20, 1)
     intervals = {count: interval(noise, count) for count in range(reach + 1, 4 * reach + 3)}
     for records in range(1, 3 * reach + 3, step):
@@ -83,4 +72,4 @@ def test_an_interval_says_when_a_count_may_be_luck():
     noise = table(1.0)
     assert interval(noise, noise.reach + 1)[0] == 1
     low, high = interval(noise, 1000)
-    assert (1000 - low, high - 1000) == (3, 3)
+    assert (1000 - low, high - 1000) == (6, 6)

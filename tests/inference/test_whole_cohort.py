@@ -12,7 +12,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.outside import outside_by_counts
 from flwr_kld.inference.whole_cohort import WholeCohort, _highest, _tangents, whole_cohort
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.planner.setting import published
 from flwr_kld.query.partition import Partition
 from flwr_kld.search import root
@@ -76,7 +76,7 @@ def read_of(counts, nats, error=0.05):
         (20, 3_000, Trusted(0.3, 1e-6, "gaussian")),
         (20, 20_000, Trusted(0.1, 1e-6, "gaussian")),
         (100, 500, Trusted(1.0)),
-        (100, 3_000, Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)),
+        (100, 3_000, Trusted(1.0, protects=WholeClients(1))),
         (20, 200_000, Trusted(1.0)),
     ],
 )
@@ -153,12 +153,12 @@ def test_evidence_has_a_mean_of_at_most_one_for_uniform_p_values():
     assert nothing.log_evidence(0.0) == pytest.approx(-math.log(2))
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.05])
-def test_limits_of_what_lies_outside_hold_for_all_records(adjacency, share):
+def test_limits_of_what_lies_outside_hold_for_all_records(protects, share):
     law = np.append((1 - share) * zipf(20), [share, 0.0])
     plan, rng = plan_of(zipf(20)), np.random.default_rng(4)
-    trust, missed, false = Trusted(1.0, adjacency=adjacency), 0, 0
+    trust, missed, false = Trusted(1.0, protects=protects), 0, 0
     for _ in range(60):
         counts = published_of(plan, law, 5_000, trust, rng)
         limits, p_value = outside_by_counts(counts, share, level=0.95)
@@ -213,7 +213,7 @@ def test_a_tangent_lies_nowhere_above_the_divergence(symbols, nats):
     [
         (20, 36_000, Trusted(1.0, 1e-6, "gaussian"), 0.0),
         (20, 3_000, Trusted(0.3), 0.05),
-        (100, 2_000, Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), 0.05),
+        (100, 2_000, Trusted(1.0, protects=WholeClients(1)), 0.05),
         (8, 300, Trusted(1.0), 0.05),
     ],
 )

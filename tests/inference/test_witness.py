@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from flwr_kld.inference.deciding import Deciding, default_most_records
 from flwr_kld.inference.witness import Witness
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import WholeClients
 
 CELLS = 16
 laws = st.lists(st.integers(0, 50), min_size=CELLS, max_size=CELLS).filter(any)
@@ -81,7 +81,7 @@ def test_large_sums_are_not_capped_where_noise_leaves_their_squares_to_be_seen(
     law = 0.9 * pi + 0.1 * (np.arange(50) == 49)
     counts = np.rint(5e3 * np.bincount(plan.cell_of, law, plan.cells))
     noisy = publish(plan, counts)
-    client = Guarantee(1.0, unit=Unit.CLIENT, adjacency=Adjacency.ADD_REMOVE)  # all noise grows
+    client = Guarantee(1.0, protects=WholeClients(1))  # all noise grows
     for noise, of, whole in (
         (1.0, Guarantee(1.0), True),
         (1e5, Guarantee(1.0), False),

@@ -12,15 +12,14 @@ from rows import rows_of
 
 from flwr_kld.calibration.central import central_release, least_noise
 from flwr_kld.calibration.laws import discrete_laplace
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import alike_records
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
-from flwr_kld.kernel.promise import Adjacency, Allotment, Clip
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 
-REPLACE, ADD = Guarantee(1.0), Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE)
-CLIENT = Guarantee(1.0, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
+REPLACE, ADD = Guarantee(1.0), Guarantee(1.0, protects=WholeClients(2**20 - 1))
 COINS = (0, 1, 2**32 - 1, 2**32, 2**63, 2**63 + 2**40, 2**64 - 1)
 
 
@@ -43,12 +42,12 @@ def steps_by(counts, guarantee, steps, coins) -> np.ndarray:
     return alike_records(rows, [0], guarantee, steps, coins)[:, 0]
 
 
-def neighbours(counts, adjacency):
+def neighbours(counts, protects):
     """Counts of the same client after one record changed."""
     for gone in range(len(counts)):
         if counts[gone]:
             fewer = [c - (i == gone) for i, c in enumerate(counts)]
-            if adjacency is Adjacency.ADD_REMOVE:
+            if protects != "record":
                 yield fewer
             else:
                 for come in range(len(counts)):
@@ -62,7 +61,7 @@ def test_one_record_moves_them_by_as_many_steps_at_most_whatever_the_coins(guara
     farthest = 0
     for counts in product(range(7), repeat=3):
         if sum(counts) <= 6:
-            for other in neighbours(list(counts), guarantee.adjacency):
+            for other in neighbours(list(counts), guarantee.protects):
                 a, b = (steps_by(c, guarantee, steps, COINS) for c in (counts, other))
                 farthest = max(farthest, int(np.abs(a - b).max()))
     assert farthest == steps
@@ -105,43 +104,32 @@ def test_the_largest_client_does_not_overflow():
 
 
 def test_a_whole_client_has_no_more_alike_than_it_counts():
-    """Whatever the norm of its clip: then the ball of its moves holds them."""
-    for clip in (Clip(3, 1), Clip(3, 2)):
-        inside = [
-            counts
-            for counts in product(range(10), repeat=3)
-            if sum(c**clip.norm for c in counts) <= clip.bound**clip.norm
-        ]
-        most = max(steps_of(counts, CLIENT, 1, coin) for counts in inside for coin in COINS)
-        assert most == clip.bound
+    inside = [counts for counts in product(range(4), repeat=3) if sum(counts) <= 3]
+    assert max(steps_of(counts, ADD, 1, coin) for counts in inside for coin in COINS) == 3
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("norm", [1, 2])
-def test_a_ball_holds_every_move_of_a_whole_client(adjacency, norm):
-    clip, allotment = Clip(3, norm), Allotment((3, 1), 5)
-    guarantee = Guarantee(1.0, adjacency=adjacency, unit=Unit.CLIENT)
-    column = [v for v in product(range(4), repeat=2) if sum(c**norm for c in v) <= clip.bound**norm]
+def test_a_ball_holds_every_move_of_a_whole_client():
+    allotment = Allotment((3, 1), 5)
+    column = [v for v in product(range(4), repeat=2) if sum(v) <= 3]
     steps = np.repeat(allotment.counts, 2)
     vectors = [
-        np.array([*steps * (*a, *b), *(steps_of(c, guarantee, 5, 2**63) for c in (a, b))])
+        np.array([*steps * (*a, *b), *(steps_of(c, ADD, 5, 2**63) for c in (a, b))])
         for a in column
         for b in column
         if sum(a) == sum(b)  # a record is counted once in each
     ]
-    others = vectors if adjacency is Adjacency.REPLACE_ONE else [0 * vectors[0]]
-    ball = allotment.client_moves(clip, adjacency)
-    for move in (np.abs(u - v) for u in vectors for v in others):
-        assert move.max() <= ball.largest
-        assert (move**norm).sum() <= ball.power
+    ball = allotment.client_moves(3)
+    for vector in vectors:  # replaced by none
+        assert vector.max() <= ball.largest
+        assert vector.sum() <= ball.power
 
 
 @pytest.mark.parametrize("allotment", [Allotment((3,) * 4, 1), Allotment((15, 13, 21, 11), 3)])
-@pytest.mark.parametrize("guarantee", [Guarantee(1.0, 1e-6), Guarantee(0.3, 1e-9), ADD])
+@pytest.mark.parametrize("guarantee", [Guarantee(1.0, 1e-6), Guarantee(0.3, 1e-9)])
 def test_the_noise_hides_the_farthest_move_and_little_more(allotment, guarantee):
     """By the exact loss of the implemented table."""
-    release = central_release(guarantee, "least", None, allotment)
-    moves = allotment.record_moves(guarantee.adjacency)
+    release = central_release(guarantee, "least", allotment)
+    moves = allotment.record_moves()
     assert hockey_stick(release.table, moves, guarantee.epsilon) <= guarantee.delta
     assert hockey_stick(release.table, moves, 0.9 * guarantee.epsilon) > guarantee.delta
 
@@ -150,10 +138,10 @@ def test_a_release_for_fewer_steps_is_refused():
     layout = Layout((2, 1), allotment=Allotment((3, 5), 1))
     clear = ClearSum(layout, rows_of(layout, [1, 1, 2, 0, 1]))
     for less in (Allotment((3, 5)), Allotment((3, 3), 1), Allotment.even(2)):
-        release = least_noise(REPLACE, shifts=less.record_moves(REPLACE.adjacency))
+        release = least_noise(REPLACE, shifts=less.record_moves())
         with pytest.raises(ValueError, match="hides"):
             clear.release(release, SystemBits())
-    enough = least_noise(REPLACE, shifts=layout.allotment.record_moves(REPLACE.adjacency))
+    enough = least_noise(REPLACE, shifts=layout.allotment.record_moves())
     assert clear.release(enough, SystemBits()).records == 2
 
 
@@ -161,7 +149,7 @@ def test_what_is_released_are_steps_of_each_column():
     layout = Layout((2, 1), allotment=Allotment((3, 5), 7))
     symbols = [np.array([[0, 2]] * 4 + [[1, 2]] * 6), np.array([[1, 2]])]
     rows = ClientRows.count(symbols, np.arange(3, dtype=np.int32), layout, REPLACE, SystemBits())
-    loud = least_noise(Guarantee(0.1), shifts=layout.allotment.record_moves(REPLACE.adjacency))
+    loud = least_noise(Guarantee(0.1), shifts=layout.allotment.record_moves())
     runs = [ClearSum(layout, rows).release(loud, SeededBits(seed)).values for seed in range(2000)]
     exactly = [3 * 4, 3 * 7, 5 * 11, 7 / 2 * (42 / 9 + 1), 7 / 2 * (10 + 1)]
     error = np.sqrt(loud.table.variance / len(runs))

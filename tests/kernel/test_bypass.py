@@ -18,6 +18,7 @@ from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
@@ -54,7 +55,7 @@ def counts() -> ClientRows:
 
 
 def summand() -> SumVector:
-    return counts().summand(0, None, Guarantee(1.0), SystemBits())
+    return counts().summand(0, None, SystemBits())
 
 
 def clear() -> ClearSum:
@@ -120,7 +121,7 @@ RUN = {
         ),
     ),
     "whether a hidden number of records is zero": (
-        ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), adjacency="add-remove")),
+        ValueError, lambda: clear().is_empty(replace(Guarantee(1.0), protects=WholeClients(9))),
     ),
     "labels with noise that has no end": (
         ValueError, lambda: labels().release(EVENT, SystemBits()),

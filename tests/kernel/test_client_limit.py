@@ -13,10 +13,10 @@ from scipy.stats import chi2
 from tables import REFERENCE as TABLE
 
 from flwr_kld import Reference
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import TIMES, Scores, fair_limit, sampled
 from flwr_kld.kernel.law import SeededBits, SystemBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held
 from flwr_kld.query.partition import Partition
 
@@ -180,15 +180,9 @@ def test_of_many_clients_only_the_largest_are_held():
     assert total._values.sum() == total.limit.counted
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    [
-        Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE),
-        Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT),
-    ],
-)
-def test_sizes_that_are_hidden_make_no_limit(guarantee):
-    total = added([[100, 0, 0]] * 9 + [[0, 0, 30_000]], guarantee=guarantee)
+def test_sizes_that_are_hidden_make_no_limit():
+    whole = Guarantee(1.0, protects=WholeClients(30_000))
+    total = added([[100, 0, 0]] * 9 + [[0, 0, 30_000], [0, 0, 30_001]], guarantee=whole)
     assert total.limit is None
     assert total._values.tolist() == [900, 0, 30_000]
 

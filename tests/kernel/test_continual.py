@@ -17,7 +17,7 @@ from flwr_kld.kernel.continual import UNIT, Continual
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
-from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip, Guarantee, Unit
+from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.vector import ClearSum, ClientRows, Layout, NightNoise
 
@@ -50,12 +50,10 @@ def lives(nights: int, stays: int, cells: int) -> list[tuple[tuple[int, ...], np
 def test_no_life_moves_more_than_the_ball_holds(nights, moves):
     stream, cells = Continual(nights, moves), 2
     hidden, matrix = lives(nights, moves // 2, cells), columns(stream)
-    one = stream.moved(ONE, Adjacency.ADD_REMOVE)
     moved = [matrix @ life for _, life in hidden]
     powers = [int((m**2).sum()) for m in moved]
-    assert max(powers) <= one.power
-    assert max(np.abs(m).max() for m in moved) <= one.largest
-    two = stream.moved(ONE, Adjacency.REPLACE_ONE)
+    assert max(powers) <= stream.life
+    ball = stream.moved(ONE)
     pairs = [
         a - b
         for (ends, a), (others, b) in combinations(
@@ -64,17 +62,17 @@ def test_no_life_moves_more_than_the_ball_holds(nights, moves):
         if ends == others  # it comes and goes on the same nights
     ]
     powers_of_two = [int((m**2).sum()) for m in pairs]
-    assert max(powers_of_two, default=0) <= two.power
-    assert max((np.abs(m).max() for m in pairs), default=0) <= two.largest
+    assert max(powers_of_two, default=0) <= ball.power
+    assert max((np.abs(m).max() for m in pairs), default=0) <= ball.largest
     if moves == 2:  # and no less
-        assert max(powers) == one.power
-        assert max(powers_of_two, default=2 * max(powers)) == two.power
+        assert max(powers) == stream.life
+        assert max(powers_of_two, default=2 * max(powers)) == ball.power
 
 
 def test_a_table_moves_in_every_column_by_its_steps():
     stream, table = Continual(5), Allotment((3, 1, 5))
-    power = sum(n**2 for n in table.counts) * stream.moved(ONE, Adjacency.REPLACE_ONE).power
-    assert stream.moved(table, Adjacency.REPLACE_ONE).power == power
+    power = sum(n**2 for n in table.counts) * stream.moved(ONE).power
+    assert stream.moved(table).power == power
 
 
 def test_a_year_costs_what_it_promises_by_another_computation():
@@ -266,16 +264,10 @@ def test_a_night_needs_the_release_of_its_whole_session():
     stream = Continual(365)
     for release in (
         continual_release(PROMISED, Continual(30), ONE),
-        continual_release(Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE), stream, ONE),
         Release("discrete-laplace", discrete_laplace(2.1), (1, -1), Guarantee(1.0)),
     ):
-        released = release
-        if release.guarantee.adjacency is Adjacency.ADD_REMOVE:  # of which less would do
-            released = Release(release.mechanism, release.table, release.moves, release.guarantee)
-            assert total().release(released, NightNoise(stream, seeds(1)))
-            continue
         with pytest.raises(ValueError, match="move this session"):
-            total().release(released, NightNoise(stream, seeds(1)))
+            total().release(release, NightNoise(stream, seeds(1)))
 
 
 def test_a_session_has_no_more_nights_than_were_paid_for():
@@ -295,8 +287,8 @@ def test_a_session_hides_counts_of_records_and_nothing_else():
     summed = Layout((2,), (scores,))
     with pytest.raises(ValueError, match="counts"):
         ClearSum(summed).release(release, NightNoise(stream, seeds(1)))
-    whole = Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT)
-    ball = Allotment.even(1).client_moves(Clip(1000, 2), Adjacency.ADD_REMOVE)
+    whole = Guarantee(1.0, 1e-6, protects=WholeClients(1000))
+    ball = Ball(2, 1000**2, 1000)
     of_clients = Release("discrete-gaussian", discrete_gaussian(6_000.0), ball, whole)
     with pytest.raises(ValueError, match="what records add to counts"):
         total().release(of_clients, NightNoise(stream, seeds(1)))

@@ -8,13 +8,13 @@ from numbered import Numbered
 from rows import clear_of, counted, rows_of
 from scipy import stats
 
-from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.calibration.central import ball_event, calibrated_laplace
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.kernel.count import InvalidReply, Scores, limits_of, numbers_of
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
@@ -22,7 +22,10 @@ from flwr_kld.reference import Reference
 REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 SECRET = 86_753_09
-EVENTS = {adjacency: calibrated_laplace(Guarantee(1.0, 0.0, adjacency)) for adjacency in Adjacency}
+EVENTS = {
+    "record": calibrated_laplace(Guarantee(1.0)),
+    "client": ball_event(Guarantee(1.0, protects=WholeClients(20)), Ball(1, 20, 20)),
+}
 
 
 def clear(*rows) -> ClearSum:
@@ -82,7 +85,7 @@ def test_sums_beyond_what_an_honest_client_answers_are_left_out():
 
 
 def test_nobody_may_ask_who_has_no_records_where_that_is_hidden():
-    hidden = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)
+    hidden = Guarantee(1.0, 0.0, protects=WholeClients(1))
     with pytest.raises(ValueError, match="is protected"):
         answered([0] * 5, empty=False, guarantee=hidden)
     assert answered([0] * 5, guarantee=hidden).clients == 1
@@ -137,7 +140,7 @@ def test_large_counts_in_fine_steps_are_not_told_by_a_refusal():
     share = calibrate_shares(Guarantee(6.0, 1e-6), n_min=200, mechanism="discrete-gaussian")
     counts = rows_of(PLAN.layout, [LARGEST_CLIENT, 0, 0, 0, 0])
     assert share.grid * LARGEST_CLIENT >= 2**31
-    noised, key = counts.summand(0, share, Guarantee(6.0), SystemBits()), bytes(32)
+    noised, key = counts.summand(0, share, SystemBits()), bytes(32)
     put = np.frombuffer(noised.masked([key], [], length=5), "<u8").copy()
     apply_masks(put, [], [key])
     apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**64
@@ -212,9 +215,9 @@ def test_private_counts_show_no_value(private):
         vars(private)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_the_release_adds_what_the_sampler_draws(adjacency):
-    event = EVENTS[adjacency]
+@pytest.mark.parametrize("protects", EVENTS)
+def test_the_release_adds_what_the_sampler_draws(protects):
+    event = EVENTS[protects]
     noisy = clear((9, 0, 3, 1, 7)).release(event, SeededBits(6))
     noise = sample(event.table, PLAN.cells, SeededBits(6))
     assert noise.any()
@@ -223,36 +226,36 @@ def test_the_release_adds_what_the_sampler_draws(adjacency):
     assert noisy.clients == 1
 
 
-def test_records_are_exact_under_replace_one():
+def test_records_are_exact_where_single_records_are_protected():
     for seed in range(20):
-        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS[Adjacency.REPLACE_ONE], SeededBits(seed))
+        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS["record"], SeededBits(seed))
         assert noisy.records == 20
 
 
-def test_records_are_estimated_from_the_noisy_cells_under_add_remove():
+def test_records_are_estimated_from_the_noisy_cells_where_whole_clients_are():
     seen = set()
     for seed in range(20):
-        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS[Adjacency.ADD_REMOVE], SeededBits(seed))
+        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS["client"], SeededBits(seed))
         assert noisy.records == max(noisy.values.sum(), 1)
         seen.add(noisy.records)
     assert len(seen) > 5
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_there_is_at_least_one_record(adjacency):
+@pytest.mark.parametrize("protects", EVENTS)
+def test_there_is_at_least_one_record(protects):
     for seed in range(20):
-        noisy = clear((0, 0, 0, 0, 0)).release(EVENTS[adjacency], SeededBits(seed))
+        noisy = clear((0, 0, 0, 0, 0)).release(EVENTS[protects], SeededBits(seed))
         assert noisy.records >= 1
 
 
 def test_only_seeded_noise_is_not_private():
     for bits, private in ((SystemBits(), True), (SeededBits(0), False)):
-        noisy = clear((1, 0, 0, 0, 0)).release(EVENTS[Adjacency.REPLACE_ONE], bits)
+        noisy = clear((1, 0, 0, 0, 0)).release(EVENTS["record"], bits)
         assert noisy.private is private
 
 
 def test_the_noise_of_each_cell_has_the_law_of_the_table_and_cells_are_independent():
-    event, bits, counted = EVENTS[Adjacency.REPLACE_ONE], SystemBits(), clear((9, 0, 3, 1, 7))
+    event, bits, counted = EVENTS["record"], SystemBits(), clear((9, 0, 3, 1, 7))
     repeats = 20_000
     noise = np.array([counted.release(event, bits).values for _ in range(repeats)]) - [
         9,

@@ -11,15 +11,14 @@ from scipy.special import logsumexp
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
 from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import ORDERS, delivered_delta, exp_below, pure_delta, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, Clip
+from flwr_kld.kernel.promise import Allotment, Ball, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MECHANISMS = ("discrete-laplace", "skellam", "discrete-gaussian")
-REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 ONE = Allotment.even(1)
 SIGMA = math.sqrt(35.696)
 """Analytic Gaussian noise of epsilon 1 at delta 1e-6 for replacing a record."""
@@ -44,10 +43,9 @@ def float_delta(share: NoiseTable, copies: int, move: tuple[int, ...], epsilon: 
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
-    event = calibrate_shares(Guarantee(epsilon, 1e-6, adjacency), n_min=200, mechanism=mechanism)
+def test_n_min_shares_deliver_what_was_asked(epsilon, mechanism):
+    event = calibrate_shares(Guarantee(epsilon, 1e-6), n_min=200, mechanism=mechanism)
     assert event.delivered_delta(200) <= 1e-6
     delivered = epsilon_of(event, 200)
     assert 0.95 * epsilon < delivered <= epsilon
@@ -55,11 +53,10 @@ def test_n_min_shares_deliver_what_was_asked(epsilon, adjacency, mechanism):
     assert float_delta(event.share, 200, move, epsilon) < 1e-6 + 1e-8
 
 
-@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("n_min", [1, 10, 10_000])
-def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
-    event = calibrate_shares(Guarantee(epsilon, 1e-20, adjacency), n_min=n_min)
+def test_laplace_shares_are_all_but_pure(n_min, epsilon):
+    event = calibrate_shares(Guarantee(epsilon, 1e-20), n_min=n_min)
     assert event.delivered_delta(n_min) < 1e-24
     assert epsilon_of(event, n_min) > 0.99 * epsilon
 
@@ -67,7 +64,7 @@ def test_laplace_shares_are_all_but_pure(n_min, epsilon, adjacency):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
-    event = calibrate_shares(Guarantee(epsilon, 1e-6, REPLACE), n_min=200, mechanism=mechanism)
+    event = calibrate_shares(Guarantee(epsilon, 1e-6), n_min=200, mechanism=mechanism)
     sigma = 0.9 * math.sqrt(event.share.variance)
     weaker = {
         "discrete-laplace": lambda: laplace_share(0.9 * 2 / epsilon, 200),
@@ -81,12 +78,13 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("clip", [None, Clip(4, 1)])
-def test_epsilon_falls_with_every_survivor(mechanism, clip):
-    promised = Guarantee(1.0, 1e-6, ADD, Unit.RECORD if clip is None else Unit.CLIENT)
-    event = calibrate_shares(
-        promised, n_min=40, mechanism=mechanism, moves=clip and ONE.client_moves(clip, ADD)
-    )
+@pytest.mark.parametrize("most_records", [0, 4])
+def test_epsilon_falls_with_every_survivor(mechanism, most_records):
+    promised, moves = Guarantee(1.0, 1e-6), None
+    if most_records:
+        promised = replace(promised, protects=WholeClients(most_records))
+        moves = ONE.client_moves(most_records)
+    event = calibrate_shares(promised, n_min=40, mechanism=mechanism, moves=moves)
     delivered = [epsilon_of(event, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
     if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
         assert all(b <= a for a, b in itertools.pairwise(delivered))
@@ -96,7 +94,7 @@ def test_epsilon_falls_with_every_survivor(mechanism, clip):
 
 
 def test_missing_shares_cost_what_is_documented():
-    laplace = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=200)
+    laplace = calibrate_shares(Guarantee(1.0, 1e-6), n_min=200)
     assert epsilon_of(laplace, 160) == pytest.approx(1.38, abs=0.01)
     fine = discrete_gaussian(3 * SIGMA / math.sqrt(200))
     gaussian = delivered_epsilon(fine, 160, (1, -1), 1e-6, grid=3)
@@ -114,7 +112,7 @@ def test_delivered_epsilon_is_rounded_up(share, moves):
 
 
 def test_noise_that_others_know_does_not_count():
-    event = calibrate_shares(Guarantee(1.0, 1e-6, REPLACE), n_min=50)
+    event = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50)
     assert epsilon_of(event, 40) > 1
     assert epsilon_of(event, 60) <= epsilon_of(event, 50) <= 1
     assert epsilon_of(event, 0) == math.inf
@@ -184,11 +182,10 @@ def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
     assert worst - 1e-8 <= pure_delta(total, ball, 2, epsilon)
 
 
-@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
-def test_central_laplace_hides_clients_purely(adjacency):
+def test_central_laplace_hides_clients_purely():
     """The trusted models: one table, calibrated for the l1 norm of the ball."""
-    ball = ONE.client_moves(Clip(16), adjacency)
-    event = calibrated_laplace(Guarantee(1.0, 0.0, adjacency, unit=Unit.CLIENT), shifts=(ball.l1,))
+    ball = ONE.client_moves(16)
+    event = calibrated_laplace(Guarantee(1.0, protects=WholeClients(16)), shifts=(ball.l1,))
     assert event.table.step_ratio**ball.l1 <= exp_below(1.0)
     tail = ball.coordinates * event.table.tail / TOTAL
     assert pure_delta(event.table, ball, 1, 1.0) < 10 * tail
@@ -197,32 +194,19 @@ def test_central_laplace_hides_clients_purely(adjacency):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("n_min", [1, 200])
-@pytest.mark.parametrize("adjacency", [REPLACE, ADD])
-def test_clients_are_hidden_at_their_clip(mechanism, n_min, adjacency):
-    clip = Clip(16, 1 if mechanism == "discrete-laplace" else 2)
+def test_clients_are_hidden_at_their_limit(mechanism, n_min):
     event = calibrate_shares(
-        Guarantee(1.0, 1e-6, adjacency, Unit.CLIENT),
+        Guarantee(1.0, 1e-6, WholeClients(16)),
         n_min=n_min,
         mechanism=mechanism,
-        moves=ONE.client_moves(clip, adjacency),
+        moves=ONE.client_moves(16),
     )
-    assert event.guarantee.unit is Unit.CLIENT
     assert 0.99 < epsilon_of(event, n_min) <= 1.0
-    clients = 1 if adjacency is ADD else 2
     sd = math.sqrt(event.noise(n_min).variance) / event.grid
     if mechanism == "discrete-laplace":
-        assert sd == pytest.approx(math.sqrt(2) * 16 * clients, rel=1e-2)
+        assert sd == pytest.approx(math.sqrt(2) * 16, rel=1e-2)
     else:  # the analytic Gaussian would take 4.22: the certificate costs 8 %
-        assert 4.22 < sd / (16 * math.sqrt(clients)) < 4.6
-
-
-def test_laplace_does_not_hide_l2_clips():
-    with pytest.raises(ValueError, match="hides l1 moves"):
-        calibrate_shares(
-            Guarantee(1.0, 1e-6, ADD, Unit.CLIENT),
-            n_min=10,
-            moves=Ball(2, 16, 4),
-        )
+        assert 4.22 < sd / 16 < 4.6
 
 
 def test_noise_that_a_client_outreaches_protects_nobody():
@@ -232,8 +216,8 @@ def test_noise_that_a_client_outreaches_protects_nobody():
     assert delivered_epsilon(discrete_gaussian(0.1), 1, (1,), 1e-6) == math.inf
 
 
-def shares(epsilon, delta, adjacency, **options):
-    return calibrate_shares(Guarantee(epsilon, delta, adjacency), **options)
+def shares(epsilon, delta, **options):
+    return calibrate_shares(Guarantee(epsilon, delta), **options)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +233,7 @@ def shares(epsilon, delta, adjacency, **options):
     ],
 )
 def test_what_cannot_be_served_is_refused(change, match):
-    asked = {"epsilon": 1.0, "delta": 1e-6, "adjacency": REPLACE, "n_min": 20} | change
+    asked = {"epsilon": 1.0, "delta": 1e-6, "n_min": 20} | change
     with pytest.raises(ValueError, match=match):
         shares(**asked)
 

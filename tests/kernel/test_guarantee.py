@@ -3,17 +3,15 @@
 import json
 import math
 from dataclasses import dataclass
-from itertools import product
 
 import pytest
 from pydantic import Json
 
 from flwr_kld.codec.model import Model, Unreadable
-from flwr_kld.kernel import Guarantee, Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import WholeClients
 
-REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
-RELATIONS = list(product(Adjacency, Unit))
+PROTECTED = ["record", WholeClients(1), WholeClients(50)]
 NUMBERS = {"epsilon": (0.5, 1.0), "delta": (0.0, 1e-9)}
 
 
@@ -34,8 +32,8 @@ class Promise(Model, what="the promise"):
         ((1.0, -1e-9), "delta must be"),
         ((1.0, 1.0), "delta must be"),
         ((1.0, math.nan), "delta must be"),
-        ((1.0, 0.0, Unit.RECORD), "adjacency must be"),
-        ((1.0, 0.0, REPLACE, REPLACE), "unit must be"),
+        ((1.0, 0.0, "client"), "protects must be"),
+        ((1.0, 0.0, 50), "protects must be"),
     ],
 )
 def test_what_is_no_promise_is_refused(values, words):
@@ -56,22 +54,21 @@ def test_a_looser_promise_covers_a_tighter_one(epsilon, delta):
     assert promised.covers(loosest) == (promised == loosest)
 
 
-@pytest.mark.parametrize("mine", RELATIONS)
-@pytest.mark.parametrize("other", RELATIONS)
-def test_what_is_hidden_covers_itself_and_a_replaced_client_its_records(mine, other):
-    implied = (mine, other) == ((REPLACE, Unit.RECORD), (REPLACE, Unit.CLIENT))
-    kept = Guarantee(1.0, 0.0, *other)
-    assert Guarantee(1.0, 0.0, *mine).covers(kept) == (mine == other or implied)
+@pytest.mark.parametrize("mine", PROTECTED)
+@pytest.mark.parametrize("other", PROTECTED)
+def test_a_promise_covers_only_what_protects_the_same(mine, other):
+    assert Guarantee(1.0, protects=mine).covers(Guarantee(1.0, protects=other)) == (mine == other)
 
 
-def test_only_changed_records_leave_their_number_public():
-    public = [pair for pair in RELATIONS if Guarantee(1.0, 0.0, *pair).total_is_public]
-    assert public == [(REPLACE, Unit.RECORD)]
+@pytest.mark.parametrize("most", [0, -1, 2**20, 1.5, True])
+def test_whole_clients_have_a_limit(most):
+    with pytest.raises(ValueError, match="most_records must be"):
+        WholeClients(most)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_a_promise_survives_the_wire(relation):
-    promised = Promise(Guarantee(0.1, 1e-9, *relation))
+@pytest.mark.parametrize("protects", PROTECTED)
+def test_a_promise_survives_the_wire(protects):
+    promised = Promise(Guarantee(0.1, 1e-9, protects))
     assert Promise.from_config(promised.to_config()) == promised
 
 
@@ -81,12 +78,14 @@ def test_a_promise_survives_the_wire(relation):
         ("epsilon", 1),
         ("epsilon", None),
         ("delta", False),
-        ("unit", 3),
         ("epsilon", 0.0),
         ("epsilon", math.nan),
         ("delta", 1.0),
-        ("unit", "replace-one"),
-        ("adjacency", "record"),
+        ("protects", "client"),
+        ("protects", 3),
+        ("protects", {"most_records": 0}),
+        ("protects", {"most_records": True}),
+        ("protects", {"most_records": 5, "more": 1}),
         ("more", 1),
     ],
 )

@@ -12,7 +12,6 @@ from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below, hockey_stick, is_pure
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Adjacency
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 SHIFTS = ((1, -1), (1,))
@@ -49,9 +48,8 @@ def test_it_is_pure_up_to_the_very_epsilon(epsilon, norm):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjacency):
-    event = calibrated_gaussian(Guarantee(epsilon, 1e-6, adjacency))
+def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon):
+    event = calibrated_gaussian(Guarantee(epsilon, 1e-6))
     sigma = math.sqrt(event.table.variance)
     assert tight(event.table, event.moves, epsilon, 1e-6)
     assert not tight(discrete_gaussian(0.9 * sigma), event.moves, epsilon, 1e-6)
@@ -59,13 +57,10 @@ def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon, adjace
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_laplace_with_delta_stays_within_it_and_needs_less_noise(epsilon, adjacency):
-    event = calibrated_laplace(Guarantee(epsilon, 1e-3, adjacency))
+def test_laplace_with_delta_stays_within_it_and_needs_less_noise(epsilon):
+    event = calibrated_laplace(Guarantee(epsilon, 1e-3))
     assert event.delta_at(epsilon) <= 1e-3
-    assert (
-        event.table.variance <= calibrated_laplace(Guarantee(epsilon, 0, adjacency)).table.variance
-    )
+    assert event.table.variance <= calibrated_laplace(Guarantee(epsilon)).table.variance
 
 
 def test_step_ratio_is_the_largest_over_the_table_and_far_into_the_tail():

@@ -24,11 +24,11 @@ from flwr_kld.calibration.laws import (
     skellam_share,
 )
 from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.delta import exp_below, hockey_stick, log_concave, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Adjacency, Ball, Box
+from flwr_kld.kernel.promise import Ball, Box, WholeClients
 
 TABLES = {
     "gaussian": discrete_gaussian(7.3),
@@ -154,7 +154,7 @@ def test_a_ball_counts_for_all_its_moves_at_any_epsilon():
 def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanism):
     """At most two rows a client: any move of l1 norm 2 d, and of at most 2."""
     ball = Ball(1, 2 * columns, 2)
-    asked = Guarantee(1.0, delta, Adjacency.ADD_REMOVE, Unit.CLIENT)
+    asked = Guarantee(1.0, delta, protects=WholeClients(5))
     event = ball_event(asked, ball)
     assert (event.mechanism, event.moves, event.guarantee) == (mechanism, ball, asked)
     assert event.delta_at(1.0) <= delta

@@ -13,19 +13,17 @@ from flwr_kld import Labels, Partition, Reference
 from flwr_kld.calibration.central import ball_event, box_event, calibrated_gaussian, least_noise
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
-from flwr_kld.kernel.promise import Adjacency, Ball, Box, Guarantee, Unit, hides
+from flwr_kld.kernel.promise import Ball, Box, Guarantee, WholeClients, hides
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 
 ONE = Guarantee(1.0, 1e-6)
-CLIENT = replace(ONE, adjacency=Adjacency.ADD_REMOVE, unit=Unit.CLIENT)
+CLIENT = replace(ONE, protects=WholeClients(30))
 EVENTS = {
     "laplace": least_noise(Guarantee(1.0)),
     "gaussian": calibrated_gaussian(ONE),
     "a table": least_noise(ONE, shifts=(1, -1) * 20),
     "sums": box_event(ONE, (13, 21, 1, 3, 4) * 3),
-    "a client": ball_event(
-        Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE, Unit.CLIENT), Ball(1, 30, 10)
-    ),
+    "a client": ball_event(Guarantee(1.0, 1e-6, protects=WholeClients(5)), Ball(1, 30, 10)),
 }
 
 
@@ -107,9 +105,9 @@ def test_an_event_for_larger_moves_releases_no_parity():
         clear_of(plan.layout, [7] * plan.length).release(event, SystemBits())
 
 
-def test_whole_clients_that_are_replaced_hide_how_many_records_they_have():
-    clients = replace(ONE, unit=Unit.CLIENT)
-    event = ball_event(clients, Ball(1, 60, 30))
+def test_whole_clients_hide_how_many_records_they_have():
+    clients = replace(ONE, protects=WholeClients(60))
+    event = ball_event(clients, Ball(1, 60, 60))
     reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
     plan = Partition(16).draw(reference, np.random.default_rng(0))
     total = clear_of(plan.layout, [7] * plan.length)
@@ -140,6 +138,10 @@ def test_a_copy_is_the_same_event():
         (Ball(1, 4, 2), (3,), False),
         (Ball(2, 8, 2), (2, 2), True),
         (Ball(2, 8, 2), (2, 2, 1), False),
+        (Ball(1, 4, 2), Ball(1, 3, 2), True),
+        (Ball(1, 4, 2), Ball(1, 4, 3), False),
+        (Ball(1, 4, 2), Ball(2, 4, 2), False),
+        (Box((2, 2)), Ball(1, 2, 2), False),
     ],
 )
 def test_what_hides_a_move_hides_it_wherever_it_is(moves, others, hidden):

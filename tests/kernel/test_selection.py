@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from math import factorial
 
 import numpy as np
@@ -11,9 +11,9 @@ import pytest
 
 from flwr_kld.calibration.central import calibrated_gaussian, least_noise, selection_release
 from flwr_kld.calibration.laws import truncated_laplace
-from flwr_kld.kernel import Guarantee, Unit, selection
+from flwr_kld.kernel import Guarantee, selection
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.selection import LONGEST, MOST_COUNTED, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import Held
@@ -21,11 +21,10 @@ from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)
-ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
-def release_of(epsilon: float, adjacency: Adjacency, delta: float = DELTA) -> Release:
-    return selection_release(Guarantee(epsilon, delta, adjacency))
+def release_of(epsilon: float, delta: float = DELTA) -> Release:
+    return selection_release(Guarantee(epsilon, delta))
 
 
 def wire(*told: tuple[bytes, int]) -> bytes:
@@ -74,20 +73,6 @@ def delta_of(p: dict, q: dict, ratio: Fraction) -> Fraction:
     return Fraction(sum(max(0, w * down - q.get(o, 0) * up) for o, w in p.items()), down)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_one_record_that_comes_or_goes_is_hidden_exactly(epsilon, laws):
-    """For every number of others, from none on, both ways, and the worst is what was proven."""
-    release, worst = release_of(epsilon, ADD_REMOVE), Fraction(0)
-    found, ratio = laws(release), exp_below(epsilon)
-    assert found[0] == {None: TOTAL}
-    for fewer, more in pairwise(found):
-        for p, q in ((fewer, more), (more, fewer)):
-            worst = max(worst, delta_of(p, q, ratio) / TOTAL)
-    assert worst <= Fraction(DELTA)
-    assert 0 <= release.delta_at(epsilon) - worst <= Fraction(2e-12)
-    assert worst > Fraction(DELTA) / (2 * ratio)  # one step of reach less would exceed it
-
-
 def both(one: Counter, other: Counter) -> dict:
     return {(a, b): v * w for (a, v), (b, w) in product(one.items(), other.items())}
 
@@ -95,7 +80,7 @@ def both(one: Counter, other: Counter) -> dict:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_one_record_that_changes_its_label_is_hidden_exactly(epsilon, laws):
     """One label loses it, of n records, and another gains it, of m others; exactly at the ends."""
-    release, ratio = release_of(epsilon, REPLACE_ONE), exp_below(epsilon)
+    release, ratio = release_of(epsilon), exp_below(epsilon)
     found, reach = laws(release), release.table.reach
     ends = {1, 2, reach, reach + 1, reach + 2, 2 * reach, 2 * reach + 1}
     worst = max(
@@ -110,7 +95,7 @@ def test_one_record_that_changes_its_label_is_hidden_exactly(epsilon, laws):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_pair_of_labels_is_worse_than_those_at_the_ends(epsilon, laws):
     """All pairs, in floats: a hair is left to delta."""
-    release = release_of(epsilon, REPLACE_ONE)
+    release = release_of(epsilon)
     found = laws(release)
     outcomes = sorted({o for each in found for o in each if o is not None})
     p = np.array([[each.get(o, 0) / TOTAL for o in (None, *outcomes)] for each in found])
@@ -122,10 +107,9 @@ def test_no_pair_of_labels_is_worse_than_those_at_the_ends(epsilon, laws):
         assert loss.max() < DELTA * (1 - 1e-3)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("epsilon", [0.01, *EPSILONS, 8.0])
-def test_less_reach_or_a_smaller_scale_keeps_no_promise(epsilon, adjacency):
-    release = release_of(epsilon, adjacency)
+def test_less_reach_or_a_smaller_scale_keeps_no_promise(epsilon):
+    release = release_of(epsilon)
     reach, scale = release.table.reach, len(release.moves) / epsilon
     for table in (truncated_laplace(scale, reach - 1), truncated_laplace(0.98 * scale, reach)):
         with pytest.raises(NotPrivateEnough):
@@ -138,14 +122,12 @@ def test_no_noise_serves_a_delta_that_is_too_small(delta):
         selection_release(Guarantee(1.0, delta))
 
 
-ONE = Guarantee(1.0, DELTA, ADD_REMOVE)
+ONE = Guarantee(1.0, DELTA)
 NOT_FOR_LABELS = {
-    "noise that does not end": least_noise(Guarantee(1.0, 0.0, ADD_REMOVE)),
-    "noise for records that come or go, of records that change": replace(
-        selection_release(ONE), guarantee=replace(ONE, adjacency=REPLACE_ONE)
-    ),
+    "noise that does not end": least_noise(Guarantee(1.0)),
+    "noise for one count, of records that change": replace(selection_release(ONE), moves=(1,)),
     "whole clients": replace(
-        selection_release(ONE), guarantee=replace(ONE, unit=Unit.CLIENT)
+        selection_release(ONE), guarantee=replace(ONE, protects=WholeClients(1))
     ),
 }  # fmt: skip
 
@@ -232,7 +214,7 @@ def test_as_many_records_as_a_client_may_tell_of_count():
 
 def test_the_sampled_law_is_the_table(monkeypatch):
     """A label of one record too few is shown as often as the table says: 4,000 of them."""
-    release = release_of(2.0, ADD_REMOVE)
+    release = release_of(2.0)
     told = defaultdict(int, {f"{i:04d}".encode(): release.table.reach for i in range(4000)})
     shown = summed(wire(*told.items())).release(release, SeededBits(5))
     chance = sum(release.table.weights[release.table.reach + 1 :]) / TOTAL

@@ -12,9 +12,9 @@ from typing import Any
 
 from messages.vector_forms import GONE, Kind, claim
 
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import ClientLimit
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.envelopes import (
     Answer,
     Hosted,
@@ -37,7 +37,7 @@ SCORES = bytes.fromhex(
 )  # fmt: skip
 
 
-CLIENTS = Guarantee(1.0, 1e-9, Adjacency.ADD_REMOVE, Unit.CLIENT)
+CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
 SELECTION = Selection(key="2026-11", modulus=4, residues=(0, 2))
 OF_NIGHT = Selection(period=Period("visited", "2026-11-24", "2026-11-25"))
 TERMS = Terms(
@@ -46,9 +46,11 @@ TERMS = Terms(
 )  # fmt: skip
 OF_CLIENTS = replace(
     TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS, selection=SELECTION,
-    noise=NoiseShares(5, "skellam", 100, 2),
+    most_records=100, noise=NoiseShares(5, "skellam"),
 )  # fmt: skip
-OF_SUMS = replace(TERMS, check="00f1e2d3c4b5a699", clip=100, allotment=None, score_wire=SCORES)
+OF_SUMS = replace(
+    TERMS, check="00f1e2d3c4b5a699", most_records=100, allotment=None, score_wire=SCORES
+)
 OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5, "discrete-laplace"))
 SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "laplace"))
 SPLIT = replace(
@@ -66,11 +68,9 @@ KINDS = {
         Terms,
         {
             "every record": TERMS,
-            "half of the records; whole clients are hidden by noise that they add": OF_CLIENTS,
+            "half of the records; whole clients are protected by noise that they add": OF_CLIENTS,
             "sums of scores": OF_SUMS,
-            "records of a night": replace(
-                TERMS, guarantee=Guarantee(0.5, adjacency=Adjacency.ADD_REMOVE), selection=OF_NIGHT
-            ),
+            "records of a night": replace(TERMS, selection=OF_NIGHT),
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
@@ -84,14 +84,16 @@ KINDS = {
             "no version": {"version": GONE},
             "the version is a real number": {"version": 1.0},
             "a field too many": {"more": 1},
-            "a field too few, though it has a usual value": {"clip": GONE},
+            "a field too few, though it has a usual value": {"most_records": GONE},
             "epsilon is a whole number": {"guarantee": claim(epsilon=1)},
             "epsilon is not finite": {"guarantee": claim(epsilon=math.inf)},
             "epsilon is no number": {"guarantee": claim(epsilon=math.nan)},
             "epsilon is zero": {"guarantee": claim(epsilon=0.0)},
             "delta is one": {"guarantee": claim(delta=1.0)},
-            "a unit that nobody hides": {"guarantee": claim(unit="household")},
-            "a relation that nobody knows": {"guarantee": claim(adjacency="swap")},
+            "a household is protected": {"guarantee": claim(protects="household")},
+            "whole clients of another size than is counted": {
+                "guarantee": claim(protects={"most_records": 5})
+            },
             "a trust model that nobody knows": {"trust": "everybody"},
             "another who adds the noise": {"trust": "distributed"},
             "no cells": {"cells": [0]},
@@ -116,11 +118,7 @@ KINDS = {
             "noise that is missing": {"noise": GONE},
             "shares for nobody": {
                 "trust": "distributed",
-                "noise": '{"bound":0,"mechanism":"skellam","n_min":0,"norm":1}',
-            },
-            "shares with a bound for single records": {
-                "trust": "distributed",
-                "noise": '{"bound":3,"mechanism":"skellam","n_min":5,"norm":1}',
+                "noise": '{"mechanism":"skellam","n_min":0}',
             },
             "a law that nobody draws from": {
                 "trust": "trusted-aggregator", "noise": f'{{"keys":["{KEY}"],"law":"uniform"}}'

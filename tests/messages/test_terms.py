@@ -30,9 +30,9 @@ _HONEST = QUESTION.fingerprint
 ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
 
 
-@pytest.mark.parametrize("clip", [0, 12])
-def test_a_question_survives_a_flower_record(clip):
-    question = replace(QUESTION, clip=clip)
+@pytest.mark.parametrize("most", [0, 12])
+def test_a_question_survives_a_flower_record(most):
+    question = replace(QUESTION, most_records=most)
     assert Terms.from_config(ConfigRecord(question.to_config())) == question
 
 
@@ -75,8 +75,8 @@ def test_an_incomplete_question_says_what_it_lacks(name):
         ("asked", 0),
         ("asked", 2**31),
         ("cells", [2**31]),
-        ("clip", -1),
-        ("clip", 2**31),
+        ("most_records", -1),
+        ("most_records", 2**31),
     ],
 )
 def test_terms_out_of_range_is_refused(name, value):
@@ -99,7 +99,7 @@ def test_shares_of_more_clients_than_their_sum_is_computed_for_at_once_are_refus
     "change",
     [
         {"cells": [3.0, 4]},
-        {"clip": False},
+        {"most_records": False},
         {"asked": 20.0},
         {"guarantee": claim(delta=-0.0)},
         {"wire": []},

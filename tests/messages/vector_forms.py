@@ -16,7 +16,7 @@ GONE = object()
 
 def claim(**parts: Any) -> str:
     """A guarantee as terms claim it, some of its parts otherwise."""
-    told = {"epsilon": 1.0, "delta": 0.0, "adjacency": "replace-one", "unit": "record", **parts}
+    told = {"epsilon": 1.0, "delta": 0.0, "protects": "record", **parts}
     return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
 

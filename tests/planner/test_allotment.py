@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flwr_kld import Labels, Partition, Reference, Table
-from flwr_kld.kernel.promise import Adjacency, Allotment
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan
@@ -47,12 +47,12 @@ def of_labels(symbols: int) -> QueryPlan:
     return Partition(1000).draw(reference, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("symbols", [5, 20, 100, 900])
-def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, adjacency):
+def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, protects):
     """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
-    plan, trust = of_labels(symbols), Trusted(epsilon, adjacency=adjacency)
+    plan, trust = of_labels(symbols), Trusted(epsilon, protects=protects)
     found = allot(trust, plan, {}, theta=0.01, drawn=True)
 
     def noise(alike: int) -> float:
@@ -99,12 +99,12 @@ def test_counts_about_the_very_clients_that_are_asked_get_hardly_more_noise(made
     assert steps(about="these clients", cohort=UniformCohort(60)) == 17
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("protects", ["record", WholeClients(50)])
 @pytest.mark.parametrize(
     ("clients", "present"), [(100, None), (100, 100), (100, 300), (30, None), (30, 300)]
 )
-def test_a_plan_tells_the_noise_that_a_check_will_have(clients, present, adjacency):
-    trust, reference = Trusted(1.0, adjacency=adjacency), Reference.from_counts(CARS, [1, 1, 1])
+def test_a_plan_tells_the_noise_that_a_check_will_have(clients, present, protects):
+    trust, reference = Trusted(1.0, protects=protects), Reference.from_counts(CARS, [1, 1, 1])
     told = forecast(
         reference,
         Setting(clients=clients, records=50, trust=trust, threshold=0.1, population=present),

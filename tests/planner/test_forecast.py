@@ -222,7 +222,7 @@ def test_a_table_over_a_grid():
     ]
     read = json.loads(json.dumps(flat(rows)))
     assert read == [r.to_dict() for r in rows]
-    assert (read[0]["trust"], read[0]["adjacency"]) == ("trusted", "replace-one")
+    assert (read[0]["trust"], read[0]["protects"]) == ("trusted", "record")
 
 
 def test_a_secure_sum_takes_longer():

@@ -4,7 +4,7 @@ import pytest
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.planner import Setting
 from flwr_kld.planner.forecast import checks_per_person, epsilon_per_year
 from flwr_kld.planner.setting import design_effect_of
@@ -33,9 +33,7 @@ def test_few_clients_or_all_answer_once_with_all_of_their_records():
     assert drawn.about == "the population"
     relied_on = setting(trust=Distributed(1.0, min_clients=101), population=201)
     assert relied_on.about == "these clients"
-    added = setting(trust=Trusted(1.0, adjacency=Adjacency.ADD_REMOVE))
-    assert added.about == "the population"
-    hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)
+    hidden = Trusted(1.0, protects=WholeClients(50))
     assert setting(clients=30, records=40, trust=hidden).about == "the population"
 
 
@@ -59,7 +57,7 @@ def test_aggregation_follows_from_trust():
         ({"level": 0.4}, "level"), ({"power": 1.0}, "power"),
         ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
         ({"trust": "trusted"}, "must be a trust model"),
-        ({"trust": Trusted(1.0, adjacency=Adjacency.ADD_REMOVE, clip=50)}, "records"),
+        ({"trust": Trusted(1.0, protects=WholeClients(50))}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
         ({"records": 0.01}, "too few"),
         ({"design_effect": 20_000.0}, "too few"), ({"population": 400, "buckets": 2}, "not both"),
@@ -71,9 +69,7 @@ def test_what_is_out_of_range_is_refused(wrong, message):
 
 
 def test_the_noise_is_the_trust_models():
-    for adjacency in Adjacency:
-        event = setting(trust=Trusted(1.0, adjacency=adjacency)).event
-        assert event == calibrated_laplace(Guarantee(1.0, 0.0, adjacency))
+    assert setting(trust=Trusted(1.0)).event == calibrated_laplace(Guarantee(1.0))
     central = setting().event.table.variance
     assert setting(trust=RELIED, population=400).event.table.variance == pytest.approx(
         central / 0.8, rel=1e-4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import (
     LARGEST_SCORE,
     LARGEST_SUM,
@@ -22,7 +22,7 @@ from flwr_kld.kernel.count import (
     numbers_of,
 )
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 
 _CELLS, _MOST = 3, 4
 
@@ -42,82 +42,68 @@ def counts_of(most):
 
 
 @cache
-def neighbours(adjacency, unit):
+def neighbours(protects):
     """All pairs of what may be counted of a client, capped, that differ in what is protected."""
     every = counts_of(_MOST)
-    if unit is Unit.CLIENT:
-        if adjacency is Adjacency.REPLACE_ONE:
-            return list(itertools.product(every, every))
+    if protects != "record":
         return [(np.zeros(_CELLS, dtype=np.int64), c) for c in every]
-    pairs = []
-    for one, other in itertools.product(every, every):
-        moved = np.abs(one - other).sum()
-        same_size = one.sum() == other.sum()
-        if same_size and moved == 2 and adjacency is Adjacency.REPLACE_ONE:
-            pairs.append((one, other))
-        if adjacency is Adjacency.ADD_REMOVE:
-            comes = moved == 1
-            takes_a_place = same_size and moved == 2 and one.sum() == _MOST
-            if comes or takes_a_place:
-                pairs.append((one, other))
-    return pairs
+    return [
+        (one, other)
+        for one, other in itertools.product(every, every)
+        if one.sum() == other.sum() and np.abs(one - other).sum() == 2
+    ]
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("unit", list(Unit))
+@pytest.mark.parametrize("protects", ["record", WholeClients(_MOST)])
 @given(scores=any_scores())
-def test_nothing_protected_moves_a_number_further_than_is_said(adjacency, unit, scores):
-    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+def test_nothing_protected_moves_a_number_further_than_is_said(protects, scores):
+    guarantee = Guarantee(1.0, protects=protects)
     every = np.array(counts_of(_MOST))
     numbers = dict(zip(map(tuple, every), numbers_of((scores,), every), strict=True))
-    pairs = [(numbers[tuple(a)], numbers[tuple(b)]) for a, b in neighbours(adjacency, unit)]
+    pairs = [(numbers[tuple(a)], numbers[tuple(b)]) for a, b in neighbours(protects)]
     moved = [max(abs(a[i] - b[i]) for a, b in pairs) for i in range(len(NUMBERS))]
     for move, step, most in zip(moved, _units(scores, guarantee), MOVES, strict=True):
         assert move <= most * step  # exact: whole numbers and a fraction
 
 
 @pytest.mark.parametrize("ceiling", [0, 100, LARGEST_SUM])
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_large_scores_that_hardly_differ_move_no_further(ceiling, adjacency):
+def test_large_scores_that_hardly_differ_move_no_further(ceiling):
     """A lying server's: float64 would round the numbers by more than a record moves them."""
     scores = Scores((LARGEST_SCORE, LARGEST_SCORE - 1), (1, 0), ceiling, MOST_RECORDS)
-    units = _units(scores, Guarantee(1.0, 0.0, adjacency))
+    units = _units(scores, Guarantee(1.0))
     for kept in (0, 1, 1000, MOST_RECORDS - 1):
         one = np.array([kept, MOST_RECORDS - 1 - kept])
-        other = one + ([1, 0] if adjacency is Adjacency.ADD_REMOVE else [1, -1])
+        other = one + np.array([1, -1])
         for a, b, step, most in zip(
             *numbers_of((scores,), np.array([one, other])), units, MOVES, strict=True
         ):
             assert abs(a - b) <= most * step
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("unit", list(Unit))
+@pytest.mark.parametrize("protects", ["record", WholeClients(_MOST)])
 @given(table=st.tuples(*[st.integers(-LARGEST_SCORE, LARGEST_SCORE)] * 2), bits=st.integers(0, 35))
 @example(table=(LARGEST_SCORE, LARGEST_SCORE - 1), bits=35)
 @example(table=(LARGEST_SCORE, 1 - LARGEST_SCORE), bits=35)
 @example(table=(LARGEST_SCORE, -LARGEST_SCORE), bits=35)
-def test_whatever_is_asked_fits_32_bits(adjacency, unit, table, bits):
+def test_whatever_is_asked_fits_32_bits(protects, table, bits):
     """One record more would move a sum that wraps by 2**32 steps."""
     scores = Scores(table, table, min(1 << bits, LARGEST_SUM), MOST_RECORDS)
-    low, high = scores.limits(Guarantee(1.0, 0.0, adjacency, unit))
+    low, high = scores.limits(Guarantee(1.0, protects=protects))
     assert low.min() >= -(2**30) - 1
     assert high.max() <= 2**30 + 1
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("unit", list(Unit))
-def test_the_units_are_the_smallest(adjacency, unit):
+@pytest.mark.parametrize("protects", ["record", WholeClients(_MOST)])
+def test_the_units_are_the_smallest(protects):
     """Some pair moves each number that can move by all of what is said."""
     scores = Scores((7, -5, 1), (9, -1, -1), 100, _MOST)
-    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    guarantee = Guarantee(1.0, protects=protects)
     units = scores.units(guarantee)
-    pairs = neighbours(adjacency, unit)
+    pairs = neighbours(protects)
     one, other = (numbers_of((scores,), np.array(side)) for side in zip(*pairs, strict=True))
     reached = (np.abs(one - other) / units).max(axis=0)
-    still = adjacency is Adjacency.REPLACE_ONE and unit is Unit.RECORD
     for number, steps, most in zip(NUMBERS, reached, MOVES, strict=True):
-        if number == "records" and still:
+        if number == "records" and protects == "record":
             assert steps == 0
         else:
             assert steps == pytest.approx(most, rel=1e-6)
@@ -154,7 +140,7 @@ def test_one_move_is_as_many_steps_at_most_under_the_same_coins():
         tuple(c): answer_of((scores,), np.tile(c, (20, 1)), Guarantee(1.0), coins)
         for c in counts_of(_MOST)
     }
-    for one, other in neighbours(Adjacency.REPLACE_ONE, Unit.RECORD):
+    for one, other in neighbours("record"):
         assert (np.abs(answers[tuple(one)] - answers[tuple(other)]) <= np.array(MOVES)).all()
 
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Point, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
@@ -166,7 +167,7 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
             weights=weights, mixture=dict.fromkeys(weights, 1 / 3), leader=leader, log_odds=2.5,
             swing=1.0, outlasts=2, reports=57 * number, refuted=False,
         ),
-        guarantee=Guarantee(0.5, unit=Unit.CLIENT),
+        guarantee=Guarantee(0.5, protects=WholeClients(1)),
         cohort=CohortSeen(60, 57, {"no reply": 2, "impossible report": 1}),
         cost=Outlay(
             0.5, seconds=0.25, asking=0.125, waiting=0.125, computing=0.0,

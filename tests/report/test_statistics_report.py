@@ -34,7 +34,7 @@ def test_a_page_says_whom_it_is_about_and_what_is_protected():
     assert "minutes (min)" in page
     assert "&lt;b&gt;us" in page
     assert "<b>us" not in page
-    assert "Each description hides one record" in page
+    assert "Each description protects each record" in page
 
 
 def test_no_name_of_a_column_steers_a_terminal():

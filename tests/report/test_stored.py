@@ -5,7 +5,7 @@ import json
 import pytest
 from report.samples import REPORT, STATISTICS, decided, learnt
 
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
@@ -25,7 +25,7 @@ def test_a_decision_is_read_with_its_types():
     assert report.outcome is Outcome.NO_DRIFT
     assert isinstance(report.verdict.interval, tuple)
     assert report.guarantee == Guarantee(1.0)
-    assert PredictorReport.from_json(learnt(1).to_json()).guarantee.unit is Unit.CLIENT
+    assert PredictorReport.from_json(learnt(1).to_json()).guarantee.protected == "client"
 
 
 def test_one_kind_is_not_taken_for_another():

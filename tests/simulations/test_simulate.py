@@ -7,6 +7,7 @@ import pytest
 from federation import FRUIT, REFERENCE
 
 from flwr_kld import KLDrift, Labels, Reference, Table
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.report import Outcome
 from flwr_kld.simulations import simulate
@@ -90,7 +91,7 @@ def test_labels_that_no_list_has_are_found():
 def test_the_dealing_repeats_with_a_seed():
     def kept(seed):
         report = simulate(
-            KLDrift(REFERENCE, Trusted(3.0, clip=3, adjacency="add-remove"), seed=1),
+            KLDrift(REFERENCE, Trusted(3.0, protects=WholeClients(3)), seed=1),
             [*FRUIT.names] * 50, clients=20, seed=seed,
         )  # fmt: skip
         return report.reading.records

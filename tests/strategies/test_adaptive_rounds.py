@@ -10,7 +10,6 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_predictor_queries
-from flwr_kld.kernel import Unit
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import PrivatePredictor
 
@@ -53,7 +52,7 @@ def test_a_report_says_when_no_candidate_fits():
 
 def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(9.0, 0.0, window_days=30, unit=Unit.CLIENT))
+    ledger.set_budget(Budget(9.0, 0.0, window_days=30, protects="client"))
     learning, grid = predictor(ledger=ledger), grid_of(app(), 30)
     for _ in range(2):
         learning.check(grid)

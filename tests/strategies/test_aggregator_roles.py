@@ -116,7 +116,7 @@ def test_pairs_that_keep_no_promise_fail_at_construction(trust, aggregations, me
     [
         ({"aggregator": b"short"}, "32 bytes: AggregatorKey.public"),
         ({"aggregator": bytes(32)}, "low-order point"),
-        ({"clip": 5}, "needs Adjacency.ADD_REMOVE"),
+        ({"protects": 5}, "protects must be"),
     ],
 )
 def test_contradictions_fail_at_construction(arguments, message):

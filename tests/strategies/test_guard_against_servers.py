@@ -108,10 +108,14 @@ SHARES = NoiseShares(10, "discrete-laplace").to_json()
     [
         (plain(), {"trust": "distributed"}, "trust is out of range"),
         (plain(), {"trust": "distributed", "noise": SHARES}, "its terms fit only trusted"),
-        (plain(), {"guarantee": claim(unit="client")}, "clips nobody's records"),
+        (
+            plain(),
+            {"guarantee": claim(protects={"most_records": 5})},
+            "most_records is out",
+        ),
         (summed(), {"trust": "trusted"}, "trust is out of range"),
         (summed(), {"noise": "null"}, "trust is out of range"),
-        (summed(), {"guarantee": claim(unit="client")}, "bound is out of range"),
+        (summed(), {"guarantee": claim(protects={"most_records": 5})}, "most_records is out"),
         (summed(Thinning(1.0, min_clients=3)), {}, "fewer clients than the noise needs"),
     ],
 )

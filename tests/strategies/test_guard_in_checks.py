@@ -21,6 +21,7 @@ from flwr_kld.clients import (
 )
 from flwr_kld.clients.admission import account
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import Distributed, HostedClients, KLDrift, Trusted, TrustedAggregator
 from flwr_kld.sums.policy import ClientPolicy
 
@@ -48,7 +49,11 @@ def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, r
     report = plain().check(grid_of())
     assert (report.cohort.survivors, len(receipts())) == (20, 20)
     for receipt in receipts():
-        assert (receipt.check, receipt.trust, receipt.unit) == (report.check, "trusted", "record")
+        assert (receipt.check, receipt.trust, receipt.protects) == (
+            report.check,
+            "trusted",
+            "record",
+        )
         assert (receipt.domain, receipt.reference) == (
             report.compared.domain,
             report.compared.reference,
@@ -66,16 +71,12 @@ def test_secure_sums_leave_receipts_too(limits, receipts):
     assert [r.trust for r in receipts()[20:]] == ["trusted"] * 20
 
 
-def test_a_check_that_hides_other_neighbours_costs_what_it_costs_the_protected(limits, receipts):
-    """Nine checks of 1.0 that hide additions cost a record that changes up to 18: two fit."""
-    limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), ("max_epsilon = 3.0", "max_epsilon = 5.0"))
-    monitor = summed(Distributed(1.0, min_clients=10, adjacency="add-remove"))
-    grid = grid_of(summing())
-    for _ in range(2):
-        assert monitor.check(grid).cohort.survivors == 20
-    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 1 of 5"):
-        monitor.check(grid)
-    assert {(r.epsilon, r.adjacency) for r in receipts()} == {(10**9, "add-remove")}
+def test_a_check_that_protects_others_than_the_limits_is_not_answered(limits, receipts):
+    limits()
+    whole = Trusted(1.0, protects=WholeClients(50))
+    with pytest.raises(CheckFailed, match="answers those that protect each record only"):
+        KLDrift(REFERENCE, whole).check(grid_of(summing()))
+    assert receipts() == ()
 
 
 def test_receipts_hold_no_data(limits, receipts, tmp_path):

@@ -10,7 +10,6 @@ from forks import forked, joined
 from killed_predictor import NODES, REMEMBERED, mixture, run
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.kernel import Unit
 from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.strategies import PrivatePredictor
 
@@ -24,7 +23,7 @@ def url(tmp_path_factory) -> str:
     """The ledger that three killed processes left."""
     home = tmp_path_factory.mktemp("killed")
     url = f"sqlite:///{home}/drift.db"
-    Ledger(url).set_budget(Budget(100.0, 0.0, window_days=30, unit=Unit.CLIENT))
+    Ledger(url).set_budget(Budget(100.0, 0.0, window_days=30, protects="client"))
     for number, when in DEATHS:
         process = forked(lambda: run(url, f"{home}/notes", number, when))  # noqa: B023
         assert joined(process) == [-signal.SIGKILL]

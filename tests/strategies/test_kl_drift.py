@@ -8,8 +8,9 @@ from flwr.serverapp.strategy import Strategy
 from flwr_kld.check import report_parts
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.prometheus import GAUGES
-from flwr_kld.strategies import Adjacency, KLDrift, RotatingCohort, Trusted, UniformCohort
+from flwr_kld.strategies import KLDrift, RotatingCohort, Trusted, UniformCohort, WholeClients
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 
@@ -22,11 +23,7 @@ def test_a_check_reads_the_exact_divergence_within_its_error():
     assert report.reading.records == 2000
     assert report.compared.cells == 6  # four kinds of fruit, others, missing
     assert report.protection.private
-    assert (report.guarantee.epsilon, report.guarantee.delta, report.guarantee.adjacency) == (
-        1.0,
-        0.0,
-        "replace-one",
-    )
+    assert report.guarantee == Guarantee(1.0)
     assert report.compared.domain == FRUIT.fingerprint
     assert report.compared.reference == REFERENCE.fingerprint
 
@@ -72,15 +69,14 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
     "trust",
     [
         Trusted(epsilon=3.0),
-        Trusted(epsilon=3.0, adjacency=Adjacency.ADD_REMOVE),
         Trusted(epsilon=3.0, delta=1e-6, noise="gaussian"),
-        Trusted(epsilon=200.0, adjacency=Adjacency.ADD_REMOVE, clip=100),
+        Trusted(epsilon=200.0, protects=WholeClients(100)),
     ],
 )
 def test_every_release_is_near_the_truth(trust):
     report = KLDrift(REFERENCE, trust).check(grid_of())
     assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
-    assert report.guarantee.unit == ("record" if trust.clip is None else "client")
+    assert report.guarantee == trust.guarantee
 
 
 def test_posterior_ratios_says_that_it_estimates_the_population():

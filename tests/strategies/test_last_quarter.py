@@ -18,7 +18,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Adjacency, Alarm, KLDrift, Trusted
+from flwr_kld.strategies import Alarm, KLDrift, Trusted
 
 ONCE = Alarm(horizon=1)
 
@@ -32,7 +32,6 @@ class World:
     records: int = 100
     epsilon: float = 1.0
     alike: float | None = None  # Concentration of each client's law around the population's
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         self.domain = Labels(list(range(self.symbols)))
@@ -55,7 +54,7 @@ class World:
         return InProcessGrid(app, self.clients)
 
     def monitor(self, reference: Reference, rng: np.random.Generator, **options) -> KLDrift:
-        trust = Trusted(self.epsilon, adjacency=self.adjacency)
+        trust = Trusted(self.epsilon)
         options = {"threshold": 0.05, "alarm": ONCE, **options}
         return KLDrift(reference, trust, seed=int(rng.integers(2**31)), **options)
 
@@ -75,7 +74,6 @@ WORLDS = {
     "much noise": World(epsilon=0.2, records=300),
     "little noise": World(epsilon=5.0, records=200),
     "many symbols": World(symbols=100, records=300),
-    "hidden presence": World(clients=60, adjacency=Adjacency.ADD_REMOVE),
     "clients who differ, all asked": World(records=300, alike=20.0),
 }
 

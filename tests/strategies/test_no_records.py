@@ -4,6 +4,7 @@ import pytest
 from federation import REFERENCE, app_of, basket, grid_of
 
 from flwr_kld.errors import CheckFailed
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import KLDrift, Trusted
 
 
@@ -33,6 +34,6 @@ def test_it_does_not_count_among_the_fewest():
 
 
 def test_where_sizes_are_hidden_nothing_is_said_of_it():
-    trust = Trusted(1.0, adjacency="add-remove")
+    trust = Trusted(1.0, protects=WholeClients(50))
     report = KLDrift(REFERENCE, trust).check(some_without(1002))
     assert (report.cohort.survivors, report.cohort.dropouts) == (4, {})

@@ -18,7 +18,14 @@ from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Adjacency, Alarm, Distributed, KLDrift, PlainSum, SecureSum, Trusted
+from flwr_kld.strategies import (
+    Alarm,
+    Distributed,
+    KLDrift,
+    PlainSum,
+    SecureSum,
+    Trusted,
+)
 
 SAME = tuple(REFERENCE.probabilities[: len(FRUIT.names)])
 
@@ -41,7 +48,6 @@ def meeting(clients, share, what="e-scooter", nodes=400, each=100):
     ("trust", "aggregation", "nodes", "clients"),
     [
         (Trusted(1.0), PlainSum, 400, 0.9),
-        (Trusted(1.0, adjacency=Adjacency.ADD_REMOVE), PlainSum, 400, 0.9),
         (Distributed(2.0, min_clients=20), SecureSum, 80, 1.0),
     ],
 )

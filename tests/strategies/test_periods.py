@@ -12,7 +12,6 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 from hypothesis import given
 from hypothesis import strategies as st
-from messages.vector_forms import claim
 from rich.console import Console
 
 from flwr_kld import Binned, Dialect, Partition, Reference, Table
@@ -20,7 +19,7 @@ from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.records_of_node import load_records
 from flwr_kld.errors import CheckFailed, QueryRefused
-from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.selection import Selection, asked_period, of_period
 from flwr_kld.report import CheckSeries, Outcome
@@ -37,7 +36,7 @@ from flwr_kld.strategies import (
 TABLE = Table({"age": Binned([30.0, 50.0, 70.0])})
 REFERENCE = Reference.from_counts(TABLE, {"age": [300, 300, 300, 100, 0]})
 JUNE = Period("visited", "2024-06-01", "2024-07-01")
-HIDDEN = Trusted(epsilon=5.0, adjacency="add-remove")
+TRUST = Trusted(epsilon=10.0)
 
 
 def visits(node: int, old: int = 100, new: int = 60) -> dict[str, list[object]]:
@@ -66,14 +65,14 @@ def federation(**options):
 
 @pytest.fixture(scope="module")
 def june() -> Report:
-    return KLDrift(REFERENCE, HIDDEN, threshold=0.05, period=JUNE, seed=3).check(federation())
+    return KLDrift(REFERENCE, TRUST, threshold=0.05, period=JUNE, seed=3).check(federation())
 
 
 def test_a_check_is_of_the_records_of_its_period(june):
-    assert june.reading.records == pytest.approx(40 * 60 / 2, rel=0.2)  # of a half
+    assert june.reading.records == pytest.approx(40 * 60, rel=0.1)
     assert june.columns["age"].histogram.clients[3] > 0.9
     may = Period("visited", "2024-05-01", "2024-06-01")
-    calm = KLDrift(REFERENCE, HIDDEN, threshold=0.05, period=may, seed=3).check(federation())
+    calm = KLDrift(REFERENCE, TRUST, threshold=0.05, period=may, seed=3).check(federation())
     assert calm.outcome is not Outcome.DRIFT
     assert calm.columns["age"].histogram.clients[3] < 0.3
 
@@ -104,31 +103,36 @@ def test_the_axis_of_a_history_shows_the_periods(june):
     assert any("Jun 2024" in label.get_text() for label in axes.get_xticklabels())
 
 
-def test_a_public_number_of_records_allows_no_period():
-    with pytest.raises(ValueError, match="add-remove"):
-        KLDrift(REFERENCE, Trusted(1.0), period=JUNE)
+def test_what_is_no_period_of_checks_is_refused():
     with pytest.raises(ValueError, match="SinceLastCheck"):
-        KLDrift(REFERENCE, HIDDEN, period="since last check")
+        KLDrift(REFERENCE, TRUST, period="since last check")
 
 
-def terms(guarantee: Guarantee, period: Period | None) -> Terms:
+def terms(period: Period | None) -> Terms:
     plan = Partition().draw(REFERENCE, np.random.default_rng(0)).over(Selection(period=period))
-    trust = Trusted(guarantee.epsilon, adjacency=guarantee.adjacency)
-    return trust.terms(plan, check="c", asked=40)
+    return TRUST.terms(plan, check="c", asked=40)
 
 
-def test_terms_that_ask_for_a_period_with_a_public_number_are_refused_by_a_client():
-    told = terms(Guarantee(1.0, adjacency="add-remove"), JUNE).to_config()
-    assert Terms.from_config(told).selection.period == JUNE
-    lie = told | {"guarantee": claim(adjacency="replace-one")}
-    with pytest.raises(QueryRefused, match="adjacency"):
-        Terms.from_config(lie)
+@pytest.mark.parametrize("trust", [TRUST, Trusted(20.0, protects=WholeClients(50))])
+def test_no_number_of_records_in_a_period_is_public(trust):
+    """Only noised counts say it, under either protection; not even who has none, or the most."""
+    monitor = KLDrift(REFERENCE, trust, period=JUNE)
+    reports = [monitor.check(federation()) for _ in range(3)]
+    assert len({report.reading.records for report in reports}) > 1
+    for report in reports:
+        assert (report.one_client.over, report.one_client.left_out) == ({}, None)
+
+
+def test_whole_clients_count_records_of_the_period_up_to_their_limit():
+    """The period is selected before the limit: else few of 160 records would be of June."""
+    trust = Trusted(200.0, protects=WholeClients(60))
+    report = KLDrift(REFERENCE, trust, period=JUNE).check(federation())
+    assert report.reading.records == pytest.approx(40 * 60, rel=0.05)
 
 
 def test_the_period_is_in_the_fingerprint_of_the_terms():
-    hidden = Guarantee(1.0, adjacency="add-remove")
     other = Period("visited", "2024-06-01", "2024-07-02")
-    prints = {terms(hidden, period).fingerprint for period in (None, JUNE, other)}
+    prints = {terms(period).fingerprint for period in (None, JUNE, other)}
     assert len(prints) == 3
 
 
@@ -190,19 +194,19 @@ def test_one_period_follows_another():
 
 def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(epsilon=100.0, delta=1e-6, window_days=30, adjacency="add-remove"))
+    ledger.set_budget(Budget(epsilon=100.0, delta=1e-6, window_days=30))
     grid, today = federation(), datetime.now(UTC).date()
 
     def monitor() -> KLDrift:
         rule = SinceLastCheck("visited", first=3650)
-        return KLDrift(REFERENCE, HIDDEN, period=rule, ledger=ledger)
+        return KLDrift(REFERENCE, TRUST, period=rule, ledger=ledger)
 
     first = monitor().check(grid)
     assert first.period.end == str(today)
     assert first.reading.records == pytest.approx(40 * 160, rel=0.1)
     with pytest.raises(CheckFailed, match="no whole day"):
         monitor().check(grid)
-    assert ledger.spent().epsilon == pytest.approx(5.0, rel=1e-4)
+    assert ledger.spent().epsilon == pytest.approx(10.0, rel=1e-4)
     later = datetime.now(UTC) + timedelta(days=2)
     following = SinceLastCheck.next
     monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, later))
@@ -214,7 +218,7 @@ def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
 def test_an_empty_period_is_answered_and_names_nobody():
     """Whether a client has records in a period is hidden: it answers with none."""
     never = Period("visited", "1990-01-01", "1990-02-01")
-    report = KLDrift(REFERENCE, HIDDEN, period=never).check(federation())
+    report = KLDrift(REFERENCE, TRUST, period=never).check(federation())
     assert report.cohort.survivors == 40
     assert not report.cohort.dropouts
 
@@ -222,7 +226,7 @@ def test_an_empty_period_is_answered_and_names_nobody():
 def test_a_column_that_is_not_there_is_refused_in_public_words():
     nowhere = Period("arrived", "2024-06-01", "2024-07-01")
     with pytest.raises(CheckFailed, match="arrived"):
-        KLDrift(REFERENCE, HIDDEN, period=nowhere).check(federation())
+        KLDrift(REFERENCE, TRUST, period=nowhere).check(federation())
 
 
 @pytest.fixture
@@ -267,6 +271,6 @@ def test_a_check_of_a_period_goes_through_a_nodes_database(database):
         return node_records(Context(0, 1, named, RecordDict(), {}), TABLE)
 
     answer_drift_queries(app, rows, TABLE)
-    monitor = KLDrift(REFERENCE, HIDDEN, period=JUNE)
+    monitor = KLDrift(REFERENCE, TRUST, period=JUNE)
     report = monitor.check(InProcessGrid(app, 100))
     assert report.reading.records == pytest.approx(200, abs=30)

@@ -14,8 +14,7 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel import Unit
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.envelopes import REPORT
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -49,7 +48,7 @@ def guard_file(folder, *, delta="0"):
     """An operator's limits: two reports at ε = 2."""
     file = folder / "guard.toml"
     file.write_text(
-        'receipts = "r.db"\nkey = "k"\n'
+        'receipts = "r.db"\nkey = "k"\nprotects = "client"\n'
         '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
         f"[check]\nmax_epsilon = 2.0\nmax_delta = {delta}\nmin_asked = 1\n"
         f"[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = {delta}\n"
@@ -207,12 +206,11 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
         learning.check(grid_of(app(), 3))
 
 
-@pytest.mark.parametrize("claim", [{"unit": Unit.RECORD}, {"adjacency": Adjacency.ADD_REMOVE}])
-def test_a_server_that_claims_to_hide_something_else_is_refused(claim):
-    """A guard that protects whether its client takes part answers no predictor."""
+@pytest.mark.parametrize("claim", [{"protects": "record"}, {"protects": WholeClients(2)}])
+def test_a_server_that_claims_to_protect_something_else_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
-    with pytest.raises(CheckFailed, match='hides "client, replace-one"'):
+    with pytest.raises(CheckFailed, match="the claim must be WholeClients"):
         learning.check(grid_of(app(), 3))
 
 
@@ -235,7 +233,7 @@ def test_a_query_whose_number_no_report_holds_is_refused(number):
 @pytest.fixture
 def ledger(tmp_path):
     made = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    made.set_budget(Budget(8.0, 0.0, window_days=30, unit=Unit.CLIENT))
+    made.set_budget(Budget(8.0, 0.0, window_days=30, protects="client"))
     return made
 
 
@@ -272,28 +270,6 @@ def test_the_ledger_refuses_before_anything_is_asked(ledger):
     assert not sent
     assert ledger.check("predictor/5").refused
     assert predictor(ledger=ledger).rounds == learning.rounds == 4  # nobody was asked in a fifth
-
-
-def test_rounds_of_several_contexts_teach_one_predictor(ledger):
-    """By chance the weight stays below in one run of a million at most."""
-    laws = Hypotheses({
-        "as the reference": REFERENCE,
-        "turned round on weekends": {"weekday": REFERENCE, "weekend": NOW},
-    })  # fmt: skip
-    learning = PrivatePredictor(BayesMixture(laws, epsilon=2.0), context="weekday", ledger=ledger)
-    grid = grid_of(app(), 300)
-    assert learning.check(grid).reading.weights["as the reference"] == pytest.approx(0.5)
-    learning.context = "weekend"
-    for _ in range(2):
-        report = learning.check(grid)
-    assert report.reading.weights["turned round on weekends"] > 0.9
-    np.testing.assert_allclose(
-        learning.predictor.predict("weekend")[:4], NOW.probabilities[:4], atol=0.05
-    )
-    learning.context = "holiday"
-    with pytest.raises(ValueError, match="holiday"):
-        learning.check(grid)
-    assert ledger.spent().epsilon == pytest.approx(6.0)
 
 
 def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):

@@ -14,10 +14,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import seal
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import Terms
-from flwr_kld.strategies import Adjacency
-
-ADD_REMOVE = Adjacency.ADD_REMOVE
-
+from flwr_kld.strategies import WholeClients
 
 NOT_OPENED = (
     "rejected by the aggregator: NotOpened: the sealed counts were changed, or sealed for another "
@@ -114,7 +111,7 @@ def lying(values, dtype="<i4", **trust):
         ([1, 2, 3, 4, 5, 6], {}, "an answer has the wrong shape: one number each is expected"),
         (
             [101, 0, 0, 0, 0, 0, 0],
-            {"clip": 100, "adjacency": ADD_REMOVE},
+            {"protects": WholeClients(100)},
             "counts exceed the most records",
         ),
     ],

@@ -15,7 +15,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.envelopes import Signers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Adjacency, Clip, Distributed, KLDrift, SecureSum, Trusted
+from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, WholeClients
 from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.policy import ClientPolicy
 
@@ -31,12 +31,10 @@ def distributed(**options):
     "trust",
     [
         distributed(),
-        distributed(adjacency=Adjacency.ADD_REMOVE),
         distributed(noise="skellam", delta=1e-6),
         distributed(noise="discrete-gaussian", delta=1e-6),
         distributed(min_clients=14, corrupted=4),
-        distributed(epsilon=30.0, clip=Clip(100), adjacency=Adjacency.ADD_REMOVE, min_clients=20),
-        distributed(epsilon=30.0, clip=Clip(100), min_clients=20),
+        distributed(epsilon=30.0, protects=WholeClients(100), min_clients=20),
         Trusted(epsilon=3.0),
     ],
 )
@@ -324,7 +322,7 @@ def test_a_node_with_an_unreadable_identity_is_not_in_the_cohort():
         ({"epsilon": 0.0}, "epsilon must be a number of nats above 0"),
         ({"delta": 0.0}, "give delta > 0"),
         ({"noise": "magic"}, "noise must be .*'skellam'"),
-        ({"clip": Clip(5, norm=2)}, "discrete Laplace hides l1 moves"),
+        ({"protects": 5}, "protects must be"),
     ],
 )
 def test_contradictions_fail_at_construction(options, message):

@@ -9,7 +9,6 @@ from flwr_kld.clients import AggregatorKey, FirstUse, aggregate_drift_checks
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.selection import Selection
 from flwr_kld.strategies import (
@@ -117,11 +116,3 @@ def test_ids_that_do_not_fit_are_a_refusal_without_data(ids, tmp_path):
     grid = keep_secrets(grid_of(app_of(record_ids=ids), 3), tmp_path)
     with pytest.raises(CheckFailed, match=r"refused: the record ids could not be used"):
         KLDrift(REFERENCE, Trusted(1.0), cohort=RotatingRecords(4)).check(grid)
-
-
-def test_positions_are_no_ids_where_presence_is_hidden(tmp_path):
-    """One record that comes first moves all others to other buckets."""
-    grid = keep_secrets(grid_of(app_of(), 3), tmp_path)
-    hidden = Trusted(1.0, adjacency=Adjacency.ADD_REMOVE)
-    with pytest.raises(CheckFailed, match="so the client needs record_ids="):
-        KLDrift(REFERENCE, hidden, cohort=RotatingRecords(4)).check(grid)

@@ -13,6 +13,7 @@ from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
@@ -169,7 +170,7 @@ def test_whom_a_check_is_about_is_settled_before_anybody_is_asked():
         monitor(about="all clients")
     with pytest.raises(ValueError, match="threshold"):
         KLDrift(REFERENCE, Trusted(1.0), about="these clients")
-    hidden = Trusted(1.0, adjacency="add-remove", clip=20)
+    hidden = Trusted(1.0, protects=WholeClients(20))
     with pytest.raises(ValueError, match="whole clients"):
         KLDrift(REFERENCE, hidden, threshold=0.05, about="these clients")
     grid = grid_of(nodes=39)

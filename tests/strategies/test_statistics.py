@@ -15,11 +15,11 @@ from flwr_kld.accounting.kept_reference import kept_as, kept_reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
-    Adjacency,
     Alarm,
     Distributed,
     KLDrift,
@@ -33,10 +33,9 @@ from flwr_kld.strategies import (
 TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65])})
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_it_is_near_what_the_clients_hold(adjacency):
+def test_it_is_near_what_the_clients_hold():
     """Gaussian noise passes the six deviations from which one is believed once in a billion."""
-    trust = Trusted(2.0, 1e-6, noise="gaussian", adjacency=adjacency)
+    trust = Trusted(2.0, 1e-6, noise="gaussian")
     reference = Statistics(FRUIT, trust).ask(grid_of()).as_reference(FRUIT)
     assert skewed_divergence(reference.probabilities, SHARES, 0.0) < 0.01
     assert reference.probabilities[:4].min() > 0
@@ -308,8 +307,8 @@ def test_a_limit_on_a_clients_records_is_kept_and_said():
     assert "at most 40 records of each" in report.whom
 
 
-def test_where_presence_is_hidden_records_are_estimated():
-    trust = Trusted(5.0, adjacency=Adjacency.ADD_REMOVE)
+def test_where_whole_clients_are_protected_records_are_estimated():
+    trust = Trusted(500.0, protects=WholeClients(100))
     report = Statistics(PEOPLE, trust).ask(people_grid())
     assert report.records == pytest.approx(6000, abs=200)
     mean = report.columns["age"].statistics.numbers.mean
@@ -351,13 +350,13 @@ def test_numbers_far_from_zero_are_cut_as_finely_as_others():
     assert edges == tuple(round(edge, 1) for edge in edges)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_column_that_noise_drowns_is_no_reason_to_lose_what_was_paid_for(adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(9)])
+def test_a_column_that_noise_drowns_is_no_reason_to_lose_what_was_paid_for(protects):
     """All that a column without labels can hold is 'other', which does not stand out of it."""
     table = Table({"note": Labels([]), "age": Binned([30, 60])})
     app = ClientApp()
     answer_drift_queries(app, lambda _: {"note": ["x"] * 9, "age": [40] * 9}, table)
-    dim = Statistics(table, Trusted(0.01, adjacency=adjacency)).ask(InProcessGrid(app, 2))
+    dim = Statistics(table, Trusted(0.01, protects=protects)).ask(InProcessGrid(app, 2))
     probabilities = dim.as_reference(table).columns["note"].probabilities
     assert probabilities.sum() == pytest.approx(1)
     assert "values" in str(dim)

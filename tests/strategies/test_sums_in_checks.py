@@ -17,41 +17,37 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.strategies import (
-    Adjacency,
-    Clip,
     Distributed,
     KLDrift,
     PlainSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
+    WholeClients,
 )
 from flwr_kld.strategies.publisher import Publisher
 from flwr_kld.strategies.sealed_sum import SealedSum
 
 EPSILON, NODES, EACH = 2.0, 20, 100
-ADD_REMOVE = Adjacency.ADD_REMOVE
 WAYS = {
     "plain": (Trusted(EPSILON), PlainSum),
     "plain, Gaussian counts": (Trusted(EPSILON, 1e-6, noise="gaussian"), PlainSum),
-    "plain, add-remove": (Trusted(EPSILON, adjacency=ADD_REMOVE), PlainSum),
-    "plain, clients": (Trusted(EPSILON, adjacency=ADD_REMOVE, clip=EACH), PlainSum),
+    "plain, clients": (Trusted(EPSILON, protects=WholeClients(EACH)), PlainSum),
     "sum": (Trusted(EPSILON), SecureSum),
     "sealed": (TrustedAggregator(EPSILON, aggregator=KEY.public), SealedSum),
     "sealed, clients": (
-        TrustedAggregator(EPSILON, aggregator=KEY.public, adjacency=ADD_REMOVE, clip=EACH),
+        TrustedAggregator(EPSILON, aggregator=KEY.public, protects=WholeClients(EACH)),
         SealedSum,
     ),
     "shares": (Distributed(EPSILON, min_clients=10), SecureSum),
-    "shares, add-remove": (
-        Distributed(EPSILON, min_clients=10, adjacency=ADD_REMOVE),
-        SecureSum,
-    ),
     "shares, Skellam counts": (
         Distributed(EPSILON, min_clients=10, delta=1e-6, noise="skellam"),
         SecureSum,
     ),
-    "shares, clients": (Distributed(EPSILON, min_clients=10, clip=Clip(EACH)), SecureSum),
+    "shares, clients": (
+        Distributed(EPSILON, min_clients=10, protects=WholeClients(EACH)),
+        SecureSum,
+    ),
 }
 
 

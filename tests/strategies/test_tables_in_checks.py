@@ -12,9 +12,8 @@ from tables import FRUITS, REFERENCE, TABLE, rows, table_app
 from flwr_kld import Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import (
-    Clip,
     Distributed,
     KLDrift,
     RotatingCohort,
@@ -24,7 +23,6 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 
-ADD_REMOVE = Adjacency.ADD_REMOVE
 EPSILON, NODES = 8.0, 12
 SHARES = {"min_clients": 6, "delta": 1e-6}
 
@@ -37,16 +35,13 @@ TRUSTS = {
     "Laplace": Trusted(EPSILON, noise="laplace"),
     "Gaussian": Trusted(EPSILON, 1e-6, noise="gaussian"),
     "least": Trusted(EPSILON, 1e-6),
-    "add-remove": Trusted(EPSILON, adjacency=ADD_REMOVE),
-    "clients": Trusted(EPSILON, adjacency=ADD_REMOVE, clip=50),
+    "clients": Trusted(EPSILON, protects=WholeClients(50)),
     "aggregator": sealed(),
-    "aggregator, add-remove": sealed(adjacency=ADD_REMOVE),
-    "aggregator, clients": sealed(adjacency=ADD_REMOVE, clip=50),
+    "aggregator, clients": sealed(protects=WholeClients(50)),
     "shares": Distributed(EPSILON, **SHARES),
-    "shares, add-remove": Distributed(EPSILON, adjacency=ADD_REMOVE, **SHARES),
     "shares, Skellam": Distributed(EPSILON, noise="skellam", **SHARES),
     "shares, Gaussian": Distributed(EPSILON, noise="discrete-gaussian", **SHARES),
-    "shares, clients": Distributed(EPSILON, clip=Clip(50), **SHARES),
+    "shares, clients": Distributed(EPSILON, protects=WholeClients(50), **SHARES),
 }
 CASES = [(name, "sum" if name.startswith("shares") else "plain") for name in TRUSTS]
 CASES += [("Laplace", "sum"), ("clients", "sum")]
@@ -62,12 +57,8 @@ def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
     trust, grid = TRUSTS[name], grid_for(name)
     nodes = 20 if name.startswith("aggregator") else NODES
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    promised = trust.guarantee
-    ledger.set_budget(
-        Budget(
-            2.1 * EPSILON, 1e-4, window_days=30, adjacency=promised.adjacency, unit=promised.unit
-        )
-    )
+    budget = Budget(2.1 * EPSILON, 1e-4, window_days=30, protects=trust.guarantee.protected)
+    ledger.set_budget(budget)
     monitor = KLDrift(
         REFERENCE, trust, aggregation=SecureSum() if way == "sum" else None, ledger=ledger
     )
@@ -85,16 +76,16 @@ def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
     assert once < ledger.spent().epsilon <= 2 * EPSILON * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("hidden", ["record, replace-one", "client, add-remove"])
-def test_a_guard_sees_one_check_of_one_epsilon(hidden, tmp_path, monkeypatch):
+@pytest.mark.parametrize("protects", ["record", "client"])
+def test_a_guard_sees_one_check_of_one_epsilon(protects, tmp_path, monkeypatch):
     """Three columns, two checks of ε: a third one of them would be beyond the budget."""
     changes = [
         ("max_epsilon = 1.0", "max_epsilon = 8.0"),
         ("max_epsilon = 3.0", "max_epsilon = 17.0"),
-        protecting(hidden),
+        protecting(protects),
     ]
     monkeypatch.setenv("FLWR_KLD_GUARD", str(guard_file(tmp_path, *changes)))
-    monitor = KLDrift(REFERENCE, TRUSTS["clients" if "client" in hidden else "Laplace"])
+    monitor = KLDrift(REFERENCE, TRUSTS["clients" if protects == "client" else "Laplace"])
     grid = grid_of(table_app(), 5)
     for _ in range(2):
         assert monitor.check(grid).cohort.survivors == 5
@@ -111,7 +102,7 @@ def test_tables_rotate(cohort, tmp_path):
     assert min(records) > 0
 
 
-@pytest.mark.parametrize("trust", ["Laplace", "Gaussian", "add-remove", "clients"])
+@pytest.mark.parametrize("trust", ["Laplace", "Gaussian", "clients"])
 def test_a_table_of_one_column_is_that_column(trust):
     """The same counts of the same seed: of noise, of the plan and of the readings."""
     table = Table({"fruit": FRUIT})

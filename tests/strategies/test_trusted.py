@@ -9,17 +9,16 @@ from exact import published
 from numbered import Numbered
 from rows import clear_of
 
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency, Ball
+from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.vector import ClearSum
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.trust.trusted import Trusted
 
-ADD_REMOVE = Adjacency.ADD_REMOVE
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 COUNTS = [9, 0, 3, 1]
@@ -39,14 +38,9 @@ def clear() -> ClearSum:
         ({"noise": "uniform"}, "noise must be .*'gaussian', got 'uniform'"),
         ({"noise": "gaussian"}, "needs delta > 0: use discrete Laplace"),
         ({"noise": "gaussian", "delta": 1e-14}, "no noise table serves .*: choose an epsilon"),
-        ({"adjacency": "add remove"}, "adjacency must be .*'add-remove', got 'add remove'"),
+        ({"protects": "client"}, "protects must be 'record' or WholeClients"),
         (
-            {"clip": 0, "adjacency": ADD_REMOVE},
-            "clip must be a whole number of records, at least 1, got 0",
-        ),
-        ({"clip": 5}, r"client-level privacy \(clip=…\) needs Adjacency.ADD_REMOVE"),
-        (
-            {"clip": 5, "adjacency": ADD_REMOVE, "delta": 1e-6, "noise": "gaussian"},
+            {"protects": WholeClients(5), "delta": 1e-6, "noise": "gaussian"},
             "leave noise='least'",
         ),
     ],
@@ -60,9 +54,7 @@ LEGAL = [
     {},
     {"delta": 1e-6},
     {"noise": "gaussian", "delta": 1e-6},
-    {"adjacency": ADD_REMOVE},
-    {"adjacency": ADD_REMOVE, "noise": "gaussian", "delta": 1e-6},
-    {"adjacency": ADD_REMOVE, "clip": 3},
+    {"protects": WholeClients(30)},
 ]
 
 
@@ -75,8 +67,7 @@ def test_what_is_published_keeps_the_promise(arguments):
     assert event.delta_at(1.0) <= trust.delta
     assert event.delta_at(0.9) > trust.delta  # no more noise than needed
     assert event.mechanism == f"discrete-{arguments.get('noise', 'laplace')}"
-    unit = Unit.RECORD if trust.clip is None else Unit.CLIENT
-    assert event.guarantee == Guarantee(trust.epsilon, trust.delta, trust.adjacency, unit)
+    assert event.guarantee == Guarantee(trust.epsilon, trust.delta, trust.protects)
     assert not told.private
 
 
@@ -84,17 +75,16 @@ def test_what_is_published_keeps_the_promise(arguments):
     ("arguments", "moves"),
     [
         ({}, (1, -1)),
-        ({"adjacency": ADD_REMOVE}, (1,)),
-        ({"adjacency": ADD_REMOVE, "clip": 7}, Ball(1, 7, 7)),
+        ({"protects": WholeClients(70)}, Ball(1, 70, 70)),
     ],
 )
-def test_counts_hide_the_move_of_their_unit(arguments, moves):
+def test_counts_hide_the_move_of_what_is_protected(arguments, moves):
     assert published(Trusted(1.0, **arguments), clear(), PLAN, SeededBits(0)).event.moves == moves
 
 
-@pytest.mark.parametrize("clip", [1, 7, 100])
-def test_a_client_costs_the_scale_of_its_records(clip):
-    trust, ratio = Trusted(1.0, adjacency=ADD_REMOVE, clip=clip), math.exp(-1 / clip)
+@pytest.mark.parametrize("most", [1, 7, 100])
+def test_a_client_costs_the_scale_of_its_records(most):
+    trust, ratio = Trusted(1.0, protects=WholeClients(most)), math.exp(-1 / most)
     variance = published(trust, clear(), PLAN, SeededBits(0)).noise.variance
     assert variance == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=1e-4)
 
@@ -102,7 +92,7 @@ def test_a_client_costs_the_scale_of_its_records(clip):
 @pytest.mark.parametrize("spread", [(7, 0, 0, 0), (3, 4, 0, 0), (2, 2, 2, 1)])
 def test_client_counts_hide_a_client_however_its_records_lie(spread):
     """Every output's likelihood ratio is at most e**eps: exactly, over a grid of outputs."""
-    trust = Trusted(1.0, adjacency=ADD_REMOVE, clip=7)
+    trust = Trusted(1.0, protects=WholeClients(7))
     table = published(trust, clear(), PLAN, SeededBits(0)).noise
     worst = Fraction(1)
     for move in spread:

@@ -13,18 +13,15 @@ from sealed_federation import AGGREGATOR, KEY, NODES, WatchedGrid, federation, m
 from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.strategies import Adjacency, KLDrift, Trusted
-
-ADD_REMOVE = Adjacency.ADD_REMOVE
+from flwr_kld.strategies import KLDrift, Trusted, WholeClients
 
 
 @pytest.mark.parametrize(
     ("epsilon", "options"),
     [
         (3.0, {}),
-        (3, {"adjacency": ADD_REMOVE}),
         (3.0, {"delta": 1e-6, "noise": "gaussian"}),
-        (200.0, {"adjacency": ADD_REMOVE, "clip": 100}),
+        (200.0, {"protects": WholeClients(100)}),
     ],
 )
 def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, options):
@@ -189,7 +186,7 @@ def test_an_aggregator_that_talks_nonsense_gives_no_number(change, message):
 
 @pytest.mark.parametrize(
     "trust",
-    [{"adjacency": Adjacency.ADD_REMOVE}, {"adjacency": Adjacency.ADD_REMOVE, "clip": 500}],
+    [{}, {"protects": WholeClients(500)}],
 )
 def test_both_halves_of_a_deciding_check_reach_the_aggregator(trust):
     people = app_of(aggregator=KEY.public, record_ids=lambda context: range(100))

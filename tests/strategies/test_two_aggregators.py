@@ -34,16 +34,14 @@ from flwr_kld.kernel.channels import seal
 from flwr_kld.messages.envelopes import Answer
 from flwr_kld.messages.sealing import SealContext
 from flwr_kld.messages.terms import AggregatorNoise, Terms
-from flwr_kld.strategies import Adjacency, KLDrift, TwoAggregators
+from flwr_kld.strategies import KLDrift, TwoAggregators, WholeClients
 from flwr_kld.sums import Roster
 from flwr_kld.sums.two_aggregators import Parcel, signed_text
 from strategies.test_server_blindness import ROW, SUMS, appears
 
-ADD_REMOVE = Adjacency.ADD_REMOVE
 MODELS = [
     {},
-    {"adjacency": ADD_REMOVE},
-    {"adjacency": ADD_REMOVE, "clip": 200},
+    {"protects": WholeClients(200)},
     {"noise": "gaussian", "delta": 1e-6},
 ]
 
@@ -53,7 +51,7 @@ def test_both_halves_of_a_deciding_check_are_near_the_truth(model):
     clients = people(record_ids=lambda context: range(100))
     report = monitor(trust=model, threshold=0.05).check(federation(clients))
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, report.reading.theta)
-    if "clip" not in model:  # whole clients of a hundred records: too much noise to say more
+    if "protects" not in model:  # whole clients of a hundred records: too much noise to say more
         assert abs(report.reading.estimate - truth) < 6 * report.reading.error
     assert report.verdict.lower_bound is not None, report.verdict.reason
     assert report.cohort.dropouts == {}

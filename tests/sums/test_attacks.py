@@ -15,7 +15,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks, from_ring, seal
 from flwr_kld.kernel.count import MOVES, InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.promise import Adjacency, Allotment, Unit
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
@@ -37,7 +37,7 @@ def actors():
     "options",
     [
         {},
-        {"guarantee": Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)},
+        {"guarantee": Guarantee(1.0, protects=WholeClients(100)), "most_records": 100},
         scored(10, 10),
     ],
 )
@@ -201,10 +201,13 @@ LIES = {
     "plan": ["e" * 64],
     "cells": [[1], [CELLS - 1], [CELLS + 1], [10, 10]],
     "wire": [b"\0"],
-    "guarantee": [Guarantee(9.0), Guarantee(1.0, 1e-6), Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE)],
+    "guarantee": [
+        Guarantee(9.0),
+        Guarantee(1.0, 1e-6),
+    ],
     "asked": [7],
     "selection": [Selection("half", 2, (0,))],
-    "clip": [5],
+    "most_records": [5],
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
@@ -231,8 +234,8 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
         else {name: value} | RESHAPED.get(name, {})
         for value in LIES[name]
     ]
-    clients = Guarantee(1.0, 0.0, Adjacency.ADD_REMOVE, Unit.CLIENT)
-    for told in [*lies, {"guarantee": clients, "clip": 5}]:
+    clients = Guarantee(1.0, 0.0, protects=WholeClients(5))
+    for told in [*lies, {"guarantee": clients, "most_records": 5}]:
         lie = replace(actors.terms, **told)
         if actors.keys[place].public.hex() not in lie.aggregators:
             with pytest.raises(QueryRefused, match="WrongAggregator"):
@@ -280,27 +283,23 @@ def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, pl
     np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
 
 
-ADD_REMOVE, CLIENT = Adjacency.ADD_REMOVE, Unit.CLIENT
-
-
 @pytest.mark.parametrize(
-    ("guarantee", "clip", "columns"),
+    ("guarantee", "columns"),
     [
-        (Guarantee(0.7), None, 1),
-        (Guarantee(0.7, 0.0, ADD_REMOVE), None, 1),
-        (Guarantee(0.7, 0.0, ADD_REMOVE, CLIENT), 4, 1),
-        (Guarantee(0.7, 1e-6), None, 3),
+        (Guarantee(0.7), 1),
+        (Guarantee(0.7, protects=WholeClients(100)), 1),
+        (Guarantee(0.7, 1e-6), 3),
     ],
 )
-def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, clip, columns):
+def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, columns):
     """The exact loss of the farthest move, of counts and of sums, under one noise of the two."""
-    cells = [CELLS] * columns
+    cells, most = [CELLS] * columns, guarantee.most_records
     counts, sums = (
         terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
                  guarantee=guarantee, **{"cells": cells, "allotment": None} | told).central()
-        for told in ({"clip": clip or 0}, scored(*cells))
+        for told in ({"most_records": most}, scored(*cells))
     )  # fmt: skip
-    each = (clip,) if clip else (1,) if guarantee.adjacency is ADD_REMOVE else (1, -1)
+    each = (most,) if most else (1, -1)
     for event, shifts in ((counts, each * columns), (sums, MOVES * columns)):
         assert hockey_stick(event.table, shifts, guarantee.epsilon) <= guarantee.delta
         half = hockey_stick(event.table, shifts, 0.9 * guarantee.epsilon)

@@ -14,7 +14,7 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
 from flwr_kld.clients import FirstUse
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.kernel.promise import Adjacency, Guarantee, Unit
+from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.report import CheckSeries
@@ -95,8 +95,7 @@ def test_a_claim_that_its_own_table_does_not_keep_is_refused():
     [
         Guarantee(0.5, 1e-6),
         Guarantee(1.0),
-        Guarantee(1.0, 1e-6, Adjacency.ADD_REMOVE),
-        Guarantee(1.0, 1e-6, unit=Unit.CLIENT),
+        Guarantee(1.0, 1e-6, protects=WholeClients(1)),
     ],
 )
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from guard.files import question
 from rows import counted as counted_of
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.kernel import Guarantee, Unit
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, answer_of, sums_move
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.kernel.promise import Adjacency, Allotment, Ball, l1_norm
+from flwr_kld.kernel.promise import Allotment, Ball, WholeClients, l1_norm
 from flwr_kld.query.partition import Partition
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
@@ -56,126 +56,92 @@ def answers(scores, counts, guarantee, seed):
     return steps.astype(np.int64)
 
 
-def neighbours(counted, adjacency: Adjacency):
+def neighbours(counted):
     """Pairs of tables that differ in one row."""
     rows = sum(len(one) == 1 for one in counted)
     for one in counted:
-        if adjacency is Adjacency.ADD_REMOVE:
-            for i in range(len(one)):
-                yield one, one[:i] + one[i + 1 :]
-            continue
         for i in range(len(one)):
             rest = one[:i] + one[i + 1 :]
             yield from ((one, tuple(sorted((*rest, row)))) for row in range(rows))
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, MOST), (3, 2)])
-def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most, adjacency):
+def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most):
     """Attained in all columns at once, and never by more than 1 in a cell."""
     plan, counted = tables(columns, most)
-    claimed = worst_move(question(cells=[3] * columns, adjacency=str(adjacency)))
-    assert claimed == Allotment.even(columns).record_moves(adjacency)
+    claimed = worst_move(question(cells=[3] * columns))
+    assert claimed == Allotment.even(columns).record_moves()
     moves = set()
-    for one, other in neighbours(counted, adjacency):
+    for one, other in neighbours(counted):
         move = counted[one].astype(int) - counted[other]
         for part in plan.parts:
             assert Counter(np.abs(move[part]).tolist()).keys() <= {0, 1}
-            assert abs(move[part].sum()) == (adjacency is Adjacency.ADD_REMOVE)
+            assert move[part].sum() == 0
         moves.add(tuple(sorted(np.abs(move[move != 0]).tolist())))
     assert max(moves, key=len) == tuple(map(abs, claimed))
     assert max(map(len, moves)) == l1_norm(claimed)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_one_row_of_up_to_four_moves_all_of_three_columns(adjacency):
+def test_one_row_of_up_to_four_moves_all_of_three_columns():
     """31,000 tables, and every row in place of every other."""
     plan, counted = tables(3, MOST)
-    claimed = worst_move(question(cells=[3] * 3, adjacency=str(adjacency)))
+    claimed = worst_move(question(cells=[3] * 3))
     vectors = np.array(list(counted.values()), dtype=np.int8)
-    for one, others in beside(counted):
-        if adjacency is Adjacency.REPLACE_ONE:
-            moves = vectors[others[:, :, None]] - vectors[others[:, None, :]]
-        else:
-            moves = vectors[others] - vectors[one][:, None]
+    for others in beside(counted):
+        moves = vectors[others[:, :, None]] - vectors[others[:, None, :]]
         by_column = [moves[..., part] for part in plan.parts]
         assert np.abs(moves).max() == 1
-        assert all(
-            (own.sum(axis=-1) == (adjacency is Adjacency.ADD_REMOVE)).all() for own in by_column
-        )
+        assert all((own.sum(axis=-1) == 0).all() for own in by_column)
         assert all(np.abs(own).sum(axis=-1).max() == len(claimed) // 3 for own in by_column)
         assert np.abs(moves).sum(axis=-1).max() == l1_norm(claimed)
 
 
 def beside(counted):
-    """Places of tables of each size, [tables], and of those with any one row more, [tables, 27]."""
+    """Places of all tables that are one of each size and any one row more, [tables, 27]."""
     place, rows = {chosen: i for i, chosen in enumerate(counted)}, range(3**3)
     for size in range(MOST):
         own = [one for one in counted if len(one) == size]
-        more = [[place[tuple(sorted((*one, row)))] for row in rows] for one in own]
-        yield np.array([place[one] for one in own]), np.array(more)
+        yield np.array([[place[tuple(sorted((*one, row)))] for row in rows] for one in own])
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize(("columns", "bound"), [(1, 3), (2, 3), (3, 2), (3, 3)])
-def test_a_whole_client_moves_within_the_ball_of_its_clipped_rows(columns, bound, adjacency):
-    """Rows are clipped, not counts: B d in the 1-norm, and twice it if they are replaced."""
-    _, counted = tables(columns, bound)
-    vectors = np.unique(list(counted.values()), axis=0).astype(int)
-    others = vectors if adjacency is Adjacency.REPLACE_ONE else vectors[:1] * 0
-    moves = vectors[:, None] - others[None]
-    vectors_there = 1 + (adjacency is Adjacency.REPLACE_ONE)
-    ball = Ball(1, columns * bound * vectors_there, bound)
-    assert np.abs(moves).sum(axis=2).max() == ball.power
-    assert np.abs(moves).max() == ball.largest
-    norm = np.sqrt((moves**2).sum(axis=2)).max()
-    assert norm <= bound * sqrt(columns * vectors_there) + 1e-9
+@pytest.mark.parametrize(("columns", "most"), [(1, 3), (2, 3), (3, 2), (3, 3)])
+def test_a_whole_client_moves_within_the_ball_of_its_rows(columns, most):
+    """Replaced by none: B d in the 1-norm."""
+    _, counted = tables(columns, most)
+    vectors = np.array(list(counted.values()), dtype=int)
+    ball = worst_move(question(cells=[3] * columns, protects=WholeClients(most)))
+    assert ball == Ball(1, columns * most, most)
+    assert vectors.sum(axis=1).max() == ball.power
+    assert vectors.max() == ball.largest
+    assert np.sqrt((vectors**2).sum(axis=1)).max() <= most * sqrt(columns) + 1e-9
 
 
 SCORES = [((5, -3, 1), (0, 1, -1)), ((-2, -2, 4), (3, 3, -1)), ((1, 0, -7), (0, 0, 0))]
 
 
-@pytest.mark.parametrize("unit", Unit)
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, 3), (3, 2)])
-def test_scores_of_every_column_move_within_their_steps(columns, most, adjacency, unit):
+def test_scores_of_every_column_move_within_their_steps(columns, most, whole):
     """Whatever the coin, if both throw the same."""
     _, counted = tables(columns, most)
     scores = tuple(Scores(*one, 6, most) for one in SCORES[:columns])
-    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
+    guarantee = Guarantee(1.0, protects=WholeClients(most) if whole else "record")
     corner = np.array(sums_move(columns).corner).reshape(columns, len(NUMBERS))
     for seed in range(2):
         found = answers(scores, np.array(list(counted.values())), guarantee, seed)
         steps = dict(zip(counted, found, strict=True))
-        if unit is Unit.CLIENT:
-            every = np.unique(list(steps.values()), axis=0)
-            others = every if adjacency is Adjacency.REPLACE_ONE else steps[()][None]
-            moves = np.abs(every[:, None] - others[None]).reshape(-1, columns, len(NUMBERS))
-        else:
-            pairs = [steps[a] - steps[b] for a, b in neighbours(counted, adjacency)]
-            moves = np.abs(pairs).reshape(-1, columns, len(NUMBERS))
-        assert (moves <= corner).all()
+        pairs = [(one, ()) for one in counted] if whole else neighbours(counted)
+        moves = np.abs([steps[a] - steps[b] for a, b in pairs])
+        assert (moves.reshape(-1, columns, len(NUMBERS)) <= corner).all()
 
 
-@pytest.mark.parametrize("unit", Unit)
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns(adjacency, unit):
+def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns():
     """What is counted decides what is answered: 4,619 counts stand for the 31,000 tables."""
     _, counted = tables(3, MOST)
     scores = tuple(Scores(*one, 6, MOST) for one in SCORES)
-    guarantee = Guarantee(1.0, 0.0, adjacency, unit)
     distinct, place = np.unique(list(counted.values()), axis=0, return_inverse=True)
-    steps = answers(scores, distinct, guarantee, 2)[place]
-    if unit is Unit.CLIENT:
-        pairs = [(np.zeros(1, dtype=int), np.arange(len(steps))[None])]
-    else:
-        pairs = list(beside(counted))
-    if adjacency is Adjacency.REPLACE_ONE:
-        moves = [np.ptp(steps[others], axis=1).max(axis=0) for _, others in pairs]
-    else:
-        moves = [
-            np.abs(steps[others] - steps[one][:, None]).max(axis=(0, 1)) for one, others in pairs
-        ]
+    steps = answers(scores, distinct, Guarantee(1.0), 2)[place]
+    moves = [np.ptp(steps[others], axis=1).max(axis=0) for others in beside(counted)]
     assert len(distinct) == 4619
     assert (np.max(moves, axis=0) <= sums_move(3).corner).all()
 

@@ -31,7 +31,6 @@ from flwr_kld.inference.estimators.ratio_cells import RatioCells
 from flwr_kld.inference.estimators.result import Estimate, above_zero, assemble
 from flwr_kld.inference.estimators.score import check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
-from flwr_kld.kernel.promise import Adjacency
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
@@ -101,9 +100,8 @@ def _total(counts: NoisyCounts, scored: NDArray[np.int64], effect: float) -> tup
     others = float(counts.values.sum() - counts.values[scored].sum())
     total = max(counts.records - others, 1.0)
     # A total that is itself the sum of the noisy cells tells nothing of their noise.
-    exact = counts.event.guarantee.adjacency is Adjacency.REPLACE_ONE
     cells = len(counts.values)
-    noise = counts.noise.variance * (cells - len(scored) if exact else cells)
+    noise = counts.noise.variance * (cells - len(scored) if counts.total_is_known else cells)
     return total, noise + effect * max(others, 0.0) * min(total / counts.records, 1.0)
 
 

@@ -15,7 +15,7 @@ _EVENTS = {}
 
 
 def event(epsilon):
-    """Discrete Laplace under replace-one, or no noise at all for epsilon=inf."""
+    """Discrete Laplace for a record, or no noise at all for epsilon=inf."""
     if epsilon not in _EVENTS:
         if epsilon == np.inf:
             table = NoiseTable((1 << 128,))

@@ -9,7 +9,7 @@ from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 
 
 def posterior_ratios(counts, theta=0.01):
@@ -141,7 +141,7 @@ def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
         h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
         counts = release(plan_for(p), h, 0.05, seed)
         read.append(posterior_ratios(counts).value)
-        promised = replace(counts.event.guarantee, adjacency=Adjacency.ADD_REMOVE)
+        promised = replace(counts.event.guarantee, protects=WholeClients(1))
         event = replace(counts.event, guarantee=promised)
         # Where N itself is the sum of the noisy counts it may not be trusted as much.
         assert (

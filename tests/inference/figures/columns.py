@@ -7,7 +7,6 @@ from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.kernel.promise import Adjacency
 from flwr_kld.query.noisy import NoisyCounts
 
 SILENT = NoiseTable((1 << 128,))
@@ -25,14 +24,14 @@ def plan_of(domain, law, cells=1000):
     return Partition(cells).draw(reference, np.random.default_rng(0))
 
 
-def release(plan, counts, noise=SILENT, seed=0, adjacency=Adjacency.REPLACE_ONE):
+def release(plan, counts, noise=SILENT, seed=0, protects="record"):
     """Counts of symbols, as they are published."""
     generator = np.random.default_rng(seed)
     clear = np.bincount(plan.cell_of, counts, plan.cells).astype(np.int64)
     chance = noise.probabilities / noise.probabilities.sum()
     noisy = clear + generator.choice(noise.support, plan.cells, p=chance)
-    total = noisy.sum() if adjacency is Adjacency.ADD_REMOVE else clear.sum()
-    event = unproven(noise, adjacency.count_shifts, Guarantee(1.0, 0.0, adjacency))
+    total = noisy.sum() if protects != "record" else clear.sum()
+    event = unproven(noise, (1, -1), Guarantee(1.0, 0.0, protects))
     return NoisyCounts(noisy, max(float(total), 1.0), event, plan, False)
 
 

@@ -29,7 +29,7 @@ from flwr_kld import Binned, Categories, Labels, Reference
 from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import Figures, distances, figures
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan
 
@@ -85,11 +85,11 @@ def test_limits_of_shares_are_clopper_and_pearsons():
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_where_nothing_drifted_they_read_about_zero(noise, adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_where_nothing_drifted_they_read_about_zero(noise, protects):
     """Seeded: 0 is within two deviations of every distance in 90 % of 150 runs, three in 98 %."""
     plan, z = plan_of(DELAYS, BEFORE), []
-    for counts in releases(plan, BEFORE, 4000, 150, noise, adjacency=adjacency):
+    for counts in releases(plan, BEFORE, 4000, 150, noise, protects=protects):
         found = figures(counts)
         z.append(np.append(values(found), found.ordered.wasserstein.value))
         z[-1] /= np.append(deviations(found), found.ordered.wasserstein.deviation)
@@ -110,11 +110,11 @@ def test_noise_is_not_taken_for_drift():
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_drift_is_read_without_bias_and_within_its_interval(noise, adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_a_drift_is_read_without_bias_and_within_its_interval(noise, protects):
     """Seeded: bias under half of a figure's deviation; intervals hold in 90 % of 200 runs."""
     plan, true = plan_of(DELAYS, BEFORE), exact(AFTER, BEFORE)
-    found = [figures(c) for c in releases(plan, AFTER, 8000, 200, noise, adjacency=adjacency)]
+    found = [figures(c) for c in releases(plan, AFTER, 8000, 200, noise, protects=protects)]
     off = np.array([values(f) for f in found]) - true
     stated = np.array([deviations(f) for f in found])
     assert (np.abs(off.mean(axis=0)) < 0.5 * stated.mean(axis=0)).all()
@@ -124,11 +124,11 @@ def test_a_drift_is_read_without_bias_and_within_its_interval(noise, adjacency):
         assert np.mean([end.low <= value <= end.high for end in ends]) > 0.9, name
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_limits_of_shares_hold(adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_limits_of_shares_hold(protects):
     """At 95 %: fewer than the bound would be seen with probability under 1e-6."""
     plan, runs = plan_of(DELAYS, BEFORE), 300
-    found = [figures(c) for c in releases(plan, AFTER, 3000, runs, LAPLACE, adjacency=adjacency)]
+    found = [figures(c) for c in releases(plan, AFTER, 3000, runs, LAPLACE, protects=protects)]
     for place, share in enumerate((0.06, 0.01, 0.05)):
         held = sum(f.shares[place].low <= share <= f.shares[place].high for f in found)
         assert held >= binom.ppf(1e-6, runs, 0.95)
@@ -228,19 +228,19 @@ COUNTS = st.integers(-(10**12), 10**12) | st.integers(-50, 50)
     edges=st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=9, unique=True),
     labels=st.booleans(),
     noise=st.sampled_from([SILENT, GAUSSIAN, LAPLACE]),
-    adjacency=st.sampled_from(list(Adjacency)),
+    protects=st.sampled_from(["record", WholeClients(1)]),
     records=st.floats(1, 1e9),
     design_effect=st.floats(1, 100),
     data=st.data(),
 )
 def test_whatever_is_published_figures_are_finite_and_in_range(
-    edges, labels, noise, adjacency, records, design_effect, data
+    edges, labels, noise, protects, records, design_effect, data
 ):
     domain = PORTS if labels else Binned(sorted(edges))
     weights = st.lists(st.integers(0, 5), min_size=domain.size, max_size=domain.size)
     masses = data.draw(weights.filter(any))
     plan = plan_of(domain, np.array(masses) / sum(masses))
-    blank = release(plan, np.zeros(domain.size), noise, adjacency=adjacency)
+    blank = release(plan, np.zeros(domain.size), noise, protects=protects)
     counts = data.draw(st.lists(COUNTS, min_size=plan.cells, max_size=plan.cells))
     noisy = NoisyCounts(np.array(counts), records, blank.event, plan, False)
     with np.errstate(all="raise", under="ignore"):

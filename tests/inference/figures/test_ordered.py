@@ -21,7 +21,7 @@ from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.noisy import NoisyCounts
 
 EVENLY = (np.arange(1000) + 0.5) / 1000
@@ -180,24 +180,24 @@ def test_a_column_of_many_edges_is_read_at_some_of_them():
 
 
 @pytest.mark.parametrize(
-    ("edges", "counts", "records", "design_effect", "adjacency"),
+    ("edges", "counts", "records", "design_effect", "protects"),
     [
-        ([-3, 2.2e-308, 1, 2], [0, 0, 0, 1, 0, 0], 59, 88.0, Adjacency.ADD_REMOVE),
+        ([-3, 2.2e-308, 1, 2], [0, 0, 0, 1, 0, 0], 59, 88.0, WholeClients(1)),
         (
             [-3, -2, -1, 0, 2.2e-308, 0.5, 1, 1.5, 2],
             [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0],
-            59, 88.0, Adjacency.ADD_REMOVE,
+            59, 88.0, WholeClients(1),
         ),
-        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 0, 0, 0, 0, 1, 0, 0], 1, 1.0, Adjacency.REPLACE_ONE),
-        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 5, -40, 60, -30, 9, 2, 0], 6, 3.0, Adjacency.ADD_REMOVE),
+        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 0, 0, 0, 0, 1, 0, 0], 1, 1.0, "record"),
+        ([0, 0.125, 0.25, 0.5, 1, 2], [0, 5, -40, 60, -30, 9, 2, 0], 6, 3.0, WholeClients(1)),
     ],
 )  # fmt: skip
 def test_quantiles_lie_within_their_intervals_whose_ends_rise(
-    edges, counts, records, design_effect, adjacency
+    edges, counts, records, design_effect, protects
 ):
     domain = Binned(edges)
     plan = plan_of(domain, np.full(domain.size, 1 / domain.size))
-    blank = release(plan, np.zeros(domain.size), adjacency=adjacency)
+    blank = release(plan, np.zeros(domain.size), protects=protects)
     noisy = NoisyCounts(np.array(counts), float(records), blank.event, plan, False)
     with np.errstate(all="raise", under="ignore"):
         found = figures(noisy, DesignEffects(design_effect)).ordered.quantiles

@@ -9,7 +9,7 @@ from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.groups import counts_by
 from flwr_kld.inference.figures.statistics import column_statistics
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.plan import each_symbol
 
 RUNS = 200
@@ -128,7 +128,7 @@ def test_intervals_hold_where_noise_hides_how_many_records_there_are(records, sc
     """Seeded: in 93 % of 200 runs or more; noise of 5 or 28 in each of 52 counts."""
     values = np.sort(np.random.default_rng(3).exponential(1.0, records))
     domain, noise = Binned(np.linspace(0, 100, 51).tolist()), discrete_laplace(scale)
-    hidden = {"adjacency": Adjacency.ADD_REMOVE}
+    hidden = {"protects": WholeClients(1)}
     found = [one.numbers for one in told(domain, counted(domain, values), noise, **hidden)]
     assert np.mean([held(one.mean, values.mean()) for one in found]) >= 0.93
     assert np.mean([held(one.deviation, values.std()) for one in found]) >= 0.93
@@ -205,7 +205,7 @@ def test_a_population_adds_sampling_and_alike_records():
 def test_where_presence_is_hidden_the_number_of_records_is_estimated():
     """Seeded: in 92 % of 200 runs or more, with noise of which few counts are the sum."""
     domain, counts = Labels(["a", "b"]), np.array([300, 100, 0, 50])
-    hidden = {"adjacency": Adjacency.ADD_REMOVE}
+    hidden = {"protects": WholeClients(1)}
     found = list(told(domain, counts, LAPLACE, **hidden))
     assert np.mean([held(one.count, 400) for one in found]) >= 0.92
     assert np.mean([held(one.histogram[0], 300 / 450) for one in found]) >= 0.92

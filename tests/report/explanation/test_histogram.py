@@ -6,7 +6,7 @@ import pytest
 from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.kernel.promise import Adjacency, Guarantee
+from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report.explanation import MOST, histogram
 
@@ -57,12 +57,12 @@ def test_labels_that_moved_least_are_one_bar():
     assert sum(found.clients) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_deviations_are_those_of_repeated_checks(adjacency):
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+def test_deviations_are_those_of_repeated_checks(protects):
     """Of 400 checks: a ratio of deviations off by a fifth would be 5 of its own deviations."""
     domain = Binned(list(range(40)))
     rng = np.random.default_rng(5)
-    event = calibrated_laplace(Guarantee(0.1, adjacency=adjacency))
+    event = calibrated_laplace(Guarantee(0.1, protects=protects))
     law = np.full(domain.size, 1 / domain.size)
     plan = Partition().draw(Reference(domain, law), rng)
     support, chance = event.table.support, event.table.probabilities
@@ -71,7 +71,7 @@ def test_deviations_are_those_of_repeated_checks(adjacency):
         values = np.zeros(plan.cells, dtype=np.int64)
         np.add.at(values, plan.cell_of, rng.multinomial(N, law))
         values += rng.choice(support, plan.cells, p=chance / chance.sum())
-        records = values.sum() if adjacency is Adjacency.ADD_REMOVE else N
+        records = values.sum() if protects != "record" else N
         found = histogram(NoisyCounts(values, float(records), event, plan, private=True))
         clients.append(found.clients)
         said.append(found.deviation)

@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.kernel.promise import Adjacency
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report.explanation import sentence
 
 N = 1_000_000
@@ -95,12 +95,12 @@ def test_cuts_within_a_cell_are_not_offered():
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
-@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize(("domain", "law"), [(DELAYS, BEFORE), (PORTS, FEW)])
-def test_chance_is_rarely_taken_for_movement(domain, law, noise, adjacency):
+def test_chance_is_rarely_taken_for_movement(domain, law, noise, protects):
     """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
     runs, plan = 200, plan_of(domain, law)
-    told = releases(plan, law, 1500, runs, noise, adjacency=adjacency)
+    told = releases(plan, law, 1500, runs, noise, protects=protects)
     wrong = sum(sentence("it", counts, level=0.8) is not None for counts in told)
     assert wrong <= binom.isf(1e-6, runs, 0.2)
 
