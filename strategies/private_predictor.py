@@ -69,7 +69,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     population : Population
         Says which clients there are.
     context : str
-        Public context of the labels that are asked for, where hypotheses depend on one.
+        Public context of the labels that are asked for, where hypotheses depend on one; an
+        attribute, which may be changed between rounds.
     min_clients : int
         With fewer reports a round fails, and teaches nothing.
     timeout : float
@@ -132,6 +133,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         return report
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> list[Participant]:
+        self.predictor.hypotheses.at(self.context)  # one without laws fails before it is paid for
         return chosen
 
     def _charges(self, asked: list[Participant]) -> list[Charge]:

@@ -22,11 +22,13 @@ from flwr.serverapp import NeighboringRelation as Relation
 from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
 
-from flwr_kld import Binned, Table
+from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.app import app
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import PrivatePredictor
 
 FLWR_KLD = typer.main.get_command(app)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -117,6 +119,7 @@ def audited() -> dict[str, object]:
 PRELUDES = {
     "describe.md": lambda: {"grid": clinics()},
     "guard.md": audited,
+    "predictors.md": lambda: candidate_laws(),
     "ledger.md": lambda: {
         "accountant": accountant(),
         "ledger": budgeted(Ledger("sqlite:///drift.db")),
@@ -130,6 +133,12 @@ PRELUDES = {
 def budgeted(ledger: Ledger) -> Ledger:
     ledger.set_budget(Budget(8.0, 1e-6, window_days=30, protects="client"))
     return ledger
+
+
+def candidate_laws() -> dict[str, object]:
+    usual, strike = (Reference.from_counts(Labels(["bus", "car"]), own) for own in ([1, 1], [1, 9]))
+    given = {"BayesMixture": BayesMixture, "Hypotheses": Hypotheses}
+    return given | {"PrivatePredictor": PrivatePredictor, "usual": usual, "strike": strike}
 
 
 def clinics() -> InProcessGrid:

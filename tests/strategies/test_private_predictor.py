@@ -272,6 +272,28 @@ def test_the_ledger_refuses_before_anything_is_asked(ledger):
     assert predictor(ledger=ledger).rounds == learning.rounds == 4  # nobody was asked in a fifth
 
 
+def test_rounds_of_several_contexts_teach_one_predictor(ledger):
+    """By chance the weight stays below in one run of a million at most."""
+    laws = Hypotheses({
+        "as the reference": REFERENCE,
+        "turned round on weekends": {"weekday": REFERENCE, "weekend": NOW},
+    })  # fmt: skip
+    learning = PrivatePredictor(BayesMixture(laws, epsilon=2.0), context="weekday", ledger=ledger)
+    grid = grid_of(app(), 300)
+    assert learning.check(grid).reading.weights["as the reference"] == pytest.approx(0.5)
+    learning.context = "weekend"
+    for _ in range(2):
+        report = learning.check(grid)
+    assert report.reading.weights["turned round on weekends"] > 0.9
+    np.testing.assert_allclose(
+        learning.predictor.predict("weekend")[:4], NOW.probabilities[:4], atol=0.05
+    )
+    learning.context = "holiday"
+    with pytest.raises(ValueError, match="holiday"):
+        learning.check(grid)
+    assert ledger.spent().epsilon == pytest.approx(6.0)
+
+
 def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
     learning = predictor(ledger=ledger, cohort=RotatingCohort(10))
     grid = grid_of(app(), 40)
