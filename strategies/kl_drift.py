@@ -40,7 +40,7 @@ from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Asked, Counting, Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_known_sizes, require_trust
+from flwr_kld.trust.trust_model import require_records_protected, require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -172,7 +172,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         trust = trust.over(reference.domain.per_record)
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
-            require_known_sizes(trust)
+            require_records_protected(trust)
         if period is not None:
             instance(
                 "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"

@@ -173,7 +173,7 @@ class Publisher:
 
     @property
     def _sizes_are_hidden(self) -> bool:
-        """Whether a limit is to be set on what nobody sees (`require_known_sizes`)."""
+        """Whether a limit is to be set on what nobody sees (`require_records_protected`)."""
         hidden = not self.aggregation.holds_to_limits and not self._limit
         return hidden and self.trust.guarantee.protects == "record"
 

@@ -23,7 +23,7 @@ from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_known_sizes, require_trust
+from flwr_kld.trust.trust_model import require_records_protected, require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -85,7 +85,7 @@ class Statistics(Question[StatisticsReport]):
             )
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
-            require_known_sizes(trust)
+            require_records_protected(trust)
         self.domain, self.about = domain, about
         self._plan = plan.allotted(trust.allotment)
         super().__init__(

@@ -225,7 +225,7 @@ def require_kept(trust: Trust) -> None:
         )
 
 
-def require_known_sizes(trust: Trust) -> None:
+def require_records_protected(trust: Trust) -> None:
     """Refuse a limit on clients' records where whole clients are protected."""
     if trust.guarantee.protects != "record":
         raise ValueError("most_records= is for protects='record': WholeClients(…) has its own")
