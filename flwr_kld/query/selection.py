@@ -100,7 +100,7 @@ class Selection(Model, what="the selection of records"):
     key: str = ""
     modulus: int = 1  # Buckets in all, 1 to 2**16
     residues: tuple[int, ...] = (0,)  # Buckets that are counted, ascending
-    # Time of the records that are counted, where presence is hidden (docs/proofs/records.md)
+    # Time of the records that are counted (docs/proofs/records.md)
     period: Period | None = None
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     limits = read_limits(path)
     assert str(limits.receipts) == "/var/lib/flwr-kld/receipts.db"
     assert str(limits.key) == "/var/lib/flwr-kld/node.key"
-    assert limits.trust == {"distributed", "trusted-aggregator", "two-aggregators", "local"}
+    assert limits.trust == {"distributed", "trusted-aggregator", "two-aggregators"}
     assert limits.domains is not None
     assert limits.references is not None
     assert (limits.epsilon, limits.delta, limits.min_asked) == (10**9, 10**12, 20)
