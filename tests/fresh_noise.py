@@ -19,8 +19,6 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-import flwr_kld.strategies  # noqa: F401  # once, for all runs
-
 ALARM = 1e-3
 HERE = Path(__file__).parent
 
@@ -53,15 +51,22 @@ def run(tests: list[str], end: float, number: int) -> Run | None:
     """Run them in a process that remembers nothing, unless it is late."""
     if time.monotonic() > end:
         return None
-    os.environ["FLWR_KLD_NOISE"] = str(number)
+    from noise import NOISE
+
+    NOISE.shift, NOISE.process = number, os.getpid()
     seen = Run(number)
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        pytest.main(["-p", "no:cacheprovider", *tests], plugins=[seen])
+    silent(tests, seen)
     return seen
+
+
+def silent(arguments: list[str], *plugins: object) -> None:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        pytest.main(["-p", "no:cacheprovider", *arguments], plugins=plugins)
 
 
 def runs_of(tests: list[str], runs: int, *, minutes: float, workers: int) -> list[Run]:
     work = partial(run, tests, time.monotonic() + 60 * minutes)
+    silent(["--collect-only", *tests])  # imports what they need, once for all
     numbers = [secrets.randbelow(1 << 60) + 1 for _ in range(runs)]
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         return [seen for seen in pool.map(work, numbers, chunksize=1) if seen]
