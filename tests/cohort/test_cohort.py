@@ -100,6 +100,7 @@ def test_uniform_cohorts_have_the_size_asked_for_or_everybody(n, size, seed):
     assert set(chosen) <= set(present)
 
 
+@pytest.mark.rate(1e-6)
 def test_uniform_cohorts_are_uniform():
     """Each of 6 clients in 2,000 of 4,000 cohorts, within 6 standard deviations (P < 2e-8)."""
     rng, cohort = np.random.default_rng(3), UniformCohort(3)

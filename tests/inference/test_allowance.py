@@ -40,6 +40,7 @@ def exceeds(misses: int, rate: float) -> bool:
     return stats.binom.sf(misses - 1, RUNS, rate) < 1e-6
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 @pytest.mark.parametrize("records", [60, 300, 2000])
 def test_it_covers_clients_who_follow_the_law_and_clients_who_drifted(law, records):
@@ -62,6 +63,7 @@ def test_it_covers_clients_who_follow_the_law_and_clients_who_drifted(law, recor
     assert not any(exceeds(int(number), 0.05) for number in misses), misses / RUNS
 
 
+@pytest.mark.rate(1e-5)
 def test_without_it_the_worlds_above_are_false():
     rng, law = np.random.default_rng(0), LAWS["a long tail"]
     told = [
@@ -70,6 +72,7 @@ def test_without_it_the_worlds_above_are_false():
     assert exceeds(sum(told), 0.95)
 
 
+@pytest.mark.rate(1e-5)
 def test_a_noisy_reference_allows_for_its_noise():
     rng, law, records, noise = np.random.default_rng(0), zipf(30), 2000, 20.0
     misses = 0
@@ -88,6 +91,7 @@ def test_a_noisy_reference_allows_for_its_noise():
 NOISE = calibrated_laplace(Guarantee(0.1)).table
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("level", [0.95, pytest.param(0.995, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("law", ["halves", "one and many rare"])
 def test_what_noise_alone_may_have_made_is_allowed_for_at_every_level(law, level):

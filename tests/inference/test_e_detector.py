@@ -48,6 +48,7 @@ def run_lengths(detector, growth, deviation, runs, seed):
     return lengths
 
 
+@pytest.mark.rate(1e-5)
 def test_false_alarms_are_as_far_apart_as_is_said():
     """Bets of mean 1 alarm after 50 checks on average at least, and not after far more.
 
@@ -60,6 +61,7 @@ def test_false_alarms_are_as_far_apart_as_is_said():
     assert 50 < mean < 50 * math.exp(0.7)
 
 
+@pytest.mark.rate(1e-5)
 def test_no_more_stretches_than_stated_have_a_false_alarm():
     detector = EDetector(0.2, 10)
     lengths = run_lengths(detector, -0.5, 1.0, 4000, seed=2)

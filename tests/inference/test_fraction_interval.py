@@ -69,6 +69,7 @@ def family_errors(protects, runs, level, records=800, each=1, most=None):
     return wrong
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 @pytest.mark.parametrize("each", [1, 8])
 def test_chance_is_rarely_taken_for_movement(protects, each):
@@ -88,6 +89,7 @@ def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effe
     assert (low[0], high[0]) == pytest.approx((exact.low, exact.high), abs=1e-12)
 
 
+@pytest.mark.rate(1e-4)
 def test_clusters_that_nobody_allowed_for_are_taken_for_movement():
     assert family_errors("record", 100, 0.8, each=20, most=1) > 60
 
@@ -125,6 +127,7 @@ def test_without_noise_sums_have_none():
     assert not _quantiles_of_sums(NoiseTable((TOTAL,)), (0, 1, 7), 0.05).any()
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 def test_the_interval_of_a_group_holds_its_share(protects):
     """At 90 %; more misses than the bound have a probability under 1e-6."""
@@ -164,6 +167,7 @@ def covariance(counts, weights, law, design_effect):
     return sampled + noise_covariance(counts, ratio)
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 def test_covariances_are_those_of_the_counts(protects):
     """Seeded: 3,000 runs against the formula."""

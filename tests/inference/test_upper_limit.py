@@ -47,6 +47,7 @@ def limit(plan_for, publish, in_cells, zipf):
     return run
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("drift", [same, vanished, alternating, light_gone, new])
 @pytest.mark.parametrize(
     ("symbols", "records", "epsilon"),

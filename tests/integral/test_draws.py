@@ -59,6 +59,7 @@ def test_box_draws_follow_the_integer_law_and_five_percent_is_noticed():
     assert not fits(draws, wrong / wrong.sum())
 
 
+@pytest.mark.rate(1e-6)
 def test_cells_have_equal_mass_and_points_lie_in_their_cell():
     grid = GaussianCells(2, 5)
     points = np.random.default_rng(0).standard_normal((200_000, 2))

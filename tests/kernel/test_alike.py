@@ -145,6 +145,7 @@ def test_a_release_for_fewer_steps_is_refused():
     assert clear.release(enough, SystemBits()).records == 2
 
 
+@pytest.mark.rate(1e-5)
 def test_what_is_released_are_steps_of_each_column():
     layout = Layout((2, 1), allotment=Allotment((3, 5), 7))
     symbols = [np.array([[0, 2]] * 4 + [[1, 2]] * 6), np.array([[1, 2]])]

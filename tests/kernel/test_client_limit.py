@@ -100,9 +100,10 @@ def test_a_fifth_of_liars_do_not_lift_the_limit_beyond_any_measure(liars):
     assert limit < 100 * TIMES * 30 / (30 - TIMES * liars)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize(("counts", "most"), [((2, 1, 3), 2), ((2, 1, 3), 5), ((0, 4, 1), 3)])
 def test_a_sample_is_uniform(counts, most):
-    """Against the law of a draw without replacement; false once in 1e6 seeds, and seeded."""
+    """Against the law of a draw without replacement."""
     bits, draws = SeededBits(5), 20_000
     law = {
         drawn: math.prod(map(math.comb, counts, drawn)) / math.comb(sum(counts), most)

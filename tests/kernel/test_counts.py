@@ -254,6 +254,7 @@ def test_only_seeded_noise_is_not_private():
         assert noisy.private is private
 
 
+@pytest.mark.rate(1e-6)
 def test_the_noise_of_each_cell_has_the_law_of_the_table_and_cells_are_independent():
     event, bits, counted = EVENTS["record"], SystemBits(), clear((9, 0, 3, 1, 7))
     repeats = 20_000

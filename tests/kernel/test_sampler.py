@@ -63,6 +63,7 @@ def fits(draws: np.ndarray, table: NoiseTable) -> bool:
     return stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > FALSE_ALARM
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize(
     ("law", "scale"), [(discrete_laplace, 2.0), (discrete_laplace, 0.4), (discrete_gaussian, 6.0)]
 )
@@ -76,6 +77,7 @@ def test_law_of_two_million_draws(law, scale):
     assert not fits(draws, law(1.1 * scale))
 
 
+@pytest.mark.rate(1e-6)
 def test_successive_draws_are_independent():
     draws = sample(discrete_laplace(2.0), DRAWS, SystemBits()).astype(float)
     correlation = np.corrcoef(draws[:-1], draws[1:])[0, 1]

@@ -121,6 +121,7 @@ def fits(observed: np.ndarray, expected: np.ndarray) -> bool:
     return stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > FALSE_ALARM
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize(
     ("law_of", "scale"),
     [

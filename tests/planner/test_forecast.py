@@ -48,6 +48,7 @@ def forecast_of(name):
     return forecast(case.reference, case.setting, drift=case.shape)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("name", ["plain", *MORE, pytest.param("threshold", marks=LONG)])
 def test_the_smallest_drift_is_found_as_often_as_planned(name):
     """The planned power of 0.8 is met within 25 % of the planned divergence.
@@ -81,11 +82,12 @@ def test_a_column_of_eleven_is_found_nearly_as_soon_as_alone():
     assert beside - 0.05 < 1.5 * (alone - 0.05)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("name", ["plain", *MORE])
 def test_the_error_is_the_one_planned(name):
-    """Within a factor 1.8: 24 and 100 draws tell a root mean square to ± 16 % together."""
+    """24 and 100 draws tell it to ± 16 % together: a factor of 2.2 is five of these."""
     measured = error_at(CASES[name], 0.0, RUNS, seed=3)
-    assert 1 / 1.8 < forecast_of(name).error / measured < 1.8
+    assert 1 / 2.2 < forecast_of(name).error / measured < 2.2
 
 
 @pytest.mark.parametrize("effect", [1.0, 50.0])

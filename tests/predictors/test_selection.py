@@ -85,6 +85,7 @@ def test_slack_is_what_the_rivals_distances_leave():
     assert select(laws, likelier, np.ones(3), 3.0) == (1, 0.0)  # the likeliest of equals
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize("beyond", [0.0, 0.25])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_the_guarantee_holds_with_queries_that_adapt(epsilon, beyond):

@@ -152,6 +152,7 @@ def test_inclusion_probabilities_solve_their_equation(ratio, budget):
     assert _inclusion(p, budget) == pytest.approx(np.minimum(1, high * p), rel=1e-9)
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize("name", ["uniform", "Zipf", "one heavy", "ties at the edge"])
 def test_inclusion_probabilities_are_met_and_the_head_is_always_there(name):
     p = np.sort(HARD[name])[::-1] / HARD[name].sum()
@@ -184,6 +185,7 @@ def test_plans_hold_the_head_and_as_many_singles_as_the_budget_leaves():
         assert plan.cells in (31, 32)  # the first bin holds one symbol, which may be asked
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize("name", ["uniform", "Zipf", "one heavy", "half is impossible"])
 def test_weights_are_unbiased(name):
     """Mean of Σ weight f against Σ Π f, within 6 standard errors (P < 2e-9 each)."""
@@ -211,6 +213,7 @@ def test_tail_bins_have_about_the_same_mass(name):
         assert (np.abs(plan.mass[bins] - counted.sum() / 8) <= counted.max() + 1e-12).all()
 
 
+@pytest.mark.rate(1e-6)
 def test_tail_bins_are_drawn_afresh_and_without_regard_to_order():
     """Two neighbours share a bin in 1 of 8 plans: 6 standard deviations, P < 2e-9."""
     together = []

@@ -78,6 +78,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_two_quarters_alike_are_no_drift(world):
     rng, runs, false = np.random.default_rng(1), 8, 0
@@ -87,6 +88,7 @@ def test_two_quarters_alike_are_no_drift(world):
     assert not exceeds(false, runs, ONCE.rate)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("allowed", [True, False], ids=["as it is", "taken for a law"])
 def test_a_small_last_quarter_makes_no_drift_unless_it_is_taken_for_a_law(allowed):
     small, large = World(clients=4, records=60), World(clients=20, records=500)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chance import most
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
 from flwr.app import Context
 from flwr.clientapp import ClientApp
@@ -247,6 +248,7 @@ def test_a_drawn_cohort_tells_of_the_population_and_its_clients_alike_records():
     assert reference.records < 100
 
 
+@pytest.mark.rate(1e-5)
 def test_a_rare_kind_of_clients_is_within_the_limits_of_what_only_they_have():
     """15 of 300 clients have other fruit only: alike in that, as nobody is in any other."""
     rng = np.random.default_rng(0)
@@ -254,12 +256,12 @@ def test_a_rare_kind_of_clients_is_within_the_limits_of_what_only_they_have():
     held = [rng.choice(names, 40).tolist() if i >= 15 else ["quince"] * 40 for i in range(300)]
     app, table = ClientApp(), Table({"fruit": names})
     answer_drift_queries(app, lambda c: {"fruit": held[int(c.node_config["partition-id"])]}, table)
-    grid, within, runs = InProcessGrid(app, 300), 0, 12
+    grid, within, runs = InProcessGrid(app, 300), 0, 30
     for _ in range(runs):
         report = Statistics(table, Trusted(5.0, 1e-6), cohort=UniformCohort(80)).ask(grid)
         other, _ = report.columns["fruit"].statistics.unlisted
         within += other.low <= 15 / 300 <= other.high
-    assert within >= 10  # of 12 at 95 % and more; by the average over cells, half
+    assert runs - within <= most(runs, 0.05)  # by the average over cells, half
 
 
 def test_few_clients_tell_of_themselves_only():

@@ -1,6 +1,7 @@
 """What the server sees before the sum opens is uniform, whatever the data."""
 
 import numpy as np
+import pytest
 from exact import words
 from scipy import stats
 from sums.summing import PHASES, Sum, session_of
@@ -74,6 +75,7 @@ def test_the_test_of_uniformity_has_power():
     )  # a counter
 
 
+@pytest.mark.rate(1e-6)
 def test_the_view_has_the_same_law_when_one_clients_data_change():
     before, after = counts(1), counts(1)
     after[0] += 1000

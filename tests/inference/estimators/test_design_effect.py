@@ -111,6 +111,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("world", WORLDS)
 def test_it_is_that_of_clients_who_differ(world):
     """True: one plus the other records of a record's client, by how correlated records are."""
@@ -120,9 +121,9 @@ def test_it_is_that_of_clients_who_differ(world):
     sizes = np.array(sizes)
     true = 1 + correlation * (sizes @ (sizes - 1)) / sizes.sum()
     error = np.hypot(ratio.std() / np.sqrt(len(ratio)), 0.03 * true)
-    assert abs(ratio.mean() - true) < 4 * error
+    assert abs(ratio.mean() - true) < 5.5 * error
     if correlation == 0:  # then the noise in it is all its error
-        assert 0.6 < ratio.std() / noise.mean() < 1.5
+        assert 0.5 < ratio.std() / noise.mean() < 1.7
 
 
 def test_a_part_of_the_records_may_have_what_makes_all_alike():

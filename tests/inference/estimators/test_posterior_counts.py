@@ -63,6 +63,7 @@ def test_beats_the_papers_rule_by_far_where_counts_are_small(plan_for, release, 
     assert ours < theirs / 10
 
 
+@pytest.mark.rate(1e-4)
 def test_the_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
     # Half the cohort lies where the reference says nothing is; only the last cell shows it.
     p = np.append(zipf(300), 0.0)
@@ -110,6 +111,7 @@ def test_theta_zero_is_refused_where_a_symbol_may_be_unseen(plan_for, release):
         estimate(release(plan_for(p), np.where(np.arange(20) == 3, 0, 9), np.inf), theta=0.0)
 
 
+@pytest.mark.rate(1e-4)
 def test_privacy_deviation_matches_fresh_noise(plan_for, release, zipf):
     p = zipf(300)
     h = drifted(p, 1.0, 5000, 8)

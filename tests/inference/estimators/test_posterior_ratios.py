@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chance import most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf
     assert abs(posterior_ratios(blind).value - got.value) > 0.3
 
 
+@pytest.mark.rate(1e-4)
 def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
     # Half of P lies where the reference says nothing is: r is 1/2 everywhere else.
     p = np.append(zipf(300), 0.0)
@@ -152,6 +154,7 @@ def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
     assert np.std(read) < 0.1
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_states_what_rare_symbols_hide(plan_for, release, zipf, epsilon):
     # Two samples of one law: common symbols agree, and half of the rare ones are in one of them
@@ -166,6 +169,7 @@ def test_states_what_rare_symbols_hide(plan_for, release, zipf, epsilon):
     assert 0.2 < np.sqrt(np.mean(np.square(scaled))) < 2.5
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("effect", [1, 2, 3, 9, 24.6, 50])
 def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf, effect):
     """Clients of 50 records, whose counts vary by the design effect; a drift, and none."""
@@ -184,12 +188,13 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
             )
             found.append((told.value - truth, told.error.total))
         off, stated = np.array(found).T
-        assert np.sqrt(np.mean((off / stated) ** 2)) < 1.25 + 3 / np.sqrt(2 * len(off))
-        assert np.mean(np.abs(off) <= 2 * stated) >= 0.875  # 95 %, less three deviations
+        assert np.sqrt(np.mean((off / stated) ** 2)) < 1.25 + 5 / np.sqrt(2 * len(off))
+        assert np.sum(np.abs(off) > 2 * stated) <= most(len(off), 0.05)
         by_chance = effect * 20 / (2 * 20_000)  # the mean divergence of such a cohort's own counts
         assert law is moved or off.mean() < 0.5 * by_chance
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize(
     ("symbols", "clients", "records", "concentration", "moves"),
     [(600, 600, 30, 2.0, 3.0), (20, 120, 50, 0.001, 0.0)],
@@ -211,7 +216,7 @@ def test_clients_whose_laws_vary_tell_no_other_drift(
         told = ESTIMATORS["posterior_ratios"](counts, effects=effects)
         found.append((told.value - truth, told.error.total))
     off, stated = np.array(found).T
-    assert np.mean(np.abs(off) <= 2 * stated) >= 0.7
+    assert np.sum(np.abs(off) > 2 * stated) <= most(len(off), 0.05)
     assert abs(off.mean()) <= max(0.15 * truth, 0.05)
 
 

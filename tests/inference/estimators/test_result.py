@@ -25,6 +25,7 @@ def test_any_estimate_has_a_deviation():
     assert np.isfinite([above_zero(-0.1, 0.0), above_zero(-1e300, 1e-9)]).all()
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("records", [60, 3000])
 def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf, records):
     p = zipf(20)
@@ -37,6 +38,7 @@ def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf
     assert 0.75 < np.sqrt(np.mean(np.square(told))) / seen < 1.35
 
 
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("cells", [300, 1350])
 def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cells):
     p = zipf(1500)
@@ -44,7 +46,7 @@ def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cell
     h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
     runs = [estimate(release(plan_for(p, cells=cells, seed=seed), h, np.inf)) for seed in range(60)]
     told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
-    assert 0.7 < told / np.std([run.value for run in runs]) < 1.5
+    assert 0.6 < told / np.std([run.value for run in runs]) < 1.75
 
 
 def test_score_is_the_skewed_divergence_of_a_pair():

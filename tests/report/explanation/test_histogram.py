@@ -57,6 +57,7 @@ def test_labels_that_moved_least_are_one_bar():
     assert sum(found.clients) == pytest.approx(1)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 def test_deviations_are_those_of_repeated_checks(protects):
     """Of 400 checks: a ratio of deviations off by a fifth would be 5 of its own deviations."""

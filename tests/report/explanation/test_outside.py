@@ -44,6 +44,7 @@ def test_noise_is_not_named():
     assert "job" not in str(found)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 def test_the_deviation_is_the_spread(protects):
     """Of 400 cohorts of 1,000: a standard deviation within 20 %, 5.7 of its own deviations."""

@@ -92,6 +92,7 @@ def test_shift_by_whole_pixels_is_exact() -> None:
     assert inked(restyle(dot(), style(down=5 / 8), rng)[0]) == []
 
 
+@pytest.mark.rate(1e-6)
 def test_shift_by_a_part_of_a_pixel_is_right_on_average() -> None:
     """20,000 images: the mean column is within 6 standard errors (false alarm 2e-9)."""
     images = np.repeat(dot(), 20_000, axis=0)
@@ -118,6 +119,7 @@ def test_thickness_grows_and_shrinks_strokes_by_whole_pixels() -> None:
     assert inked(restyle(dot(), style(thickness=-1 / 8), rng)[0]) == []
 
 
+@pytest.mark.rate(1e-6)
 def test_digit_mix_can_be_overridden_without_touching_the_style() -> None:
     resampler = WriterResampler(source(), 1)
     assert resampler.digits.tolist() == [0, 1, 2, 7]

@@ -14,6 +14,7 @@ from flwr_kld.simulations.studies.quiet_worlds import World
 SMALL = World(columns=2, clients=50, records=50, drawn=True, design_effect=4.0)
 
 
+@pytest.mark.rate(1e-5)
 def test_a_worlds_clients_differ_as_it_says():
     law, rng = np.full(20, 0.05), np.random.default_rng(0)
     drawn = [np.bincount(SMALL._drawn(law, rng).astype(int), minlength=20) for _ in range(2000)]

@@ -64,6 +64,7 @@ def test_products_next_to_an_integer_are_that_integer():
     assert Clipping(third, 10).cells.tolist() == [3, 3, 4] + [1] * 7
 
 
+@pytest.mark.rate(1e-5)
 def test_replaced_labels_follow_the_cells():
     draws = 200_000
     clipping = Clipping(Laws(COUNTER_EXAMPLE), 2)

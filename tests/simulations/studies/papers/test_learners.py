@@ -69,6 +69,7 @@ def test_predictions_mix_in_the_cells_by_lines_5_and_6(make):
     np.testing.assert_allclose(predictor.predict(), expected)
 
 
+@pytest.mark.rate(1e-6)
 def test_scores_are_unbiased_on_the_grid():
     predictor = exp3(epsilon=4.0)
     query, clipping = predictor.query(1), predictor._clipping

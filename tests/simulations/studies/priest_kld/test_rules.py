@@ -58,8 +58,9 @@ def test_too_many_records_for_the_clip_are_refused():
         paper_rule(one, 600_000, one, one)
 
 
+@pytest.mark.rate(1e-5)
 def test_noise_has_the_law_of_the_products_table():
-    """Seeded; 50,000 draws, each probability within six standard deviations."""
+    """50,000 draws, each probability within six standard deviations."""
     sensitive, many = np.full(50_000, 0.1), 50_000
     (step, *_), (moves, *_) = grid(sensitive)
     table = calibrated_laplace(Guarantee(20.0), shifts=(int(moves),)).table
