@@ -18,8 +18,7 @@ from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.answers import refuse, reply, tell
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.node_config import is_aggregator
-from flwr_kld.clients.own_records import Loader, OwnRecords, Records, RecordSecret
-from flwr_kld.clients.record_secret import record_secret
+from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import QueryRefused
@@ -34,7 +33,7 @@ from flwr_kld.messages.envelopes import (
     asked,
 )
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import of_period
+from flwr_kld.query.period import of_period
 from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
@@ -75,13 +74,9 @@ def answer_drift_queries(
         By default any reference over `domain`.
     record_ids : Callable[[Context], Any], optional
         One integer, string, UUID or date for each record that `records` loads, the same in every
-        check for as long as the record exists; anything else is one id, that of no record. By
-        default its position: enough where records are only ever appended, but not for standing
-        sessions, which need ids: rows of one id are one record there, which counts as the first of
-        them. Checks over buckets of records (few clients) go by these ids, salted with a secret of
-        the node: that of its guard's key, or of the file ``drift-salt`` in its node config, which
-        is made on first use. A node without either refuses such checks: buckets have to outlast a
-        run.
+        check for as long as the record exists. Standing sessions need them: rows of one id are one
+        record there, which counts as the first of them, and so are all rows whose id is missing. By
+        default the node takes part in none.
     secure_sum : SumMembers, optional
         The node's signing key and whom it believes, for checks over a secure sum: `PinnedByNode` on
         a deployment. By default the node takes part in none.
@@ -136,7 +131,6 @@ def host_drift_queries(
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
     aggregators: tuple[bytes, bytes] | None = None,
-    secret: RecordSecret = record_secret,
     discover: Set[str] = frozenset(),
 ) -> None:
     """Answer for many virtual clients that one simulated node hosts.
@@ -153,9 +147,6 @@ def host_drift_queries(
         members are to be told apart across the federation.
     domain : Callable[[Context], Domain]
         What the records of this node's members mean.
-    secret : Callable[[Context, int], bytes], optional
-        Simulations only: what a member's record ids are salted with, for a simulation that has to
-        know which records are in which bucket. By default the node's own secret.
     """
     instance("app", app, ClientApp, "the node's ClientApp")
     for name, call in (("records", records), ("hosted", hosted), ("domain", domain)):
@@ -164,7 +155,7 @@ def host_drift_queries(
         instance("reference", reference, Reference | str, "a Reference or its fingerprint")
     agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     instance("discover", discover, Set, "a set of columns, such as {'job'}")
-    own = OwnRecords(records, domain, record_ids, secret)
+    own = OwnRecords(records, domain, record_ids)
     # By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
     channels: dict[str, tuple[tuple[str, ...], Channel]] = {"trusted": ((), _in_the_clear)}
 
@@ -214,7 +205,7 @@ def host_drift_queries(
                     with Answering(refused, member):
                         numbers[member] = Held(some[row][1](rows, row, token))
 
-        with of_period(terms.selection.period):
+        with of_period(terms.period):
             for member in members:
                 with Answering(refused, member):
                     if member not in here:
@@ -259,7 +250,7 @@ def host_drift_queries(
 
     def contribution(context: Context, member: int, terms: Terms) -> SumVector:
         cell_of, share = meant(terms, context), terms.share()
-        with of_period(terms.selection.period):
+        with of_period(terms.period):
             loaded = own.load(context, member, terms)
         rows = Records.counted([loaded], terms, cell_of)
         return rows.summand(0, share, SystemBits(), counted=terms.counted)

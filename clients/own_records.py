@@ -6,14 +6,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from flwr_kld.clients.record_secret import record_secret
 from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
@@ -21,7 +19,7 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import MOST_COUNTED, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import Selection, record_ids, salted
+from flwr_kld.standing.record_ids import record_ids
 
 if TYPE_CHECKING:
     from flwr_kld.standing.memory import Memory
@@ -30,8 +28,6 @@ logger = logging.getLogger("flwr_kld")
 
 Loader = Callable[[Context, int], Any]
 """Something of each record of one member of a node."""
-RecordSecret = Callable[[Context, int], bytes]
-"""What the ids of one member's records are salted with for a selection: 32 bytes."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +36,15 @@ class OwnRecords:
 
     records: Loader  # Raw records, in a form that ``domain.encode`` takes
     domain: Callable[[Context], Domain]  # Domain of the records
-    ids: Loader | None = None  # One id a record; by default its position
-    secret: RecordSecret = record_secret  # Salts the ids of a member
+    ids: Loader | None = None  # One id a record, for standing sessions
 
     def load(self, context: Context, member: int, terms: Terms) -> Records:
-        """Load one member's records, and the ids by which the terms tell them apart, if they do.
+        """Load one member's records, and in a standing session their ids.
 
         Within `of_period`, so that loaders know which.
         """
         symbols, inside = self._encoded(context, member, terms)
-        ids = None
-        if terms.night is not None or not terms.selection.takes_all:
-            ids = self._ids(context, member, terms, symbols)
+        ids = None if terms.night is None else self._ids(context, member, symbols)
         return Records(symbols, ids, inside)
 
     def symbols(self, context: Context, member: int) -> Held[Symbols]:
@@ -62,7 +55,7 @@ class OwnRecords:
         self, context: Context, member: int, terms: Terms | None = None
     ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
         """Load and encode one member's records; return also which are of the period, if one is."""
-        period, inside = None if terms is None else terms.selection.period, None
+        period, inside = None if terms is None else terms.period, None
         try:
             raw = Held(self.records(context, member))
         except QueryRefused:  # in words of its own
@@ -86,25 +79,18 @@ class OwnRecords:
         return symbols, inside
 
     def _ids(
-        self, context: Context, member: int, terms: Terms, symbols: Held[Symbols]
+        self, context: Context, member: int, symbols: Held[Symbols]
     ) -> Held[NDArray[np.uint64]]:
-        """Load an id for each record; salt it, unless it stays on the node, in a session."""
-        standing = terms.night is not None
-        # A loader may leave out records of no period, and others shift.
-        if self.ids is None and (standing or terms.selection.period is not None):
-            raise QueryRefused(_NO_IDS if standing else _NO_POSITIONS)
-        salt = None if standing else self.secret(context, member)
+        """Load an id for each record."""
+        if self.ids is None:
+            raise QueryRefused(_NO_IDS)
         try:
-            own = Held(None if self.ids is None else self.ids(context, member))
-            ids = Held(own.into(partial(record_ids, symbols)))
-            return ids if salt is None else Held(ids.into(partial(salted, secret=salt)))
+            own = Held(self.ids(context, member))
+            return Held(own.into(partial(record_ids, symbols)))
         except Exception as error:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
 
 
-_NO_POSITIONS = (
-    "this check picks records by id, of a period, so the client needs record_ids=: positions change"
-)
 _NO_IDS = (
     "a standing session follows each record by its id, so the client needs record_ids=: by their "
     "positions or by what they hold, records would change into others"
@@ -184,18 +170,8 @@ class Records(Private):
     @staticmethod
     def _take(members: Sequence[Records], terms: Terms, most: int) -> None:
         """Keep what the terms take of each member's, of at most so many records."""
-        if not terms.selection.takes_all:
-            Records._select(members, terms.selection)
         for own in members:
             own.keep(min(terms.most_records or most, most))
-
-    @staticmethod
-    def _select(members: Sequence[Records], selection: Selection) -> None:
-        """Keep the records that are counted, of all members at once: most have few."""
-        chosen = Held(selection.selected(np.concatenate([own._ids for own in members])))
-        for own in members:  # no frame holds how many each has
-            own._symbols = own._symbols[chosen.into(itemgetter(slice(len(own._ids))))]
-            chosen = Held(chosen.into(itemgetter(slice(len(own._ids), None))))
 
 
 def _uniform() -> np.random.Generator:

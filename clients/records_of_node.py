@@ -16,7 +16,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
 from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of, read_parquet
 from flwr_kld.errors import DomainError, QueryRefused
-from flwr_kld.query.selection import asked_period
+from flwr_kld.query.period import asked_period
 
 logger = logging.getLogger("flwr_kld")
 

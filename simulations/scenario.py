@@ -6,7 +6,6 @@ the server for the public reference and, beside the protocol, for the exact dive
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -18,15 +17,13 @@ from numpy.typing import NDArray
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.kernel.vector import Held
-from flwr_kld.query.selection import EVERYTHING, Selection, record_ids, salted
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source, split_writers
 from flwr_kld.simulations.handwriting.style import OTHER_HAND
 
 if TYPE_CHECKING:
-    from flwr_kld.cohort.halves import Part
+    from flwr_kld.cohort.cohort import Participant
 
 Drift = Literal["none", "digits", "writers"]
 
@@ -117,27 +114,17 @@ class Scenario:
         mix = resampler.mostly(1, 7) if drifted and self.drift == "digits" else None
         return resampler.writer(writer, self.records, mix)
 
-    def secret(self, member: int) -> bytes:
-        """Return what a client's record ids are salted with: the truth has to know it."""
-        return hashlib.sha256(f"{self.seed} {member}".encode()).digest()
+    def truth(self, members: Iterable[int], check: int, theta: float) -> float:
+        """Exact D_θ of a cohort at a check, in nats."""
+        counts = sum(self._counts(self.write(member, check)) for member in members)
+        return self._divergence(np.asarray(counts), theta)
 
-    def truth(
-        self, members: Iterable[int], check: int, theta: float, selection: Selection = EVERYTHING
-    ) -> float:
-        """Exact D_θ of the selected records of a cohort at a check, in nats."""
-        counts = np.zeros(self.domain.size, dtype=np.int64)
-        for member in members:
-            symbols = self.domain.encode(self.write(member, check).images)
-            ids = salted(record_ids(Held(symbols), None), self.secret(member))
-            counts += np.bincount(symbols[selection.selected(ids)], minlength=self.domain.size)
-        return self._divergence(counts, theta)
-
-    def truths(self, counted: Part, check: int, theta: float) -> dict[str, float]:
-        """D_θ, in nats, of the population and, exact, of the very records that were counted."""
-        members = (participant.member for participant in counted.participants)
+    def truths(self, counted: Iterable[Participant], check: int, theta: float) -> dict[str, float]:
+        """D_θ, in nats, of the population and, exact, of the clients that were counted."""
+        members = (participant.member for participant in counted)
         return {
             "population_truth": self.population_truth(check, theta),
-            "cohort_truth": self.truth(members, check, theta, counted.selection),
+            "cohort_truth": self.truth(members, check, theta),
         }
 
     def population_truth(self, check: int, theta: float) -> float:

@@ -6,10 +6,9 @@ from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.check.decider import Alarm
-    from flwr_kld.cohort.cohort import RotatingCohort, RotatingRecords, UniformCohort
+    from flwr_kld.cohort.cohort import RotatingCohort, UniformCohort
     from flwr_kld.kernel.promise import WholeClients
-    from flwr_kld.query.period import SinceLastCheck
-    from flwr_kld.query.selection import EVERYTHING, Period
+    from flwr_kld.query.period import Period, SinceLastCheck
     from flwr_kld.standing.standing import Standing
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
 __all__ = [
-    "EVERYTHING",
     "Alarm",
     "Distributed",
     "HostedClients",
@@ -33,7 +31,6 @@ __all__ = [
     "PlainSum",
     "PrivatePredictor",
     "RotatingCohort",
-    "RotatingRecords",
     "SecureSum",
     "SinceLastCheck",
     "Standing",

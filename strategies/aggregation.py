@@ -71,10 +71,8 @@ class PlainSum:
                 exchange.bits,
                 # A sample changes by itself.
                 most=exchange.most_records if night is None else LARGEST_CLIENT,
-                # Of a part of its records a small client may well have none; in a session all that
-                # it counted may be gone.
-                empty=night is not None
-                or not (layout.total_is_public(promised) and exchange.plan.selection.takes_all),
+                # In a session all that a client counted may be gone.
+                empty=night is not None or not layout.total_is_public(promised),
             )
         refused = clear.refused if night is None else clear.refused | night.refused
         for participant, why in refused.items():

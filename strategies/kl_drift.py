@@ -28,9 +28,8 @@ from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import SinceLastCheck
+from flwr_kld.query.period import Period, SinceLastCheck
 from flwr_kld.query.plan import Plan
-from flwr_kld.query.selection import EVERYTHING, Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import last_period
 from flwr_kld.report.report import Report
@@ -207,8 +206,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         self._model: ArrayRecord | None = None
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
-        self.counted = Part([], EVERYTHING)
-        """Clients and records that the last check's estimate is about."""
+        self.counted: list[Participant] = []
+        """Clients that the last check's estimate is about."""
         bits = SystemBits() if seed is None else SeededBits(seed)
         self._stand(about, most_records=most_records, period=period, with_model=with_model or None)
         self._conclusions = Conclusions(
@@ -266,6 +265,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         if isinstance(trust, Standing) and trust.night and self._session is not None:
             generator = self._session.generator(trust.night)
         plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)
+        plan = plan.of(self._asked)
         night = self._in_session(chosen, plan, trust)
         parts = [night] if night else self._parts(chosen, len(present))
         self.checks += 1
@@ -310,16 +310,15 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
 
     def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
         """Whom each exchange of a check asks."""
-        selection = replace(self.cohort.select(), period=self._asked)
         if self.tolerated is None:
-            return [Part(chosen, selection)]
+            return [Part(chosen)]
         least, promised = self._publisher.least, self.trust.guarantee
         about = self.about or whom(len(chosen), present, least, promised)
         if about == "these clients":
-            return [Part(chosen, selection, "record")]
+            return [Part(chosen, "record")]
         if self.about is not None:
             require_clients(len(chosen), MANY, "were drawn, too few to tell of a population")
-        return list(halves(chosen, selection, least, self._generator))
+        return list(halves(chosen, least, self._generator))
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""

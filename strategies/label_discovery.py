@@ -104,7 +104,7 @@ class LabelDiscovery(Question[DiscoveryReport]):
 
     def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
         plan = plan_for_labels(self.reference, UnlistedLabels(self.column))
-        return Part(chosen, self.cohort.select()), plan
+        return Part(chosen), plan
 
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Clients, Cost, Kind
+from flwr_kld.accounting import Charge, Cost, Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, NotNegative
@@ -137,7 +137,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         return chosen
 
     def _charges(self, asked: list[Participant]) -> list[Charge]:
-        return [Charge(Cost.claimed(LOCAL, self.predictor.guarantee), Clients(map(str, asked)))]
+        return [Charge(Cost.claimed(LOCAL, self.predictor.guarantee), map(str, asked))]
 
     def _ask(
         self, grid: Grid, opening: Opening, asked: list[Participant], spent: Spent | None

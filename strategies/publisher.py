@@ -34,7 +34,6 @@ from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.terms import Night
 from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels, noisy
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.standing.session import Session
 from flwr_kld.standing.standing import Standing
@@ -131,8 +130,8 @@ class Publisher:
         if others and self._sizes_are_hidden:
             counting = next(iter(recent.values()), counting)
         ask = partial(self.publish, grid, group=group, timeout=timeout, model=model)
-        asked, most = plan.over(first.selection), counting.most_records
-        found = ask(first.participants, asked, check=check, most_records=most)
+        most = counting.most_records
+        found = ask(first.participants, plan, check=check, most_records=most)
         if not others or not isinstance(found.values, NoisyCounts):
             return Measured(found, parts)
         second = others[0]
@@ -144,7 +143,7 @@ class Publisher:
                 for name, one in found.values.columns.items()
             }
         scores = tuple(witness.scores for witness in witnesses.values())
-        scored = found.values.plan.scored(scores).over(second.selection)
+        scored = found.values.plan.scored(scores)
         try:
             counted = ask(second.participants, scored, check=f"{check}-2")
         except CheckFailed as error:
@@ -259,7 +258,7 @@ class Counting(Round[Asked, R]):
         if self._session is None or not isinstance(trust, Standing):
             return None
         self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
-        return Part(chosen, EVERYTHING, "record", trust.moves // 2 - 1)
+        return Part(chosen, "record", trust.moves // 2 - 1)
 
     def _begun(self, asked: Asked) -> Sequence[Remembered]:
         (part, *_), plan, trust = asked
@@ -286,7 +285,7 @@ class Counting(Round[Asked, R]):
         told = cast(Envelope, report)
         if self._session is not None:
             return Settled(report, told, (*states, self._session.released()))
-        return Settled(report, told, states, delivered(self.trust, asked[0], summed))
+        return Settled(report, told, states, delivered(self.trust, summed))
 
     def _about(
         self, measured: Measured, asked: Asked, opening: Opening, spent: Spent | None
@@ -392,7 +391,7 @@ class Question(Counting[R]):
         published = replace(self._publisher, trust=trust).publish(
             grid,
             part.participants,
-            plan.over(part.selection),
+            plan,
             check=opening.check,
             group="1",
             timeout=self.timeout,

@@ -105,8 +105,7 @@ class Statistics(Question[StatisticsReport]):
         drawn = len(chosen) < present and len(chosen) >= MANY and self.trust.allotment.alike
         about = self.about or ("the population" if drawn else "these clients")
         by_client = about == "the population"
-        part = Part(chosen, self.cohort.select(), "client" if by_client else "record")
-        return part, self._plan
+        return Part(chosen, "client" if by_client else "record"), self._plan
 
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]

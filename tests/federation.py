@@ -1,7 +1,6 @@
 """A small federation of people who like fruit, for tests of the strategy."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from flwr.app import Context, Message
@@ -43,10 +42,3 @@ def grid_of(
     lose: Callable[[Message], bool] | None = None,
 ) -> InProcessGrid:
     return InProcessGrid(app or app_of(), nodes, lose=lose)
-
-
-def keep_secrets(grid: InProcessGrid, folder: Path) -> InProcessGrid:
-    """Give each node a file for the secret that its record ids are salted with."""
-    for node, context in grid._contexts.items():
-        context.node_config["drift-salt"] = str(folder / f"{node}.salt")
-    return grid

@@ -69,7 +69,6 @@ from flwr_kld.query.noisy import ClientSums, NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
-from flwr_kld.query.selection import Selection, record_ids
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
@@ -150,12 +149,11 @@ EXAMPLES = {
     integral.mbde: {"symbols": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1},
     integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX, "rounds": 1},
     accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
-    accounting.Clients: {"names": ["a"]},
+    accounting.Charge: {"cost": accounting.Cost.claimed("m", Guarantee(1.0)), "clients": ["a"]},
     accounting.Cost: {
         "mechanism": "m", "epsilon": 1, "delta": 0, "protects": "record", "shifts": (1, -1),
     },
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
-    accounting.RecordBuckets: {"key": "k", "modulus": 4, "residues": [1]},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
     planner.forecast: {"reference": EVEN, "setting": SETTING},
     planner.plan: {"reference": EVEN, "settings": [SETTING]},
@@ -176,7 +174,6 @@ EXAMPLES = {
     hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
     sample: {"table": EVENT.table, "size": 3, "bits": SystemBits()},
     Partition: {},
-    Selection: {"key": "k", "modulus": 4, "residues": (1, 2)},
     report.CheckSeries: {"points": [], "drift_from": 2},
     report.best_candidate: {
         "report": STATISTICS, "column": "minutes", "design_effect": 1.0,
@@ -202,7 +199,6 @@ EXAMPLES = {
     strategies.PrivatePredictor: {"predictor": MIXTURE},
     strategies.Statistics: {"domain": DOMAIN, "trust": TRUST, "most_records": 9},
     strategies.RotatingCohort: {"size": 2},
-    strategies.RotatingRecords: {"buckets": 2},
     strategies.SecureSum: {},
     strategies.Standing: {
         "trust": strategies.Trusted(1.0, 1e-6), "nights": 9, "moves": 2, "name": "year",
@@ -243,7 +239,7 @@ FROM_ELSEWHERE = {
     Witness,  # made by from_counts
     load_digits, handwriting.load_femnist, handwriting.load_npz,
     load_source,  # files and networks: see their own tests
-    cells_from_wire, record_ids,  # a message's, checked against its fingerprint
+    cells_from_wire,  # a message's, checked against its fingerprint
 }  # fmt: skip
 
 NO_NUMBERS = [

@@ -10,23 +10,20 @@ from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.accounting.budget import Budget
+    from flwr_kld.accounting.charge import Charge
     from flwr_kld.accounting.cost import Cost
     from flwr_kld.accounting.entry import Kind
     from flwr_kld.accounting.ledger import Ledger
-    from flwr_kld.accounting.parts import Charge, Clients, Everyone, RecordBuckets
     from flwr_kld.errors import BudgetExhausted, LedgerError
 
 __all__ = [
     "Budget",
     "BudgetExhausted",
     "Charge",
-    "Clients",
     "Cost",
-    "Everyone",
     "Kind",
     "Ledger",
     "LedgerError",
-    "RecordBuckets",
 ]
 
 __getattr__, __dir__ = on_request(__name__)

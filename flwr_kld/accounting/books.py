@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,7 +15,6 @@ from sqlalchemy import Connection, Row, Select, func, select
 from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, Kind, ReleaseCost, utc
-from flwr_kld.accounting.parts import Clients, Parts, RecordBuckets, unpack
 from flwr_kld.accounting.schema import (
     budgets,
     checks,
@@ -108,14 +108,10 @@ def numbers_of(connection: Connection, population: str, names: Sequence[str]) ->
     return known
 
 
-def members(connection: Connection, population: str, parts: Parts) -> NDArray[np.int64]:
-    """Return the sorted numbers of some parts; clients that are new get one."""
-    if isinstance(parts, RecordBuckets):
-        return np.sort(np.array(parts.residues, dtype=np.int64))
-    if not isinstance(parts, Clients):
-        return np.zeros(1, dtype=np.int64)
-    known = numbers_of(connection, population, parts.names)
-    new = [name for name in parts.names if name not in known]
+def members(connection: Connection, population: str, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the sorted numbers of some clients; those that are new get one."""
+    known = numbers_of(connection, population, names)
+    new = [name for name in names if name not in known]
     if new:
         query = select(func.count()).where(participants.c.population == population)
         first = connection.execute(query).scalar_one()
@@ -127,6 +123,22 @@ def members(connection: Connection, population: str, parts: Parts) -> NDArray[np
         connection.execute(participants.insert(), rows)
         known.update(numbered)
     return np.sort(np.array(list(known.values()), dtype=np.int64))
+
+
+def pack(members: NDArray[np.int64]) -> bytes:
+    """Write sorted numbers compactly."""
+    return zlib.compress(np.diff(members, prepend=0).astype("<u4").tobytes())
+
+
+def unpack(packed: bytes) -> NDArray[np.int64]:
+    """Read what `pack` wrote."""
+    try:
+        steps = np.frombuffer(zlib.decompress(packed), dtype="<u4")
+    except (zlib.error, ValueError):
+        steps = np.empty(0)
+    if not len(steps):
+        raise damaged("a list of clients")
+    return np.cumsum(steps, dtype=np.int64)
 
 
 # --------------------------------------------------------------------------------------- spends
@@ -178,7 +190,6 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
             ReleaseCost(
                 known[row.asked],
                 None if row.delivered is None else known[row.delivered],
-                row.family,
                 len(unpack(row.members)),
             )
         )

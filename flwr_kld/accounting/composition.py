@@ -1,7 +1,7 @@
 """What releases cost together: the spend of the most-charged person.
 
-Sequential over what asked them, parallel over the parts of which each person is in one; by privacy
-loss distributions, from the noise tables' own integers.
+Sequential over what asked one client, parallel over clients; by privacy loss distributions, from
+the noise tables' own integers.
 Proof notes: ``docs/proofs/composition.md``; for the convolution ``docs/proofs/counts.md``.
 """
 
@@ -84,9 +84,8 @@ class Spend:
     """Releases of one kind: one that is asked for, or all of some checks of the past."""
 
     cost: Cost  # Of each
-    family: str  # Family of parts: clients, everyone, or one hash's buckets
-    members: NDArray[np.int64]  # Numbers of the parts that they touch, sorted, shape [parts]
-    times: NDArray[np.int64] | int = 1  # How many of the releases touch each part, shape [parts]
+    members: NDArray[np.int64]  # Numbers of the clients that they ask, sorted, shape [clients]
+    times: NDArray[np.int64] | int = 1  # How many of the releases ask each, shape [clients]
 
 
 @dataclass(frozen=True)
@@ -152,32 +151,14 @@ def _profiles(
     spends: Sequence[Spend], kinds: Sequence[Cost], touched: Sequence[Spend] | None
 ) -> Profiles:
     """Return profiles that no touched person exceeds."""
-    people: dict[str, int] = {}
-    for spend in (*spends, *(touched or ())):
-        people[spend.family] = max(people.get(spend.family, 0), int(spend.members[-1]) + 1)
-    counts = {
-        family: np.zeros((number, len(kinds)), dtype=np.int64) for family, number in people.items()
-    }
+    people = 1 + max(int(spend.members[-1]) for spend in (*spends, *(touched or ())))
+    counts = np.zeros((people, len(kinds)), dtype=np.int64)
     column = {kind: i for i, kind in enumerate(kinds)}
     for spend in spends:
-        counts[spend.family][spend.members, column[spend.cost]] += spend.times
-    fronts = {family: _frontier(rows) for family, rows in counts.items()}
-    if touched is None:
-        return _combined(fronts.values())
-    found = []
-    for family in {spend.family for spend in touched}:
-        members = np.unique(np.concatenate([s.members for s in touched if s.family == family]))
-        found.append(_combined({**fronts, family: _frontier(counts[family][members])}.values()))
-    return _frontier(np.concatenate(found))
-
-
-def _combined(fronts: Iterable[Profiles]) -> Profiles:
-    """Add up one profile of each family, in every combination."""
-    first, *others = fronts
-    total: Profiles = first
-    for front in others:
-        total = _frontier((total[:, None] + front[None]).reshape(-1, total.shape[1]))
-    return total
+        counts[spend.members, column[spend.cost]] += spend.times
+    if touched is not None:
+        counts = counts[np.unique(np.concatenate([spend.members for spend in touched]))]
+    return _frontier(counts)
 
 
 def _frontier(rows: Profiles) -> Profiles:

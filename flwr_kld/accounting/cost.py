@@ -159,22 +159,6 @@ class Cost:
                 "or charge a budget of another population"
             )
 
-    def either(self, other: Cost) -> Cost:
-        """Return a cost that neither release exceeds, for who is in one of the two: epsilon, delta.
-
-        Raises `ValueError` if they do not hide the same.
-        """
-        if self.protects != other.protects:
-            raise ValueError("two releases to people of whom each is in one protect the same")
-        if self == other:
-            return self
-        return Cost(
-            f"{self.mechanism} or {other.mechanism}",
-            max(self.epsilon, other.epsilon),
-            max(self.delta, other.delta),
-            self.protects,
-        )
-
     def bare(self) -> Cost:
         """Return the guarantee alone: releases of one epsilon and delta are one kind."""
         return Cost("", self.epsilon, self.delta, self.protects)

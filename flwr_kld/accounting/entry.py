@@ -81,8 +81,7 @@ class ReleaseCost:
 
     asked: Cost  # What was reserved
     delivered: Cost | None  # What was settled; None for as much as was asked
-    family: str  # Of parts: ``"clients"``, ``"everyone"``, or one hash's buckets
-    parts: int  # How many parts it touches
+    clients: int  # How many it asked
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from flwr_kld.accounting import books, life
 from flwr_kld.accounting.books import read_json, to_json
 from flwr_kld.accounting.budget import Budget, Spent
+from flwr_kld.accounting.charge import Charge
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.database import Database
@@ -25,11 +26,9 @@ from flwr_kld.accounting.entry import (
     Remembered,
 )
 from flwr_kld.accounting.life import Reservation
-from flwr_kld.accounting.parts import Charge, Clients, RecordBuckets
 from flwr_kld.accounting.schema import checks, states
 from flwr_kld.accounting.window import (
     Window,
-    in_terms,
     last_asked,
     refuse_uncharged,
     require_budget,
@@ -37,7 +36,7 @@ from flwr_kld.accounting.window import (
 )
 from flwr_kld.codec.model import json_text
 from flwr_kld.errors import StateChanged
-from flwr_kld.kernel.arguments import choice, instance, whole
+from flwr_kld.kernel.arguments import choice, instance
 
 
 def read_state(connection: Connection, name: str) -> Remembered | None:
@@ -72,7 +71,7 @@ NEVER = 0
 
 
 class Rotation:
-    """When the parts of a population were last asked; it survives restarts as the ledger does."""
+    """When the clients of a population were last asked; it survives restarts as the ledger does."""
 
     def __init__(self, database: Database, population: str) -> None:
         self._database, self._population = database, population
@@ -82,17 +81,9 @@ class Rotation:
         with self._database.reading() as connection:
             known = books.numbers_of(connection, self._population, names)
             numbers = np.array(sorted(known.values()), dtype=np.int64)
-            last = last_asked(connection, self._population, Clients.family, numbers)
+            last = last_asked(connection, self._population, numbers)
         of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
         return np.array([of_number[known[name]] if name in known else NEVER for name in names])
-
-    def next_buckets(self, key: str, modulus: int, size: int = 1) -> tuple[int, ...]:
-        """Return the buckets of one hash that were asked longest ago, or never, in that order."""
-        size = whole("size", size, least=1, most=modulus, unit="buckets")
-        family = RecordBuckets(key, modulus, [0]).family
-        with self._database.reading() as connection:
-            last = last_asked(connection, self._population, family, np.arange(modulus))
-        return tuple(int(i) for i in np.argsort(last, kind="stable")[:size])
 
 
 class Ledger:
@@ -170,7 +161,7 @@ class Ledger:
         key : str
             Of the scheduled check, say its date. It runs once.
         charges : Iterable[Charge]
-            What is released, and whom it touches.
+            What is released, and whom it asks.
         kind : Kind
             What asks; all kinds share one set of keys.
         population : str
@@ -199,7 +190,7 @@ class Ledger:
         """
         charges, kind = tuple(charges), choice("kind", kind, Kind)
         for charge in charges:
-            instance("a charge", charge, Charge, "a Charge(cost, Clients([…]))")
+            instance("a charge", charge, Charge, "a Charge(cost, clients)")
         if not isinstance(key, str) or key in ("", session) or not charges:
             raise ValueError("a check needs a key, other than its session's, and a charge or more")
         with self._database.writing("reserved in") as connection:
@@ -361,7 +352,6 @@ def _clock(now: float | None) -> float:
 
 
 def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
-    """Return what a charge spends on whom, in the budget's terms."""
-    parts = charge.parts
-    cost = in_terms(charge.cost, parts.family, budget)
-    return Spend(cost, parts.family, books.members(connection, budget.population, parts))
+    """Return what a charge spends on whom; `ValueError` if the budget is for others."""
+    charge.cost.require(budget)
+    return Spend(charge.cost, books.members(connection, budget.population, charge.clients))

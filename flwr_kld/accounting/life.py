@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sqlalchemy import Connection, func, select
 
-from flwr_kld.accounting.books import entry_of, keep_cost
+from flwr_kld.accounting.books import entry_of, keep_cost, pack, unpack
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.composition import Spend
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import AlreadyChecked, Entry, Kind
-from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.accounting.schema import checks, spends
-from flwr_kld.accounting.window import Window, in_terms, require_budget
+from flwr_kld.accounting.window import Window, require_budget
 from flwr_kld.errors import LedgerError
 from flwr_kld.kernel.arguments import choice
 
@@ -69,7 +68,6 @@ def charge(
         {
             "check": check,
             "asked": keep_cost(connection, cost),
-            "family": spend.family,
             "members": pack(spend.members),
         }
         for cost, spend in asked
@@ -88,18 +86,18 @@ def renew(
     """Charge a session as of now: once for all its nights, to everybody whom they have asked."""
     population = budget.population
     before = entry_of(connection, population, key)
-    charges = [(cost, spend.family) for cost, spend in asked]
+    charges = [cost for cost, _ in asked]
     charged, asked_before = charges[:1], np.zeros(0, dtype=np.int64)
     if before is not None and not before.refused:
         if before.kind is not Kind.SESSION:  # what it spent would be forgotten
             raise AlreadyChecked(before)
-        charged = [(release.asked, release.family) for release in before.releases]
+        charged = [release.asked for release in before.releases]
         query = select(spends.c.members).where(spends.c.check == before.number)
         asked_before = np.concatenate([*map(unpack, connection.execute(query).scalars())])
     if charges != charged:
         raise ValueError(
-            f"a night of session {key!r} has the one charge that its first night had, to the same "
-            "kind of parts: another is of another session"
+            f"a night of session {key!r} has the one charge that its first night had: "
+            "another is of another session"
         )
     ((cost, spend),) = asked
     new = replace(spend, members=np.union1d(spend.members, asked_before))
@@ -112,11 +110,9 @@ def renew(
 def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost]) -> None:
     """Write what an open check's releases cost in the end, by the ids of their rows."""
     for row_id, cost in delivered.items():
-        of_row = spends.c.id == row_id
-        family = connection.execute(select(spends.c.family).where(of_row)).scalar_one()
-        in_terms(cost, family, budget)
+        cost.require(budget)
         kept = keep_cost(connection, cost)
-        connection.execute(spends.update().where(of_row).values(delivered=kept))
+        connection.execute(spends.update().where(spends.c.id == row_id).values(delivered=kept))
 
 
 def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:

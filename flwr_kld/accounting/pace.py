@@ -20,28 +20,6 @@ _MOST_COMPOSED = 10_000
 
 
 @dataclass(frozen=True)
-class Turns:
-    """Whom a check asks so that as many as wanted in a row touch different people."""
-
-    clients: int | None = None  # Asked in each check, in rotation; None for all
-    # Of each client's records, one of which is asked in each check; 1 for all records
-    buckets: int = 1
-
-    @classmethod
-    def among(cls, clients: int, checks: int) -> Turns:
-        """Return the rotation in which so many checks in a row ask each person once."""
-        if checks == 1:
-            return cls()
-        if clients // checks >= FEW:
-            return cls(clients=clients // checks)
-        return cls(buckets=checks)
-
-    def length(self, clients: int) -> int:
-        """Return how many checks in a row touch different people, of so many clients."""
-        return self.buckets if self.clients is None else max(clients // self.clients, 1)
-
-
-@dataclass(frozen=True)
 class Pace:
     """Checks of a schedule, held against a budget."""
 
@@ -83,7 +61,7 @@ class Pace:
 
     def _spent(self, times: int) -> float:
         """Return what so many checks of the same person come to."""
-        spend = Spend(self.cost, "everyone", np.zeros(1, int), times)
+        spend = Spend(self.cost, np.zeros(1, int), times)
         needed = worst([spend], replace(self.budget, composition="sum"))
         if needed.epsilon > self.budget.nano_epsilon and times <= _MOST_COMPOSED:
             needed = worst([spend], self.budget)
@@ -102,18 +80,18 @@ class Pace:
         """What fits, if this does not."""
         room = (
             f"the budget has room for {_checks(self.affordable)} in a window: ask less often, "
-            f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort, or "
-            "RotatingRecords for few clients), "
+            f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort), ask few "
+            "clients in one standing session (Standing), "
         )
         if self.needed >= UNBOUNDED / 10**NANO:
-            delta = _rounded(Decimal(self.times * self.cost.delta).scaleb(-ATTO), 3, ROUND_CEILING)
+            delta = rounded(Decimal(self.times * self.cost.delta).scaleb(-ATTO), 3, ROUND_CEILING)
             return f"{room}or raise the budget's delta to {delta:g}"
-        smaller = _rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
-        larger = _rounded(self.needed, 3, ROUND_CEILING)
+        smaller = rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
+        larger = rounded(self.needed, 3, ROUND_CEILING)
         return f"{room}take ε = {smaller:g} a check, or raise the budget to {larger:g}"
 
 
-def _rounded(value: float | Decimal, digits: int, rounding: str) -> float:
+def rounded(value: float | Decimal, digits: int, rounding: str) -> float:
     """Round to so many significant digits, to the side on which what is advised fits."""
     return float(Context(prec=digits, rounding=rounding).create_decimal(str(value)))
 

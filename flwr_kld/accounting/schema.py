@@ -118,11 +118,10 @@ spends = Table(
     Column("check", Whole, ForeignKey("checks.number"), nullable=False, index=True),
     Column("asked", Whole, ForeignKey("costs.id"), nullable=False),
     Column("delivered", Whole, ForeignKey("costs.id")),
-    Column("family", Text, nullable=False),
     Column("members", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
-"""One row for each release of a check, and the packed numbers of the parts that it touches."""
+"""One row for each release of a check, and the packed numbers of the clients that it asks."""
 
 states = Table(
     "states",

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
-from flwr_kld.accounting.books import read_costs
+from flwr_kld.accounting.books import read_costs, unpack
 from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Spent, shown
 from flwr_kld.accounting.composition import Spend, worst
-from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import utc
-from flwr_kld.accounting.parts import Clients, Everyone, unpack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.errors import BudgetExhausted
 
@@ -32,9 +30,11 @@ class Window:
     def __init__(
         self, connection: Connection, budget: Budget, now: int, new: Sequence[Spend] = ()
     ) -> None:
-        self._touched, self._seconds = touched_by(new), budget.seconds
+        asked = [spend.members for spend in new]
+        self._asked = np.unique(np.concatenate(asked)) if asked else None
+        self._seconds = budget.seconds
         self._rows = connection.execute(
-            select(checks.c.started, spends.c.family, _COUNTS.label("cost"), spends.c.members)
+            select(checks.c.started, _COUNTS.label("cost"), spends.c.members)
             .join_from(spends, checks)
             .where(
                 checks.c.population == budget.population,
@@ -42,31 +42,29 @@ class Window:
             )
             .order_by(checks.c.started, checks.c.number)
         ).all()
-        kinds = {(row.cost, row.family) for row in self._rows}
-        known = read_costs(connection, {cost for cost, _ in kinds})
-        self._costs = {
-            (cost, family): in_terms(known[cost], family, budget) for cost, family in kinds
-        }
+        self._costs = read_costs(connection, {row.cost for row in self._rows})
+        for cost in self._costs.values():
+            cost.require(budget)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def spends(self, first: int = 0) -> list[Spend]:
-        """Return all that counts from one release on: a spend for each cost and family of parts."""
-        counts: dict[tuple[int, str], NDArray[np.int64]] = {}
+        """Return all that counts from one release on, of the clients that are asked anew."""
+        counts: dict[int, NDArray[np.int64]] = {}
         for row in self._rows[first:]:
             members = unpack(row.members)
-            counted = counts.get((row.cost, row.family), np.zeros(0, dtype=np.int64))
+            counted = counts.get(row.cost, np.zeros(0, dtype=np.int64))
             counted = np.pad(counted, (0, max(int(members[-1]) + 1 - len(counted), 0)))
             counted[members] += 1
-            counts[row.cost, row.family] = counted
+            counts[row.cost] = counted
         found = []
-        for (cost, family), counted in counts.items():
+        for cost, counted in counts.items():
             members = np.flatnonzero(counted)
-            if family in self._touched:
-                members = np.intersect1d(members, self._touched[family], assume_unique=True)
+            if self._asked is not None:
+                members = np.intersect1d(members, self._asked, assume_unique=True)
             if members.size:
-                found.append(Spend(self._costs[cost, family], family, members, counted[members]))
+                found.append(Spend(self._costs[cost], members, counted[members]))
         return found
 
     def leaves_at(self, place: int) -> datetime:
@@ -74,44 +72,23 @@ class Window:
         return utc(self._rows[place].started + self._seconds + 1)
 
 
-def touched_by(new: Sequence[Spend]) -> dict[str, NDArray[np.int64]]:
-    """Return the parts of a family outside of which nobody is touched, where that is known."""
-    # Where a check touches parts of several families, those who are in a part of one may be in any
-    # part of another: nothing may be left out.
-    families = {spend.family for spend in new}
-    if len(families) != 1:
-        return {}
-    return {families.pop(): np.unique(np.concatenate([spend.members for spend in new]))}
-
-
-def in_terms(cost: Cost, family: str, budget: Budget) -> Cost:
-    """Return what a release to some parts costs; `ValueError` if a budget is for others."""
-    if budget.protects == "client" and family not in (Clients.family, Everyone.family):
-        raise ValueError(
-            f"the budget of {budget.population!r} protects whole clients, and buckets divide "
-            "records: charge Clients(…) or Everyone()"
-        )
-    cost.require(budget)
-    return cost
-
-
 def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
     """Refuse a budget that something in its window cannot be charged to."""
     latest = func.max(checks.c.number).label("check")
     kinds = connection.execute(
-        select(_COUNTS.label("cost"), spends.c.family, latest)
+        select(_COUNTS.label("cost"), latest)
         .join_from(spends, checks)
         .where(
             checks.c.population == budget.population,
             checks.c.started >= now - budget.seconds,
         )
-        .group_by(_COUNTS, spends.c.family)
+        .group_by(_COUNTS)
         .order_by(latest.desc())
     ).all()
     known = read_costs(connection, {kind.cost for kind in kinds})
     for kind in kinds:
         try:
-            in_terms(known[kind.cost], kind.family, budget)
+            known[kind.cost].require(budget)
         except ValueError as error:
             row = connection.execute(select(checks).where(checks.c.number == kind.check)).one()
             until = utc(row.started + budget.seconds + 1)
@@ -122,14 +99,14 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
 
 
 def last_asked(
-    connection: Connection, population: str, family: str, members: NDArray[np.int64]
+    connection: Connection, population: str, members: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the number of the last check that asked each part, or 0; `members` are sorted."""
-    # Newest first, and no more than it takes to find each part.
+    """Return the number of the last check that asked each client, or 0; `members` are sorted."""
+    # Newest first, and no more than it takes to find each client.
     query = (
         select(checks.c.number, spends.c.members)
         .join_from(spends, checks)
-        .where(checks.c.population == population, spends.c.family == family)
+        .where(checks.c.population == population)
         .order_by(checks.c.number.desc())
     )
     last = np.zeros(len(members), dtype=np.int64)

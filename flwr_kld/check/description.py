@@ -86,5 +86,4 @@ def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> 
 
 def about_whom(measured: Measured) -> str:
     """Say whose data the numbers are about."""
-    whom = measured.estimated[0]
-    return whom if measured.parts[0].selection.takes_all else f"{whom}, a part of their records"
+    return measured.estimated[0]

@@ -68,7 +68,7 @@ class Measured:
     """Public: what a check published."""
 
     first: Exchanged  # Counts for the estimate
-    parts: Sequence[Part]  # Who was asked, for what
+    parts: Sequence[Part]  # Who was asked
     # Where the first half said to look, by column; empty if only one exchange was wanted
     witnesses: Mapping[str, Witness] = field(default_factory=dict)
     second: Exchanged | None = None  # The second half's sums of scores; None if it failed
@@ -148,10 +148,9 @@ class Measured:
         return next(iter(self.witnesses.values()))
 
     @property
-    def counted(self) -> Part:
-        """Which records of whom the first exchange counted."""
-        first, left_out = self.parts[0], self.first.left_out
-        return Part([p for p in first.participants if p not in left_out], first.selection)
+    def counted(self) -> list[Participant]:
+        """Whose records the first exchange counted."""
+        return [p for p in self.parts[0].participants if p not in self.first.left_out]
 
     @property
     def population(self) -> str:

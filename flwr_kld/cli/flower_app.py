@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.accounting.pace import Pace
 from flwr_kld.cli.common import pairs_in
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
 from flwr_kld.kernel import Guarantee
@@ -122,18 +122,20 @@ class Facts:
     ledger: str | None  # URL
     simulated: bool  # Whether the run config names a public sample
     epsilon: float | None = None  # Of a check
-    turns: Turns | None = None  # Whom a check asks
+    cohort: int | None = None  # Clients that a check asks, in rotation
+    nights: int | None = None  # Checks that are one standing session
     threshold: float | None = None  # Nats that are tolerated where the table does not say
 
     def pace(self, budget: Budget, slots: Schedule, clients: int | None) -> Pace | None:
         """Hold a schedule against a budget; None where epsilon or the rotation is not known."""
-        rotates = self.turns is not None and self.turns.clients is not None
-        if self.epsilon is None or (rotates and clients is None):
+        if self.epsilon is None or (self.cohort is not None and clients is None):
             return None
-        length = 1 if self.turns is None else self.turns.length(clients or 1)
+        apart = self.nights or 1
+        if self.cohort is not None and clients is not None:
+            apart = max(clients // self.cohort, 1)
         checks = most_in_window(slots, budget.window_days)
         cost = replace(Cost.claimed("check", Guarantee(self.epsilon)), protects=budget.protects)
-        return Pace(checks, cost, length, budget)
+        return Pace(checks, cost, apart, budget)
 
 
 def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
@@ -152,13 +154,15 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
         return Facts(None, simulated=False)
     named = {str(url) for url in [config.get(LEDGER)] if url} or set(_literals(tree, "ledger"))
     epsilons = {float(value) for _, value in _numbers(tree, _TRUSTS, "epsilon")}
-    turns = set(_turns(tree))
+    sizes = {int(size) for _, size in _numbers(tree, ["RotatingCohort"], "size")}
+    nights = {int(number) for _, number in _numbers(tree, ["Standing"], "nights")}
     thresholds = {nats for _, nats in _numbers(tree, ["KLDrift"], "threshold")}
     return Facts(
         named.pop() if len(named) == 1 else None,
         simulated=bool(config.get(SAMPLE)),
         epsilon=epsilons.pop() if len(epsilons) == 1 else None,
-        turns=turns.pop() if len(turns) == 1 else None,
+        cohort=sizes.pop() if len(sizes) == 1 else None,
+        nights=nights.pop() if len(nights) == 1 else None,
         threshold=thresholds.pop() if len(thresholds) == 1 else None,
     )
 
@@ -230,11 +234,3 @@ def _numbers(tree: ast.Module, names: Sequence[str], keyword: str) -> Iterator[t
             value = given[0].value if given and isinstance(given[0], ast.Constant) else None
             if isinstance(value, int | float) and value > 0:
                 yield node.func.id, value
-
-
-def _turns(tree: ast.Module) -> Iterator[Turns]:
-    for _, size in _numbers(tree, ["RotatingCohort"], "size"):
-        yield Turns(clients=int(size))
-    for name, as_one in (("RotatingRecords", "buckets"), ("Standing", "nights")):
-        for _, checks in _numbers(tree, [name], as_one):
-            yield Turns(buckets=int(checks))

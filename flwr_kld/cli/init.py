@@ -496,7 +496,6 @@ def _tell_columns(rows: Sample) -> None:
 
 def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path) -> None:
     """Say what was chosen, and what comes next."""
-    rotation = proposal.rotation
     if rows.made_up:
         say(
             f"{rows.place} has no rows: public.csv and the reference are made up, even over what "
@@ -511,17 +510,17 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
     if not rows.made_up:
         say(f"reference: {in_words(rows.reference, rows_of_columns(rows.reference))}")
     say(f"what each column is, and how files are written: {table}")
-    if rotation.clients is not None:
-        say(f"each check asks {rotation.clients} of {proposal.clients:,} clients, in rotation")
+    if proposal.size is not None:
+        say(f"each check asks {proposal.size} of {proposal.clients:,} clients, in rotation")
     elif proposal.stands:
         say(
             f"each check asks all {proposal.clients} clients for all their rows: {proposal.nights} "
             "checks are one standing session, which is charged once"
         )
-    elif rotation.buckets > 1:
+    elif proposal.checks > 1:
         say(
-            f"each check asks all {proposal.clients} clients for one of {rotation.buckets} parts "
-            "of their rows, in rotation"
+            f"each check asks all {proposal.clients} clients and is charged by itself: with a "
+            "column that identifies a row permanently (--id), the checks of a year are one charge"
         )
     say(f"budget: {proposal.pace}")
     made = quote(str(table.with_name("reference.json")))

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from string import Template
@@ -15,10 +16,10 @@ from typing import Any
 
 from flwr_kld.accounting.budget import Budget
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.pace import FEW, Pace, Turns
+from flwr_kld.accounting.pace import FEW, Pace, rounded
 from flwr_kld.codec.model import json_text
 from flwr_kld.kernel import Guarantee
-from flwr_kld.query.selection import Period
+from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
 
 _FOLDER = Path(__file__).parent / "app_templates"
@@ -73,39 +74,42 @@ class Proposal:
     @property
     def stands(self) -> bool:
         """Whether checks are nights of a standing session."""
-        return self.nights > 1 and self.period is None and self.rotation.buckets > 1
+        return self.nights > 1 and self.period is None and self.checks > 1 and self.size is None
 
     @property
-    def epsilon(self) -> float:
-        """Of a check, and of clients' reference."""
+    def share(self) -> float:
+        """Epsilon for all checks in a window, and for clients' reference."""
         return self.budget.epsilon / 2 if self.made_up else self.budget.epsilon
 
     @property
-    def rotation(self) -> Turns:
-        """Whom a check asks."""
-        return Turns.among(self.clients, self.checks)
+    def epsilon(self) -> float:
+        """Of a check."""
+        if self.checks == 1 or self.stands or self.size is not None:
+            return self.share
+        return rounded(self.share / self.checks, 2, ROUND_FLOOR)
+
+    @property
+    def size(self) -> int | None:
+        """Clients in a cohort, if so many checks in a row can ask different ones."""
+        size = self.clients // self.checks
+        return size if self.checks > 1 and size >= FEW else None
 
     @property
     def pace(self) -> Pace:
         """The schedule, held against the budget."""
-        length = self.rotation.length(self.clients)
+        apart = self.checks if self.stands else self.clients // (self.size or self.clients)
         cost = Cost.claimed("check", Guarantee(self.epsilon))
-        return Pace(self.checks, cost, length, self.budget)
+        return Pace(self.checks, cost, apart, self.budget)
 
     @property
     def cohort(self) -> str:
-        """The rotation in Python."""
-        clients, buckets = self.rotation.clients, self.rotation.buckets
-        if clients is not None:
-            return f"RotatingCohort({clients})"
-        if buckets == 1 or self.stands:
-            return "UniformCohort()"
-        return f"RotatingRecords({buckets})"
+        """The cohort rule in Python."""
+        return "UniformCohort()" if self.size is None else f"RotatingCohort({self.size})"
 
     @property
     def asked(self) -> int:
         """Clients in one exchange of a check: halves of a cohort that is large enough."""
-        asked = self.rotation.clients or self.clients
+        asked = self.size or self.clients
         return asked if asked < FEW else asked // 2
 
     @property
@@ -116,7 +120,7 @@ class Proposal:
     @property
     def nodes(self) -> int:
         """Nodes that a check waits for: a rotation of clients needs a whole cohort."""
-        return self.rotation.clients or max(self.clients * 3 // 4, 2)
+        return self.size or max(self.clients * 3 // 4, 2)
 
     def names(self) -> str:
         """Names that the monitor's code imports."""
@@ -150,25 +154,22 @@ class Proposal:
             sampled=sampled,
             period=period,
         )
-        made = fill("reference", config=config, epsilon=self.epsilon) if self.made_up else ""
+        made = fill("reference", config=config, epsilon=self.share) if self.made_up else ""
         return code + made
 
     def guard(self, reference: Reference) -> str:
         """Return a node's guard file that lets these checks in, and no more."""
-        by_record = self.rotation.buckets > 1 and not self.stands
         pinned = reference.fingerprint
-        stable = "stable_record_ids = true  # rows keep their place, or their id (init --id)"
         return (
             fill(
                 "guard.toml.txt",
                 domain=reference.domain.fingerprint,
                 references=_LATER if self.made_up else f'references = ["{pinned}"]',
-                epsilon=self.epsilon,
+                epsilon=self.share if self.made_up else self.epsilon,
                 delta=_DELTA if self.stands else 0,
                 cohort=self.least,
                 days=self.budget.window_days,
-                budget=(1 + self.made_up) * self.epsilon,
-                stable=stable if by_record else "",
+                budget=self.budget.epsilon,
             ).rstrip()
             + "\n"
         )

@@ -98,9 +98,6 @@ def plan(
     population: Annotated[
         int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
     ] = None,
-    buckets: Annotated[
-        int, typer.Option(min=1, help="Buckets among which a client's records rotate.")
-    ] = 1,
     nights: Annotated[
         int,
         typer.Option(
@@ -129,7 +126,7 @@ def plan(
 
     known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
     last = None if like is None else last_check(like, like_population)
-    most = None if last is None or records or buckets > 1 else last.most_records
+    most = None if last is None or records else last.most_records
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
         say(f"assumed: {last}")
@@ -138,11 +135,11 @@ def plan(
     protects: Protects = "record" if whole_clients is None else WholeClients(whole_clients)
     effects = None
     if last is not None and correlation is None:
-        effects = last.effects(records / buckets)
+        effects = last.effects(records)
     settings = [
         Setting(
             clients=cohort,
-            records=records / buckets,
+            records=records,
             trust=standing(
                 trust_of(
                     trust,
@@ -157,10 +154,9 @@ def plan(
             threshold=None if estimate_only else threshold,
             cells=cells,
             aggregation="secure-sum" if secure_sum else None,
-            design_effect=design_effect_of(max(records / buckets, 1.0), correlation or 0.0),
+            design_effect=design_effect_of(max(records, 1.0), correlation or 0.0),
             most_records=most,
             population=present,
-            buckets=buckets,
             checks=checks,
         )
         for cohort in clients
@@ -174,6 +170,8 @@ def plan(
     else:
         for forecast in _tables(rows):
             results.print(forecast, "")
+        if checks > 1 and (trust == "distributed" or secure_sum):
+            results.print("secure sums have no standing session: every check pays", markup=False)
         each = {str(one.column): one.reference_records for one in rows[0].by_column}
         if needed := most_first(each):
             results.print(f"reference: {in_words(known, needed)}", markup=False)

@@ -20,7 +20,7 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
 from flwr_kld.domain.table import Table
 from flwr_kld.domain.times import Times, times_in
-from flwr_kld.query.selection import Period
+from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
 
 _ROWS = 1000

@@ -66,7 +66,7 @@ def check_flights(out: Path, console: Console) -> list[Path]:
         months, total=len(source.MONTHS), description="months", console=console, transient=True
     ):
         everybody = flights.truth(range(flights.clients), month, monitor.theta)
-        counted = (participant.member for participant in monitor.counted.participants)
+        counted = (participant.member for participant in monitor.counted)
         own = flights.truth(counted, month, monitor.theta)
         shown = report.column
         points.append(Point(month, report, everybody[shown], own[shown]))

@@ -1,4 +1,4 @@
-"""Who is asked in a check, and for which of their records."""
+"""Who is asked in a check."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import keep, text, whole
-from flwr_kld.query.selection import EVERYTHING, Selection
+from flwr_kld.kernel.arguments import keep, whole
 
 if TYPE_CHECKING:
     from flwr_kld.accounting.ledger import Rotation
@@ -36,10 +35,6 @@ class Cohort(Protocol):
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick from those present, who are in a fixed order."""
-        ...
-
-    def select(self) -> Selection:
-        """Which of their records those just drawn are asked for."""
         ...
 
     def recall(self, rotation: Rotation, present: list[Participant]) -> None:
@@ -74,10 +69,6 @@ class UniformCohort:
         if self.size is None or self.size >= len(present):
             return present
         return [present[i] for i in generator.choice(len(present), self.size, replace=False)]
-
-    def select(self) -> Selection:
-        """All records."""
-        return EVERYTHING
 
     def recall(self, rotation: Rotation, present: list[Participant]) -> None:
         """Take nothing up: each draw is fresh."""
@@ -122,54 +113,11 @@ class RotatingCohort:
         self._asked += len(chosen)
         return chosen
 
-    def select(self) -> Selection:
-        """All records."""
-        return EVERYTHING
-
     def recall(self, rotation: Rotation, present: list[Participant]) -> None:
         """Take up the queue that a ledger remembers."""
         last = rotation.last_asked([str(p) for p in present]).tolist()
         self._last_asked = dict(zip(present, last, strict=True))
         self._asked = max(last, default=0) + 1
-
-
-class RotatingRecords:
-    """Everybody is asked in every check, each time for a different bucket of their records.
-
-    For few clients with many records (hospitals, banks). Buckets are hashes of record ids, keyed by
-    a secret that each node keeps, so any `buckets` checks in a row touch different records:
-    together they cost a record what one check costs, as long as it keeps its id
-    (``answer_drift_queries(…, record_ids=…)``). A node needs a guard file, or a file for its secret
-    (``drift-salt``): without one it refuses.
-
-    Parameters
-    ----------
-    buckets : int
-        Number of buckets, at least 2.
-    key : str
-        Keys the hash too, not empty; to be kept for as long as budgets run over the same records.
-    """
-
-    def __init__(self, buckets: int, key: str = "records") -> None:
-        self.buckets = whole("buckets", buckets, least=2)
-        self.key = text("key", key)  # checks to come refer to it
-        Selection(key, self.buckets)  # refuses what no selection can be
-        self._checks = 0
-        self._recalled: int | None = None
-
-    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
-        """Pick everybody."""
-        return present
-
-    def select(self) -> Selection:
-        """Return the next bucket."""
-        bucket = self._checks % self.buckets if self._recalled is None else self._recalled
-        self._checks, self._recalled = self._checks + 1, None
-        return Selection(self.key, self.buckets, (bucket,))
-
-    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
-        """Take up the rotation that a ledger remembers."""
-        (self._recalled,) = rotation.next_buckets(self.key, self.buckets, 1)
 
 
 def require_clients(

@@ -12,7 +12,6 @@ import numpy as np
 
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
 from flwr_kld.kernel import Guarantee
-from flwr_kld.query.selection import Selection
 
 MANY = 40
 """A sample of so many clients tells of a population, a smaller one of itself: a limit from fewer
@@ -24,10 +23,9 @@ About = Literal["these clients", "the population"]
 
 @dataclass(frozen=True)
 class Part:
-    """Who is asked in one exchange of a check, and for which records."""
+    """Who is asked in one exchange of a check."""
 
     participants: list[Participant]  # Clients of this part
-    selection: Selection  # Which of their records
     # What is taken for a draw from the population: a client, or each record of these clients
     by: Literal["client", "record"] = "client"
     # How many changes of a record count, in a standing session; None outside of one
@@ -52,7 +50,6 @@ def draws(cohort: Cohort | None, least: int, guarantee: Guarantee) -> bool:
 
 def halves(
     chosen: list[Participant],
-    selection: Selection,
     least: int,
     generator: np.random.Generator,
 ) -> tuple[Part, Part]:
@@ -60,4 +57,4 @@ def halves(
     require_clients(len(chosen), 2 * least, "were drawn into the cohort's two halves")
     order = [chosen[i] for i in generator.permutation(len(chosen))]
     middle = len(order) // 2
-    return Part(order[:middle], selection), Part(order[middle:], selection)
+    return Part(order[:middle]), Part(order[middle:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 import sqlite3
 import time
@@ -13,7 +12,7 @@ from typing import TypeVar
 from flwr_kld.accounting.budget import ATTO, NANO, shown, spent
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import Limits, read_limits
-from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity, node_secret
+from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.messages.terms import Terms
@@ -40,10 +39,6 @@ class Guard:
         """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
         own = self.limits.secure_sum.stricter(policy)
         return own.stricter(ClientPolicy(min_asked=max(self.limits.min_asked, 2)))
-
-    def record_secret(self) -> bytes:
-        """Return the secret that keys this node's hashes of record ids, for as long as the key."""
-        return hmac.digest(node_secret(self.limits.key), b"flwr-kld record ids 1", "sha256")
 
     def judge(self, terms: Terms) -> None:
         """Refuse terms beyond the limits, naming the limit and both numbers; spends nothing."""
@@ -105,10 +100,7 @@ class Guard:
     ) -> _Found:
         """Judge terms, and look up in the receipts what they would spend."""
         self.judge(terms)
-        limits, selection, promised = self.limits, terms.selection, terms.guarantee
-        # A whole client is in every bucket of its records: no bucket is charged apart.
-        apart = promised.protects == "record" and not selection.takes_all
-        residues = ",".join(map(str, selection.residues)) if apart else ""
+        limits, promised = self.limits, terms.guarantee
         epsilon, delta = _asked(promised)
         spend = Claim(
             check=terms.check,
@@ -122,8 +114,6 @@ class Guard:
             delta=delta,
             protects=promised.protected,
             most_records=terms.most_records,
-            partition=selection.partition if apart else "",
-            residues=residues,
             session=terms.session,
             night=terms.night.number if terms.night else 0,
         )

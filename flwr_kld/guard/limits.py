@@ -48,9 +48,6 @@ class Limits:
     secure_sum: ClientPolicy  # Minimums of a secure sum
     # Columns whose unlisted labels may be asked for; None for any
     discovery: frozenset[str] | None = frozenset()
-    # Whether a record keeps its id in every check: then checks over different buckets of records
-    # are not added up
-    stable_record_ids: bool = False
 
     def __post_init__(self) -> None:
         keep(
@@ -92,7 +89,6 @@ def _are_fingerprints(value: object) -> bool:
 
 _Path = Annotated[str, Strict(), must("be the path of a file", lambda p: p and "\0" not in p)]
 _Count = Annotated[int, Strict(), Field(ge=1)]
-_Flag = Annotated[bool, Strict()]
 _Epsilon = Annotated[Any, _amount(NANO, 1, _MOST_EPSILON)]
 _Delta = Annotated[Any, _amount(ATTO, 0, 1)]
 _Fraction = Annotated[
@@ -157,7 +153,6 @@ class _Period(Model, what="period"):
     days: _Days
     max_epsilon: _Epsilon
     max_delta: _Delta
-    stable_record_ids: _Flag = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +214,6 @@ def read_limits(path: str | Path) -> Limits:
             period_epsilon=period.max_epsilon,
             period_delta=period.max_delta,
             secure_sum=policy,
-            stable_record_ids=period.stable_record_ids,
         )
     except ValueError as error:
         raise GuardFileError(f"the guard file: {error}") from None

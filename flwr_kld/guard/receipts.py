@@ -11,7 +11,6 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections import Counter, defaultdict
 from contextlib import closing
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
@@ -62,8 +61,8 @@ SCHEMA = Schema(
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
-    protects TEXT NOT NULL, most_records INTEGER NOT NULL, partition TEXT NOT NULL,
-    residues TEXT NOT NULL, session TEXT NOT NULL, night INTEGER NOT NULL,
+    protects TEXT NOT NULL, most_records INTEGER NOT NULL,
+    session TEXT NOT NULL, night INTEGER NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
     CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(most_records) || typeof(night)
     = 'integerintegerintegerintegerinteger'))""",
@@ -90,8 +89,6 @@ class Claim:
     delta: int
     protects: str  # Whom that is: each record, or each client
     most_records: int  # Most records that were counted; 0 for no limit
-    partition: str = ""  # Which buckets of records were asked; both empty for all records
-    residues: str = ""
     session: str = ""  # Fingerprint of the standing session, all of whose nights are one spend
     night: int = 0  # Of that session, from 1
 
@@ -186,7 +183,7 @@ class Receipts:
         protects, days = limits.protects, limits.period / 86400
         for name, used, asked, most, digits in zip(
             ("epsilon", "delta"),
-            _spent(db, spend, now - limits.period, protects, limits.stable_record_ids),
+            _spent(db, spend, now - limits.period, protects),
             (spend.epsilon, spend.delta),
             (limits.period_epsilon, limits.period_delta),
             (NANO, ATTO),
@@ -240,47 +237,24 @@ class Receipts:
         return end, time
 
 
-def _spent(
-    db: sqlite3.Connection, new: Claim, since: int, protects: Protected, buckets_apart: bool
-) -> tuple[int, int]:
-    """Most that one record which `new` asks for was charged from a second on, that included."""
-    # Buckets of one partition are disjoint: of its checks a record is charged for those over its
-    # own bucket. Two partitions may cross, so each adds its most charged bucket. The nights of a
-    # session are one charge, and those of the session of `new` are in what it asks.
-    kinds = "partition, residues, epsilon, delta, protects"
+def _spent(db: sqlite3.Connection, new: Claim, since: int, protects: Protected) -> tuple[int, int]:
+    """Return what a client was charged from a second on, that included."""
+    # The nights of a session are one charge, and those of the session of `new` are in what it asks.
+    kinds = "epsilon, delta, protects"
     query = (
         f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
         f"WHERE account = ? AND time >= ? AND (session = '' OR session <> ?) GROUP BY {kinds}"
     )
-    mine = _buckets(new.residues)
-    charged: defaultdict[str, tuple[Counter[int | None], Counter[int | None]]]
-    charged = defaultdict(lambda: (Counter(), Counter()))
-    for partition, residues, *spend, protected, times in db.execute(
-        query, (new.account, since, new.session)
-    ):
+    used = [0, 0]
+    for epsilon, delta, protected, times in db.execute(query, (new.account, since, new.session)):
         if protected != protects:
             raise QueryRefused(
                 f"this client answered a check in this period that protects each {protected}, and "
                 f"its limits are now for each {protects}"
             )
-        family, buckets = (partition, _buckets(residues)) if buckets_apart else ("", [None])
-        for by_bucket, amount in zip(charged[family], spend, strict=True):
-            for bucket in buckets:
-                by_bucket[bucket] += times * amount
-    used = [0, 0]
-    for partition, amounts in charged.items():
-        for kind, by_bucket in enumerate(amounts):
-            asked = mine if partition == new.partition else by_bucket
-            used[kind] += max(by_bucket[bucket] for bucket in asked)
+        used[0] += times * epsilon
+        used[1] += times * delta
     return used[0], used[1]
-
-
-def _buckets(residues: str) -> list[int | None]:
-    """Buckets that a receipt names, as what they are: two spellings are not two buckets."""
-    try:
-        return [int(bucket) for bucket in residues.split(",")] if residues else [None]
-    except ValueError:
-        raise QueryRefused("this client's receipts are not whole") from None
 
 
 class ReceiptsTampered(ValueError):

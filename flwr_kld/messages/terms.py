@@ -34,9 +34,9 @@ from flwr_kld.kernel.count import Scores, sums_move
 from flwr_kld.kernel.promise import Allotment, Guarantee, Moves
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import Layout
+from flwr_kld.query.period import Period
 from flwr_kld.query.plan import LONGEST, cells_from_wire
 from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
-from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 VERSION = 1
@@ -168,7 +168,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
     guarantee: Json[Guarantee]  # What the check claims to spend, and to protect
     asked: _Positive  # Clients in the cohort, as the server says
-    selection: Json[Selection] = EVERYTHING  # Which records are counted
+    period: Json[Period | None] = None  # Of the records that are counted; None for all
     # Most records a client may count, a uniform sample of its own; 0 for no limit. Where whole
     # clients are protected, that of the guarantee
     most_records: Number = 0
@@ -213,8 +213,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
         if self.allotment != Allotment.even(1):
             raise Unfit("allotment", "of one column, in whole counts, for labels", self.allotment)
-        if self.selection.period is not None:  # a box's length would show how many records it has
-            raise Unfit("selection", "of no period, for labels", self.selection.period)
+        if self.period is not None:  # a box's length would show how many records it has
+            raise Unfit("period", "none, for labels", self.period)
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
@@ -222,7 +222,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             self.adds_scores,
             self.most_records,
             self.unlisted_labels,
-            self.selection != EVERYTHING,
+            self.period,
         )
         if any(others) or self.model != NO_MODEL:
             raise Unfit("night", "of a check that counts all records, of no model", "another")
@@ -290,8 +290,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @cached_property
     def layout(self) -> Layout:
         """What the numbers of a client are; the errors are those of `scores`."""
-        of_period = self.selection.period is not None
-        return Layout(tuple(self.cells), self.scores, self.allotment, of_period)
+        return Layout(tuple(self.cells), self.scores, self.allotment, self.period is not None)
 
     def over(self, domain: Domain) -> Domain:
         """Return what is counted of the records of a domain; its own symbols, as a rule.
@@ -311,7 +310,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             tuple(self.cells),
             self.reference,
             self.plan,
-            self.selection,
+            self.period,
             self.allotment,
             self.score_wire,
             self.unlisted_labels,

@@ -265,8 +265,6 @@ def seconds_of(setting: Setting) -> float:
 
 def checks_per_person(setting: Setting) -> int:
     """Return how many checks of a year touch the person who is asked most often: all take turns."""
-    if setting.buckets > 1:
-        return math.ceil(setting.checks / setting.buckets)
     return math.ceil(setting.checks * setting.clients / (setting.population or setting.clients))
 
 

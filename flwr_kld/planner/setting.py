@@ -73,8 +73,6 @@ class Setting:
         mean.
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
-    buckets : int
-        Buckets among which each client's records rotate, >= 1; `records` are those of one bucket.
     checks : int
         A year, at most one a minute.
 
@@ -97,7 +95,6 @@ class Setting:
     power: float = 0.8
     most_records: int | None = None
     population: int | None = None
-    buckets: int = 1
     checks: int = 365
 
     def __post_init__(self) -> None:
@@ -119,7 +116,6 @@ class Setting:
             level=check_level(self.level),
             resolution=real("resolution", self.resolution, above=0, unit="nats"),
             power=real("power", self.power, above=0, below=1),
-            buckets=whole("buckets", self.buckets, least=1),
             checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),
         )
         if self.threshold is not None:
@@ -141,8 +137,6 @@ class Setting:
                 f"{self.total} records in an exchange are too few for a design effect of "
                 f"{self.design_effect:g}"
             )
-        if self.buckets > 1 and self.population not in (None, self.clients):
-            raise ValueError("give population= (clients rotate) or buckets= (records do), not both")
 
     @property
     def epsilon(self) -> float:

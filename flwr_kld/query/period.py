@@ -1,15 +1,76 @@
-"""How the period of one check follows that of the last."""
+"""Which of a client's records are counted: all, or those of a period.
+
+How the period of one check follows that of the last is `SinceLastCheck`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import keep, whole
-from flwr_kld.query.selection import Period, check_column
+import numpy as np
+from numpy.typing import NDArray
 
+from flwr_kld.codec.model import Model
+from flwr_kld.domain.dialect import Dialect
+from flwr_kld.domain.table import Table
+from flwr_kld.domain.times import Times
+from flwr_kld.errors import CheckFailed, DomainError
+from flwr_kld.kernel.arguments import Unfit, keep, whole
+
+_LONGEST_NAME = 300
+"""Characters of a column's name."""
+_BETWEEN = 1
+"""Symbol of a time between two edges."""
 _MOST_DAYS = 3650
+
+
+@dataclass(frozen=True)
+class Period(Model, what="the period of records"):
+    """From one time to before another, in a column of the records.
+
+    A record is in it by its own value alone; one whose value is no time is in no period.
+
+    Parameters
+    ----------
+    column : str
+        Column of the records, which the table need not have.
+    start, end : str
+        Text in ISO 8601, such as ``"2024-01-31"``, without a time zone; times are compared on their
+        own clock, as `Times` does.
+
+    Raises
+    ------
+    ValueError
+        If one is no such text, or the end does not come after the start.
+    """
+
+    column: str
+    start: str
+    end: str
+
+    def __post_init__(self) -> None:
+        check_column(self.column)
+        try:
+            start, end = map(str, Times((self.start, self.end)).by)
+        except DomainError:
+            raise Unfit(
+                "period", "from one time in ISO 8601 to a later one", (self.start, self.end)
+            ) from None
+        keep(self, start=start, end=end)
+
+    def holds(self, rows: Any, dialect: Dialect | None) -> NDArray[np.bool_]:
+        """Which records are in it, each by itself; shape [records]."""
+        times = Table({self.column: Times((self.start, self.end))}, dialect=dialect or Dialect())
+        inside: NDArray[np.bool_] = times.encode(rows)[:, 0] == _BETWEEN
+        return inside
+
+    def __str__(self) -> str:
+        return f"{self.column} from {self.start} to before {self.end}"
 
 
 @dataclass(frozen=True)
@@ -55,3 +116,31 @@ class SinceLastCheck:
                 f"{self.column}: nobody was asked"
             )
         return Period(self.column, start, end)
+
+
+def check_column(name: object) -> None:
+    """Refuse what is no name of a column."""
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise Unfit("column", f"a column's name, at most {_LONGEST_NAME} characters", name)
+
+
+_ASKED: ContextVar[Period | None] = ContextVar("period", default=None)
+
+
+@contextmanager
+def of_period(period: Period | None) -> Iterator[None]:
+    """Load records for a check of this period."""
+    token = _ASKED.set(period)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def asked_period() -> Period | None:
+    """Return the period of the check for which records are being loaded; None if it has none.
+
+    A loader may leave out what lies outside, so that a large store selects; the node selects again,
+    by the column that the period names, which the loader has to give.
+    """
+    return _ASKED.get()

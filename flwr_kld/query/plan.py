@@ -22,6 +22,7 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
+from flwr_kld.query.period import Period
 from flwr_kld.query.score_wire import (
     NO_SCORES,
     inflated,
@@ -29,7 +30,6 @@ from flwr_kld.query.score_wire import (
     scores_from_wire,
     scores_to_wire,
 )
-from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.reference import Reference
 
@@ -59,7 +59,7 @@ class QueryPlan:
     # Shape [C]: `HEAD`, or in the tail the eighth (0, 1, …) by rank that a symbol was sampled from,
     # or the bin that counts those that were not
     stratum: NDArray[np.int64]
-    selection: Selection = EVERYTHING  # Which records are counted
+    period: Period | None = None  # Of the records that are counted; None for all
     # What clients add up in each column and answer with; None if they answer with the counts
     scores: tuple[Scores, ...] | None = None
     # How finely counts are released, and whether alike records are counted; by default in whole
@@ -86,8 +86,7 @@ class QueryPlan:
     def layout(self) -> Layout:
         """What a client answers with."""
         cells = cells_of_columns(self.cell_of, self.domain.sizes, self.cells)
-        of_period = self.selection.period is not None
-        return Layout(cells, self.scores, self.allotment, of_period)
+        return Layout(cells, self.scores, self.allotment, self.period is not None)
 
     @property
     def length(self) -> int:
@@ -114,7 +113,7 @@ class QueryPlan:
                 self.weight[cells],
                 self.inclusion[cells],
                 self.stratum[cells],
-                self.selection,
+                self.period,
                 None if self.scores is None else (self.scores[i],),
                 None if allotted is None else Allotment((allotted.counts[i],), allotted.alike),
             )
@@ -129,9 +128,9 @@ class QueryPlan:
         """Return the same cells, whose counts are released so."""
         return replace(self, allotment=allotment)
 
-    def over(self, selection: Selection) -> QueryPlan:
-        """Return the same cells, counted over other records."""
-        return replace(self, selection=selection)
+    def of(self, period: Period | None) -> QueryPlan:
+        """Return the same cells, counted over the records of a period."""
+        return replace(self, period=period)
 
     @cached_property
     def mass(self) -> NDArray[np.float64]:
@@ -155,7 +154,7 @@ class QueryPlan:
         return plan_fingerprint(
             self.reference.fingerprint,
             self.cell_of,
-            self.selection,
+            self.period,
             self.allotment,
             self.scores,
             self.unlisted_labels,
@@ -235,7 +234,7 @@ def cells_by_symbol(reference: Reference) -> NDArray[np.int32]:
 def plan_fingerprint(
     reference: str,
     cell_of: NDArray[np.int32],
-    selection: Selection,
+    period: Period | None,
     allotment: Allotment | None = None,
     scores: tuple[Scores, ...] | None = None,
     unlisted_labels: UnlistedLabels | None = None,
@@ -244,8 +243,9 @@ def plan_fingerprint(
     digest = hashlib.sha256(b"flwr-kld plan 1\n")
     asked = scores_as_bytes(scores)
     steps = json_text(None if allotment is None else [allotment.counts, allotment.alike])
+    within = "" if period is None else period.to_json()
     labels = "" if unlisted_labels is None else unlisted_labels.to_json()
-    said = f"{reference}\n{selection.to_json()}\n{steps}\n{labels}\n{len(asked)}\n"
+    said = f"{reference}\n{within}\n{steps}\n{labels}\n{len(asked)}\n"
     digest.update(said.encode())
     digest.update(asked)
     digest.update(cell_of.astype("<i4").tobytes())
@@ -259,7 +259,7 @@ def cells_from_wire(
     cells: tuple[int, ...],
     reference: str,
     fingerprint: str,
-    selection: Selection,
+    period: Period | None,
     allotment: Allotment | None = None,
     score_wire: bytes = NO_SCORES,
     unlisted_labels: UnlistedLabels | None = None,
@@ -278,7 +278,7 @@ def cells_from_wire(
         raise ValueError("the query plan has another number of cells in a column than it says")
     scores = scores_from_wire(score_wire, len(sizes), total)
     allotted = Layout(cells, scores, allotment).allotment
-    told = plan_fingerprint(reference, cell_of, selection, allotted, scores, unlisted_labels)
+    told = plan_fingerprint(reference, cell_of, period, allotted, scores, unlisted_labels)
     if told != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.query.selection import Period
+from flwr_kld.query.period import Period
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.predictor_report import round_of

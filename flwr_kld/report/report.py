@@ -19,7 +19,7 @@ from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
 from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.query.selection import Period
+from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Envelope, Protection
 from flwr_kld.report.words import table_of

@@ -173,7 +173,7 @@ class Trust(ABC):
             trust=self.source,
             guarantee=self.guarantee,
             asked=asked,
-            selection=plan.selection,
+            period=plan.period,
             most_records=self.most_records or most_records,
             allotment=plan.allotment,
             score_wire=plan.score_wire,

@@ -56,7 +56,7 @@ def year(item: tuple[str, int]) -> list[Row]:
     rows = []
     for month, report in monthly_checks(data, monitor):
         whole = data.truth(range(data.clients), month, monitor.theta)
-        counted = (participant.member for participant in monitor.counted.participants)
+        counted = (participant.member for participant in monitor.counted)
         truth = data.truth(counted, month, monitor.theta)
         for column, own in report.columns.items():
             population = own.reading.of_population

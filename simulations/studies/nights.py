@@ -4,8 +4,7 @@
         [--out DIR]
 
 Compared at the same (ε, δ) = (1, 1e-6) a year: a standing session (`Standing`), independent noise
-on every night, a binary tree, monthly checks of all records; and today's rotation, which counts
-each record on one night in 31, at ε = 1 a month.
+on every night, a binary tree, and monthly checks of all records.
 
 The noise is that of the implemented mechanism: standard deviations on every night, of a lasting
 change, and the ε of a year whose nights are as exact as one Gaussian check at ε = 1. Peers have
@@ -47,7 +46,6 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.search import root
@@ -63,16 +61,15 @@ from flwr_kld.simulations.studies.runner import (
     save,
     show,
 )
-from flwr_kld.trust.trusted import Trusted
 
 Floats = NDArray[np.float64]
 NIGHTS, DELTA = 365, 1e-6
-ROWS, SYMBOLS, BUCKETS, DRIFT_FROM = 36_000, 20, 31, 100
+ROWS, SYMBOLS, DRIFT_FROM = 36_000, 20, 100
 TILTS = (0.15, 0.3, 0.6)
 """Of new rows' law, uniform before; D_θ is .004, .017 and .074 nats."""
 TURNOVERS = (0.0, 0.001, 0.01, 0.1)
 """Of the rows, each night."""
-SCHEMES = ("standing", "independent", "tree", "monthly", "rotation")
+SCHEMES = ("standing", "independent", "tree", "monthly")
 _BLOCK, _VERSION = 20, 2
 _SQUARES, _SUM = 45.0, 3.2
 """A χ² with 20 degrees of freedom, and standard deviations, that chance exceeds in one night in
@@ -144,11 +141,7 @@ def deviations(scheme: str, epsilon: float = 1.0, moves: int = 2) -> Floats:
         return np.asarray(unit * tree_norm(moves) * np.sqrt(prefixes().sum(axis=1)))
     if scheme == "independent":
         return unit * math.sqrt(NIGHTS) * nights
-    if scheme == "monthly":
-        return unit * math.sqrt(len(_MONTHS)) * nights
-    if scheme == "rotation, a year":
-        return unit * math.sqrt(math.ceil(NIGHTS / BUCKETS)) * BUCKETS * nights
-    return math.sqrt(Trusted(epsilon).event(1).table.variance) * BUCKETS * nights
+    return unit * math.sqrt(len(_MONTHS)) * nights
 
 
 def of_a_change(scheme: str, nights: int, moves: int = 2) -> float:
@@ -177,7 +170,7 @@ def noise_table() -> list[Row]:
     rows = []
     cases = [("standing", moves) for moves in (2, 4, 8)]
     one = math.sqrt(2) * per_norm()
-    for scheme, moves in [*cases, *((name, 2) for name in (*SCHEMES[1:], "rotation, a year"))]:
+    for scheme, moves in [*cases, *((name, 2) for name in SCHEMES[1:])]:
         night = deviations(scheme, moves=moves)
         nightly = scheme in ("standing", "independent", "tree")
         rows.append({
@@ -196,9 +189,6 @@ def drawn(scheme: str, seed: int, cells: int, columns: int = 1) -> Floats:
     if scheme == "standing":
         z = sample(released(columns=columns).table, NIGHTS * cells, bits).reshape(NIGHTS, cells)
         return np.floor(by_night() @ z + 0.5)
-    if scheme == "rotation":
-        table = Trusted(1.0).event(1).table
-        return sample(table, NIGHTS * cells, bits).reshape(NIGHTS, cells).astype(float)
     if scheme == "tree":
         node = _gaussian(float(deviations(scheme)[0]))
         z = sample(node, prefixes().shape[1] * cells, bits).reshape(-1, cells)
@@ -231,20 +221,15 @@ class Year:
     def decider(self) -> Decider:
         """Return a fresh one, to which nothing is tolerable."""
         alarm = Alarm(horizon=len(self.nights)).shared(self.columns)
-        return Decider(
-            0.0, 0.0, alarm, THETA, self.reference, "x", self.columns, self.scheme != "rotation"
-        )
+        return Decider(0.0, 0.0, alarm, THETA, self.reference, "x", self.columns, True)
 
     def measured(self, night: int, counts: Floats, records: int) -> Measured:
         """Say what a check published."""
-        if self.scheme == "rotation":
-            event = Trusted(1.0).event(1)
-        else:
-            deviation = deviations(self.scheme)[night] * math.sqrt(self.columns)
-            event = replace(released(columns=self.columns), added=_gaussian(deviation))
+        deviation = deviations(self.scheme)[night] * math.sqrt(self.columns)
+        event = replace(released(columns=self.columns), added=_gaussian(deviation))
         plan = self.plan.allotted(Allotment.even(1))
         values = NoisyCounts(counts.astype(np.int64), float(records), event, plan, False)
-        part = Part([Participant(1), Participant(2)], EVERYTHING, "record")
+        part = Part([Participant(1), Participant(2)], "record")
         return Measured(Exchanged(values, 2, 2, {}, (0.0, 0.0)), [part])
 
     def suspect(self, night: int, counts: Floats, records: int) -> bool:
@@ -265,7 +250,7 @@ class Year:
         decider = self.decider()
         for night in self.nights[self.nights >= first]:
             shown = counts[night]
-            if self.scheme != "rotation" and not self.suspect(night, shown, records):
+            if not self.suspect(night, shown, records):
                 continue
             measured = self.measured(night, shown, records)
             verdict = decider.decide(measured, "nights", None, 1.0).verdict
@@ -302,18 +287,14 @@ def lived(task: Configuration) -> Arrays:
     """Live some years: the night on which a drift was found."""
     scheme, tilt = str(task["scheme"]), float(task["tilt"])
     year = Year(scheme, uniform())
-    rows = ROWS // BUCKETS if scheme == "rotation" else ROWS
     found = []
     rng = np.random.default_rng(seed_of({**task, "scheme": "any"}, "rows"))
     for number in range(int(task["years"])):
         counts = tables(float(task["turnover"]), tilt, rng)
-        if scheme == "rotation":
-            whole = counts.astype(np.int64)
-            counts = np.array([rng.multivariate_hypergeometric(now, rows) for now in whole])
         noise = drawn(scheme, seed_of(task, f"noise {number}"), year.plan.cells)
         shown = noise.copy()
         shown[:, ~year.plan.outside] += counts
-        found.append(year.found(shown, rows, DRIFT_FROM if tilt else 0))
+        found.append(year.found(shown, ROWS, DRIFT_FROM if tilt else 0))
     return {"found": np.array(found)}
 
 
@@ -382,10 +363,6 @@ def tasks_of(years: int, quiet: int, runs: int) -> list[Configuration]:
     ]
     found: list[Configuration] = []
     for scheme, turnover, tilt, number in wanted:
-        if scheme == "rotation":  # every night is read
-            number = min(number, _BLOCK)
-            if turnover != one_percent:
-                continue
         found += [
             {**common, "scheme": scheme, "turnover": turnover, "tilt": tilt, "block": block,
              "years": min(_BLOCK, number - block)}

@@ -6,10 +6,9 @@ from dataclasses import replace
 import sqlalchemy as sa
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Charge, Clients, Cost, Everyone
-from flwr_kld.accounting.books import keep_cost
+from flwr_kld.accounting import Charge, Cost
+from flwr_kld.accounting.books import keep_cost, pack
 from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.accounting.parts import pack
 from flwr_kld.accounting.schema import checks, spends
 from flwr_kld.kernel import Guarantee
 
@@ -23,8 +22,8 @@ def pure(epsilon: float, protects="record", delta=0.0) -> Cost:
 
 
 def ask(epsilon: float, *names: str) -> list[Charge]:
-    """One release to some clients, or to everyone."""
-    return [Charge(pure(epsilon), Clients(names) if names else Everyone())]
+    """One release to some clients."""
+    return [Charge(pure(epsilon), names or ["a"])]
 
 
 def insert_checks(connection, cohorts, cost, population="default", since=0):
@@ -42,7 +41,7 @@ def insert_checks(connection, cohorts, cost, population="default", since=0):
     connection.execute(
         spends.insert(),
         [
-            {"check": first + i, "asked": kept, "family": "clients", "members": pack(asked)}
+            {"check": first + i, "asked": kept, "members": pack(asked)}
             for i, asked in enumerate(cohorts)
         ],
     )

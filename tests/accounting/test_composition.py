@@ -1,7 +1,5 @@
 """The most-charged person's spend, against a recomputation person by person."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from accounting.books import pure
@@ -9,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from flwr_kld.accounting import Budget, Clients, Cost, RecordBuckets
+from flwr_kld.accounting import Budget, Cost
+from flwr_kld.accounting.books import pack, unpack
 from flwr_kld.accounting.budget import UNBOUNDED
 from flwr_kld.accounting.composition import Spend, composed_epsilon, worst
-from flwr_kld.accounting.parts import pack, unpack
 from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
 from flwr_kld.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
@@ -20,22 +18,15 @@ from flwr_kld.kernel import Guarantee
 SUM = Budget(1.0, 1e-6, 30, composition="sum")
 PLD = Budget(1.0, 1e-6, 30)
 KINDS = [pure(0.25), pure(0.5), pure(0.125, delta=3e-7), pure(0.0625, delta=5e-7)]
-FAMILIES = {"clients": 5, "records 3 key": 3, "everyone": 1}
+CLIENTS = range(5)
 
 
-def spend(cost, members=(0,), family="clients"):
-    return Spend(cost, family, np.array(sorted(members)))
+def spend(cost, members=(0,)):
+    return Spend(cost, np.array(sorted(members)))
 
 
-def persons():
-    """Everybody there can be: one part of each family."""
-    return [
-        dict(zip(FAMILIES, parts, strict=True)) for parts in product(*map(range, FAMILIES.values()))
-    ]
-
-
-def asked_of(person, spends):
-    return [s for s in spends if person[s.family] in s.members]
+def asked_of(client, spends):
+    return [s for s in spends if client in s.members]
 
 
 def added(spends, budget):
@@ -47,16 +38,15 @@ def added(spends, budget):
 def spends_in_window(draw, least=0, most=8):
     found = []
     for _ in range(draw(st.integers(least, most))):
-        family = draw(st.sampled_from(list(FAMILIES)))
-        members = draw(st.sets(st.integers(0, FAMILIES[family] - 1), min_size=1))
-        found.append(spend(draw(st.sampled_from(KINDS)), members, family))
+        members = draw(st.sets(st.sampled_from(CLIENTS), min_size=1))
+        found.append(spend(draw(st.sampled_from(KINDS)), members))
     return found
 
 
 @settings(max_examples=examples(100))
 @given(spends=spends_in_window())
 def test_the_sum_is_that_of_the_most_charged_person(spends):
-    truth = max(added(asked_of(person, spends), SUM) for person in persons())
+    truth = max(added(asked_of(person, spends), SUM) for person in CLIENTS)
     assert worst(spends, SUM).epsilon == truth
 
 
@@ -64,7 +54,7 @@ def test_the_sum_is_that_of_the_most_charged_person(spends):
 @given(spends=spends_in_window(), new=spends_in_window(least=1, most=3))
 def test_only_the_touched_count_for_a_check(spends, new):
     together = [*spends, *new]
-    touched = [p for p in persons() if asked_of(p, new)]
+    touched = [p for p in CLIENTS if asked_of(p, new)]
     truth = max(added(asked_of(p, together), SUM) for p in touched)
     assert worst(together, SUM, touched=new).epsilon == truth
 
@@ -81,7 +71,7 @@ def test_with_distributions_it_is_the_tighter_bound_of_the_worst_person(spends):
         sum_ = added(own, PLD) / 1e9
         return min(sum_, composed_epsilon(several, 1e-6))
 
-    truth = max(map(needed, persons()))
+    truth = max(map(needed, CLIENTS))
     found = worst(spends, PLD)
     assert found.epsilon / 1e9 == pytest.approx(truth, rel=1e-9, abs=2e-9)
     assert found.epsilon >= truth * 1e9 - 1
@@ -125,20 +115,6 @@ def test_many_kinds_are_composed_by_their_guarantee_alone():
     assert found.epsilon == pytest.approx(expected * 1e9, abs=2)
     many = [spend(pure(0.01 + i * 1e-4)) for i in range(30)]
     assert worst(many, PLD).composition == "sum"
-
-
-# --------------------------------------------------------------------------------------- parts
-
-
-def test_parts_are_checked():
-    for wrong in ([], ["a", "a"]):
-        with pytest.raises(ValueError, match="each once"):
-            Clients(wrong)
-    for modulus, residues in ((0, [0]), (2**21, [0]), (4, []), (4, [1, 1]), (4, [4]), (4, [-1])):
-        with pytest.raises(ValueError, match=r"must be|each once"):
-            RecordBuckets("key", modulus, residues)
-    assert RecordBuckets("a", 4, [1]).family != RecordBuckets("a", 8, [1]).family
-    assert RecordBuckets("1 a", 4, [1]).family != RecordBuckets("a", 4, [1]).family
 
 
 @given(st.sets(st.integers(0, 2**32 - 1), min_size=1, max_size=50))

@@ -15,11 +15,8 @@ from flwr_kld.accounting import (
     Budget,
     BudgetExhausted,
     Charge,
-    Clients,
     Cost,
-    Everyone,
     Ledger,
-    RecordBuckets,
 )
 from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.accounting.entry import AlreadyChecked, CheckUnfinished
@@ -31,12 +28,8 @@ NAMES = "abcd"
 LAPLACE = Cost.of(calibrated_laplace(Guarantee(0.25)))
 COSTS = [pure(0.25), pure(0.5), pure(0.125, delta=4e-7), LAPLACE]
 
-parts = st.one_of(
-    st.sets(st.sampled_from(NAMES), min_size=1).map(sorted).map(Clients),
-    st.sets(st.integers(0, 2), min_size=1).map(sorted).map(lambda r: RecordBuckets("k", 3, r)),
-    st.just(Everyone()),
-)
-charges = st.lists(st.builds(Charge, st.sampled_from(COSTS), parts), min_size=1, max_size=2)
+clients = st.sets(st.sampled_from(NAMES), min_size=1)
+charges = st.lists(st.builds(Charge, st.sampled_from(COSTS), clients), min_size=1, max_size=2)
 attempts = st.lists(
     st.tuples(
         st.integers(-3, 5),  # days that the clock moves
@@ -54,13 +47,6 @@ def empty(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "drift.db"
     Ledger(f"sqlite:///{path}")
     return path
-
-
-def touches(part, person):
-    name, bucket = person
-    if isinstance(part, Clients):
-        return name in part.names
-    return isinstance(part, Everyone) or bucket in part.residues
 
 
 def needed(spends, budget):
@@ -89,13 +75,12 @@ def test_nobody_is_charged_more_than_the_budget_and_nothing_that_fits_is_refused
     ledger = Ledger(url)
     ledger.set_budget(budget, now=NOW)
     books, closed = [], {}  # (time, charges), and the state of each key
-    people = [(name, bucket) for name in NAMES for bucket in range(3)]
 
-    def needs(person, until, new=()):
-        """What a person's window that ends then needs, with further charges."""
+    def needs(client, until, new=()):
+        """What a client's window that ends then needs, with further charges."""
         since = until - WINDOW * DAY
         inside = [c for time, charges in books if since <= time <= until for c in charges]
-        return needed([c.cost for c in (*inside, *new) if touches(c.parts, person)], budget)
+        return needed([c.cost for c in (*inside, *new) if client in c.clients], budget)
 
     for days, key, asked, end in tried:
         clock += days * DAY
@@ -113,14 +98,14 @@ def test_nobody_is_charged_more_than_the_budget_and_nothing_that_fits_is_refused
         }
         assert why in ran.get(closed.get(f"{key}"), [None, BudgetExhausted])
         if why is BudgetExhausted:  # then it has no room, for somebody whom it asks
-            whom = [p for p in people if any(touches(c.parts, p) for c in asked)]
-            assert max(needs(person, seen, asked) for person in whom) > 1 - 1e-8
+            whom = {client for charge in asked for client in charge.clients}
+            assert max(needs(client, seen, asked) for client in whom) > 1 - 1e-8
         if why is not None:
             continue
         if end == "settle":
             ledger.settle(reservation, REPORT, now=clock)
         elif end == "less":
-            asked = [Charge(pure(0.0625), charge.parts) for charge in asked]
+            asked = [Charge(pure(0.0625), charge.clients) for charge in asked]
             ledger.settle(reservation, REPORT, delivered=[c.cost for c in asked], now=clock)
         elif end == "fail":
             ledger.fail(reservation, SILENCE, now=clock)
@@ -129,7 +114,6 @@ def test_nobody_is_charged_more_than_the_budget_and_nothing_that_fits_is_refused
 
     assert {entry.key: entry.state for entry in ledger.history()} == closed
     for end in {time for time, _ in books}:
-        for person in people:
-            assert needs(person, end) <= 1
-    most = max(needs(person, seen) for person in people)
+        assert max(needs(client, end) for client in NAMES) <= 1
+    most = max(needs(client, seen) for client in NAMES)
     assert Ledger(url).spent(now=clock).epsilon == pytest.approx(float(most), abs=1e-8)

@@ -1,50 +1,18 @@
 """Checks in a window times epsilon, against the ledger that refuses what does not fit."""
 
-import itertools
 import re
 
 import numpy as np
 import pytest
 from accounting.books import DAY, insert_checks, pure
 
-from flwr_kld.accounting import Budget, Charge, Clients, Cost, Ledger
-from flwr_kld.accounting.pace import Pace, Turns
+from flwr_kld.accounting import Budget, Charge, Cost, Ledger
+from flwr_kld.accounting.pace import Pace
 from flwr_kld.calibration.central import calibrated_gaussian
 from flwr_kld.errors import BudgetExhausted
 from flwr_kld.kernel import Guarantee
 
 MONTH = Budget(epsilon=1.0, delta=1e-6, window_days=30)
-
-
-@pytest.mark.parametrize(
-    ("clients", "found"),
-    [(4, Turns(buckets=31)), (50, Turns(buckets=31)), (10_000, Turns(clients=322))],
-)
-def test_recipe_budgets_hold_for_hospitals_and_for_phones(clients, found):
-    rotation = Turns.among(clients, checks=31)
-    assert rotation == found
-    pace = Pace(31, pure(1.0), rotation.length(clients), MONTH)
-    assert pace.fits
-    assert pace.times == 1
-
-
-def test_one_check_a_window_needs_no_rotation():
-    assert Turns.among(4, checks=1) == Turns()
-
-
-@pytest.mark.parametrize(("clients", "size"), [(10, 3), (9, 3), (10, 10), (4, 7)])
-def test_a_rotation_asks_nobody_twice_for_as_long_as_is_said(ledger_at, tmp_path, clients, size):
-    ledger = Ledger(ledger_at(tmp_path / "drift.db"))
-    ledger.set_budget(MONTH)
-    cost = Cost.claimed("discrete-laplace", Guarantee(1.0))
-    turn = itertools.cycle(map(str, range(clients)))
-    for done in itertools.count():
-        cohort = Clients(sorted(itertools.islice(turn, min(size, clients))))
-        try:
-            ledger.reserve(str(done), [Charge(cost, cohort)], now=1e9 + done)
-        except BudgetExhausted:
-            break
-    assert Turns(clients=size).length(clients) == done
 
 
 def lets_another_in(ledger, cost, before):
@@ -54,7 +22,7 @@ def lets_another_in(ledger, cost, before):
         with ledger._database.writing() as connection:
             insert_checks(connection, [np.zeros(1, int)] * before, cost, since=10**9 - DAY)
     try:
-        ledger.reserve("another", [Charge(cost, Clients(["a"]))], now=1e9)
+        ledger.reserve("another", [Charge(cost, ["a"])], now=1e9)
     except BudgetExhausted:
         return False
     return True

@@ -1,10 +1,10 @@
 """Whose turn it is, over restarts; and what monitors remember."""
 
 import pytest
-from accounting.books import DAY, REPORT, SILENCE, ask, pure
+from accounting.books import DAY, REPORT, SILENCE, ask
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import BudgetExhausted, Charge, Ledger, LedgerError, RecordBuckets
+from flwr_kld.accounting import BudgetExhausted, Ledger, LedgerError
 from flwr_kld.accounting.entry import Remembered
 
 CLIENTS = [f"c{i}" for i in range(10)]
@@ -43,21 +43,6 @@ def test_a_refused_check_asked_nobody_and_a_failed_one_did(ledger):
     assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [2, 1, 2, 2]
     ledger.reserve("3", ask(0.1, "n19"), now=NOW)
     assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [3, 1, 2]
-
-
-def test_buckets_take_turns_over_restarts(url, ledger):
-    turns = []
-    for check in range(7):
-        buckets = Ledger(url).rotation().next_buckets("salt", 6, 2)
-        charge = Charge(pure(0.25), RecordBuckets("salt", 6, buckets))
-        Ledger(url).reserve(f"{check}", [charge], now=NOW)
-        turns.append(buckets)
-    assert turns == [(0, 1), (2, 3), (4, 5), (0, 1), (2, 3), (4, 5), (0, 1)]
-    assert ledger.rotation().next_buckets("salt", 6, 6) == (2, 3, 4, 5, 0, 1)
-    assert ledger.rotation().next_buckets("other", 6) == (0,)
-    for size in (0, 7):
-        with pytest.raises(ValueError, match="whole number of buckets from 1 to 6"):
-            ledger.rotation().next_buckets("salt", 6, size)
 
 
 # ---------------------------------------------------------------------------------- states

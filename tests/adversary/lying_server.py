@@ -39,7 +39,6 @@ from flwr_kld.messages.terms import NoiseShares, Terms
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
-    RotatingRecords,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -159,7 +158,6 @@ class LyingServer:
         """Each of them, and the client's context before it, to be copied by pickle."""
 
         def client(message, context):
-            context.node_config["drift-salt"] = str(folder / f"{context.node_id}.salt")
             if context.node_id == VICTIM and message.metadata.message_type != "query.drift_role":
                 self._met.append((pickle.dumps(message), pickle.dumps(context)))
                 self._messages.append(anew(self._met[-1][0]))
@@ -171,7 +169,6 @@ class LyingServer:
             OF_TABLE if table else REFERENCE,
             trust,
             aggregation=kind and kind(),
-            cohort=RotatingRecords(2),
             threshold=0.05,
         )
         monitor.check(grid)  # one half is asked for counts, the other for sums of scores
@@ -224,7 +221,7 @@ def hold(question: Terms, session: Session | None) -> None:
         assert session.min_clients >= noise.n_min
     if question.counted:
         assert asked.protects == "record"
-        assert question.scores is question.selection.period is None
+        assert question.scores is question.period is None
     if question.scores is not None:
         delta = sums_delta(question.scores, asked, noise)
     else:

@@ -53,7 +53,8 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         cells = asked["cells"]
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
-        named = SimpleNamespace(to_json=partial(str, asked["selection"]))  # also what is none
+        period = SimpleNamespace(to_json=partial(str, asked["period"]))  # also what is none
+        period = None if asked["period"] == "null" else period
         if asked["score_wire"] != NO_SCORES and rng.random() < 0.4:
             asked["score_wire"] = _scores(asked["score_wire"], len(cells), rng)
         labels = SimpleNamespace(to_json=partial(str, asked["unlisted_labels"]))
@@ -62,7 +63,7 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         if scores and rng.random() < 0.7:
             asked["most_records"] = scores[0].most_records
         asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, named, allotment_of(asked), scores, labels
+            asked["reference"], cell_of, period, allotment_of(asked), scores, labels
         )
         if "phase" in content:
             fit_sessions(content)

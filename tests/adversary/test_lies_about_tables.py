@@ -30,7 +30,6 @@ from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wire
-from flwr_kld.query.selection import Selection
 from flwr_kld.report import Outcome
 from flwr_kld.strategies import (
     Distributed,
@@ -79,9 +78,8 @@ def told_otherwise(name, *, cells=None, terms=None, scores=None):
         asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
         if cells is not None:
             asked["cells"] = [1, 1, max(int(cell_of.max()) - 1, 1)]
-        selection = Selection.from_json(asked["selection"])
         asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, selection, allotment_of(asked), told
+            asked["reference"], cell_of, None, allotment_of(asked), told
         )
         asked.update(terms or {})
         if "phase" in content:

@@ -17,7 +17,7 @@ from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares
-from flwr_kld.query.selection import Period, Selection
+from flwr_kld.query.period import Period
 from flwr_kld.trust.worst_move import require_move
 
 CELLS, MOST, REACH = 2, 3, 14
@@ -66,7 +66,7 @@ def loss(asked, most: int) -> float:
     reach = REACH + MOST
     p = np.array([float(table.probability(k)) for k in range(-reach, reach + 1)])
     worst = 0.0
-    for one, other in neighbours(asked.guarantee.protected, asked.selection.period is not None):
+    for one, other in neighbours(asked.guarantee.protected, asked.period is not None):
         vectors = [counted(d, most) for d in (one, other)]
         first, second = (density(v, p) for v in vectors)
         seen = (first > 0) & (second > 0)
@@ -80,7 +80,7 @@ def asked_for(protects, most, trust, period=None):
         protects=protects,
         most_records=most,
         delta=DELTA,
-        selection=Selection(period=period),
+        period=period,
         **noise,
     )
 

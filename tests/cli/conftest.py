@@ -14,7 +14,7 @@ from cli.fake_flwr import FakeFlwr, fake_flwr
 from cli.place import Place
 from typer.testing import CliRunner
 
-from flwr_kld.accounting import Budget, Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Budget, Charge, Cost, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.app import app
 from flwr_kld.guard import node_identity
@@ -67,7 +67,7 @@ def settled(url: str):
     def write(key: str, report: dict[str, object] | None, epsilon: float = 0.1) -> None:
         ledger = Ledger(url)
         cost = Cost.claimed("discrete-laplace", Guarantee(epsilon))
-        reservation = ledger.reserve(key, [Charge(cost, Everyone())])
+        reservation = ledger.reserve(key, [Charge(cost, ["a"])])
         if report is None:
             ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))
         else:

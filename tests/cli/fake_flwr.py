@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+from flwr_kld.accounting import Charge, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.errors import LedgerUnavailable, NoBudget
@@ -80,7 +80,7 @@ def _do(plan: dict[str, Any], key: str) -> None:
         why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
         ledger.refuse(key, why)
         return
-    charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), Everyone())]
+    charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), ["a"])]
     kind = {"make": Kind.STATISTICS, "name": Kind.DISCOVERY}.get(does, Kind.CHECK)
     reservation = ledger.reserve(key, charges, kind=kind)
     report = plan["report"]

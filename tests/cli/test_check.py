@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from report.samples import REPORT, decided
 
-from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Charge, Cost, Ledger
 from flwr_kld.accounting.entry import FailureKind
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.app_runs import AppRuns
@@ -174,7 +174,7 @@ def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkey
 def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
-    reservation = ledger.reserve(KEY, [Charge(cost, Everyone())])
+    reservation = ledger.reserve(KEY, [Charge(cost, ["a"])])
 
     def sleep(seconds: float) -> None:
         ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())

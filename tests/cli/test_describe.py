@@ -10,7 +10,7 @@ import pytest
 from report.samples import STATISTICS, decided
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.accounting import Charge, Cost, Everyone, Kind, Ledger
+from flwr_kld.accounting import Charge, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
@@ -28,7 +28,7 @@ def settle(
 ) -> None:
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
-    reservation = ledger.reserve(key, [Charge(cost, Everyone())], kind=kind)
+    reservation = ledger.reserve(key, [Charge(cost, ["a"])], kind=kind)
     ledger.settle(reservation, report, states=states)
 
 

@@ -48,8 +48,8 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         r"refuses the app's domain\n *next: add \"[0-9a-f]{64}\" to allow\.domains",
     ),
     "guard of less epsilon": (
-        lambda p: other_guard(p, "max_epsilon = 1.0", "max_epsilon = 0.5"),
-        r"refuses epsilon 1\n *next: raise check\.max_epsilon",
+        lambda p: other_guard(p, "max_epsilon = 0.032", "max_epsilon = 0.01"),
+        r"refuses epsilon 0.032\n *next: raise check\.max_epsilon",
     ),
     "reference": (
         lambda p: (shipped(p).write_text("{}"), p.doctor())[1],
@@ -109,7 +109,7 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
                place.folder / "roster.json")  # fmt: skip
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
-    assert "31 checks in any 30 days, each person charged for 1 of them" in done.stdout
+    assert "31 checks in any 30 days, each person charged for 31 of them" in done.stdout
 
 
 def test_a_byte_order_mark_is_in_nobodys_way(cli, place):

@@ -9,7 +9,7 @@ import pytest
 from report.samples import decided
 from report.tables import drifted
 
-from flwr_kld.accounting import Charge, Cost, Everyone, Ledger
+from flwr_kld.accounting import Charge, Cost, Ledger
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 
@@ -44,7 +44,7 @@ def test_history_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, se
 
 @pytest.mark.usefixtures("three_nights", "no_plots")
 def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
-    Ledger(url).reserve("now", [Charge(ONE, Everyone())])
+    Ledger(url).reserve("now", [Charge(ONE, ["a"])])
     text = cli("history", "--ledger", url, COLUMNS="200").stdout
     assert "not ended" in text.split("2026-11-03")[1]
     assert "check 4: key 'now': it has not ended: it runs, or was cut off" in text

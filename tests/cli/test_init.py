@@ -60,10 +60,7 @@ def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
     shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", tmp_path / "app"]
     assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
     assert "is taken to be public" in done.stderr
-    assert (
-        "31 checks in any 30 days, each person charged for 1 of them × ε 1 = 1; the budget has 1"
-        in done.stderr
-    )
+    assert "31 checks in any 30 days, each person charged for 31 of them" in done.stderr
     assert "flwr run . --stream" in done.stdout
     assert "two simulated nodes, which share out the sample" in done.stdout
 
@@ -85,17 +82,18 @@ def test_the_files_fit_together(cli, sample, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("clients", "cohort", "smallest"),
+    ("clients", "cohort", "smallest", "times"),
     [
-        (4, "RotatingRecords(31)", 3), (50, "RotatingRecords(31)", 18),
-        (10_000, "RotatingCohort(322)", 120),
+        (4, "UniformCohort()", 3, "31 of them × ε 0.032 = 0.992"),
+        (50, "UniformCohort()", 18, "31 of them × ε 0.032 = 0.992"),
+        (10_000, "RotatingCohort(322)", 120, "1 of them × ε 1 = 1"),
     ],
 )  # fmt: skip
 def test_budgets_hold_for_few_clients_and_for_many(
-    cli, sample, tmp_path, clients, cohort, smallest
+    cli, sample, tmp_path, clients, cohort, smallest, times
 ):
     done = cli("init", sample, "--out", tmp_path / "app", "--clients", clients)
-    assert "each person charged for 1 of them × ε 1 = 1; the budget has 1" in done.stderr
+    assert f"each person charged for {times}; the budget has 1" in done.stderr
     assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
     assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_asked == smallest
 

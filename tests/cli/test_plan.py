@@ -33,17 +33,17 @@ def file(tmp_path):
 def test_rows_are_the_planners(cli, file):
     done = cli(
         "plan", file, "--clients", 40, "--clients", 80, "--records", 60, "--epsilon", 0.5,
-        "--threshold", 0.02, "--buckets", 3, "--correlation", 0.1, "--cells", 16, "--json",
+        "--threshold", 0.02, "--correlation", 0.1, "--cells", 16, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)
     assert [(r["clients"], r["epsilon"], r["records"]) for r in rows] == [
-        (40, 0.5, 20),
-        (80, 0.5, 20),
+        (40, 0.5, 60),
+        (80, 0.5, 60),
     ]
     setting = Setting(
-        clients=40, records=20, trust=Trusted(0.5), threshold=0.02, buckets=3, cells=16,
-        design_effect=design_effect_of(20, 0.1),
+        clients=40, records=60, trust=Trusted(0.5), threshold=0.02, cells=16,
+        design_effect=design_effect_of(60, 0.1),
     )  # fmt: skip
     assert rows[0] == json.loads(json.dumps(forecast(REFERENCE, setting).to_dict()))
 
@@ -54,6 +54,8 @@ def test_a_table(cli, file):
     assert done.exit_code == 0, done.output
     assert "1,200" in done.stdout
     assert "–" in cli(*arguments, "--estimate-only").stdout  # nothing is found
+    assert "every check pays" not in done.stdout
+    assert "every check pays" in cli(*arguments, "--secure-sum").stdout
 
 
 def test_each_column_of_a_table_has_a_row(cli, tmp_path):

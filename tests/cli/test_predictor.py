@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from report.samples import decided, learnt
 
-from flwr_kld.accounting import Charge, Clients, Cost, Kind, Ledger
+from flwr_kld.accounting import Charge, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import CheckSeries, Outcome
@@ -27,7 +27,7 @@ def asked(url):
         ledger = Ledger(url)
         cost = Cost.claimed(LOCAL, Guarantee(0.05))
         reservation = ledger.reserve(
-            round_key(name, number), [Charge(cost, Clients(["1", "2"]))], kind=Kind.ROUND
+            round_key(name, number), [Charge(cost, ["1", "2"])], kind=Kind.ROUND
         )
         if ends == "settled":
             report = report or replace(learnt(number), name=name).to_dict()

@@ -14,8 +14,6 @@ from report.samples import REPORT
 
 from flwr_kld.cli import simulate
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.cohort.halves import Part
-from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations import flights, local_superlink
@@ -79,7 +77,7 @@ def year(monkeypatch):
     few = flights.Flights(columns_of_few, few.month[own], few.day_of_year[own], few.aircraft[own])
 
     def checks(_, monitor):
-        monitor.counted = Part([Participant(0, member) for member in range(9)], EVERYTHING)
+        monitor.counted = [Participant(0, member) for member in range(9)]
         yield from ((1, quiet), (2, moved))
 
     monkeypatch.setattr(flights.Flights, "load", lambda: few)

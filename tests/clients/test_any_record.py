@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from flwr_kld import Binned, Labels, Table, Times
 from flwr_kld.clients import node_records
 from flwr_kld.errors import QueryRefused
-from flwr_kld.query.selection import Period, of_period
+from flwr_kld.query.period import Period, of_period
 
 TABLE = Table({"age": Binned([18, 65]), "job": Labels(["nurse", "clerk"]), "at": Times("hour")})
 LINES = [

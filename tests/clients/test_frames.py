@@ -207,7 +207,6 @@ STEPS = [
     *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
     *(f"flwr_kld.clients.own_records.Records.{name}" for name in ("keep", "counted", "label")),
     "flwr_kld.clients.own_records.record_ids",
-    "flwr_kld.query.selection.Selection.selected",
     *(f"{COUNTING}.{name}" for name in ("sample", "from_ring", "to_counts")),
     *(f"{COUNTING}.ClientRows.{name}" for name in ("count", "to_wire", "summand")),
     *(f"{COUNTING}.ClearSum.{name}" for name in ("of_answers", "_take", "is_empty", "release")),

@@ -170,14 +170,14 @@ def test_a_lying_server_gets_no_answer(lie):
     assert node.counts(terms_of(6), a="banana", b="cherry") == {"apple": 1, "cherry": 1}
 
 
-@pytest.mark.parametrize("change", ["scores", "most_records", "selection", "clients"])
+@pytest.mark.parametrize("change", ["scores", "most_records", "period", "clients"])
 def test_what_is_no_session_is_not_read(change):
     """The server lies in the words of a message, as no terms can be made that say so."""
     config = terms_of(1).to_config()
     config |= {
         "scores": {"score_wire": b"x"},
         "most_records": {"most_records": 5},
-        "selection": {"selection": '{"key":"k","modulus":2,"residues":[1],"period":null}'},
+        "period": {"period": '{"column":"c","end":"2026-11-25","start":"2026-11-24"}'},
         "clients": {
             "guarantee": claim(delta=1e-6, protects={"most_records": 5}),
             "most_records": 5,

@@ -6,9 +6,8 @@ from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
+from flwr_kld.cohort.cohort import Participant, RotatingCohort, UniformCohort
 from flwr_kld.cohort.halves import Part, halves
-from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.strategies import Distributed
 
 TRUST = Distributed(1.0, min_clients=16)
@@ -21,35 +20,25 @@ def ledger(tmp_path):
     return made
 
 
-def settled(ledger, clients, about, selection, survivors):
+def settled(ledger, clients, about, survivors):
     """Releases of a check whose halves had so many survivors; None for one that failed."""
     people = [Participant(i) for i in range(clients)]
-    parts = [Part(people, selection, "record")]
+    parts = [Part(people, "record")]
     if about == "the population":
-        parts = halves(people, selection, 16, np.random.default_rng(0))
+        parts = halves(people, 16, np.random.default_rng(0))
     reservation = ledger.reserve("k", charges(TRUST, parts))
-    ledger.settle(reservation, {}, delivered=delivered(TRUST, parts, survivors))
+    ledger.settle(reservation, {}, delivered=delivered(TRUST, survivors))
     return ledger.check("k").releases
 
 
 def test_counts_of_the_whole_cohort_are_one_charge_of_what_they_cost(ledger):
-    (release,) = settled(ledger, 39, "these clients", EVERYTHING, (20,))
+    (release,) = settled(ledger, 39, "these clients", (20,))
     booked = release.delivered or release.asked
     assert (booked.epsilon, booked.delta) == (TRUST.cost(20).epsilon, TRUST.cost(20).delta)
 
 
 def test_halves_of_clients_are_charged_apart(ledger):
-    assert len(settled(ledger, 400, "the population", EVERYTHING, (200, 200))) == 2
-    assert ledger.spent().epsilon <= 1.0
-
-
-def test_the_same_buckets_of_two_halves_of_clients_are_one_charge(ledger):
-    assert len(settled(ledger, 400, "the population", Selection("k", 4, (1,)), (200, 200))) == 1
-    assert ledger.spent().epsilon <= 1.0
-
-
-def test_a_bucket_of_the_whole_cohort_is_one_charge(ledger):
-    assert len(settled(ledger, 39, "these clients", Selection("k", 4, (1,)), (32,))) == 1
+    assert len(settled(ledger, 400, "the population", (200, 200))) == 2
     assert ledger.spent().epsilon <= 1.0
 
 
@@ -57,7 +46,7 @@ def test_a_bucket_of_the_whole_cohort_is_one_charge(ledger):
     ("cohort", "horizon", "fits"),
     [
         (UniformCohort(), 365, False), (UniformCohort(), 12, True), (UniformCohort(), 1, True),
-        (RotatingRecords(31), 365, True), (RotatingCohort(40), 365, False),
+        (RotatingCohort(40), 365, False),
         (RotatingCohort(3), 365, True),
     ],
 )  # fmt: skip

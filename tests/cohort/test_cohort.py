@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.cohort.cohort import Participant, RotatingCohort, RotatingRecords, UniformCohort
+from flwr_kld.cohort.cohort import Participant, RotatingCohort, UniformCohort
 from flwr_kld.errors import CheckFailed
 
 
@@ -111,14 +111,11 @@ def test_uniform_cohorts_are_uniform():
 class Remembered:
     """What a ledger knows of a rotation."""
 
-    def __init__(self, last=(), buckets=()):
-        self.last, self.buckets = dict(last), buckets
+    def __init__(self, last=()):
+        self.last = dict(last)
 
     def last_asked(self, names):
         return np.array([self.last.get(name, 0) for name in names])
-
-    def next_buckets(self, key, modulus, size):
-        return self.buckets
 
 
 def test_a_recalled_queue_goes_on_where_it_was():
@@ -128,19 +125,3 @@ def test_a_recalled_queue_goes_on_where_it_was():
     rng = np.random.default_rng(1)
     assert set(again.draw(people, rng)) == set(people[8:])
     assert set(again.draw(people, rng)) == set(people[:4])
-
-
-def test_records_rotate_through_all_buckets():
-    rule = RotatingRecords(3, "k")
-    people = [Participant(1), Participant(2)]
-    assert rule.draw(people, np.random.default_rng(0)) == people
-    ids = np.arange(500, dtype=np.uint64)
-    asked = [rule.select().selected(ids) for _ in range(2)]
-    rest = RotatingRecords(3, "k")
-    rest.recall(Remembered(buckets=(2,)), people)
-    asked.append(rest.select().selected(ids))
-    assert (np.sum(asked, axis=0) == 1).all()
-    with pytest.raises(ValueError, match="buckets must be a whole number, at least 2"):
-        RotatingRecords(1)
-    with pytest.raises(ValueError, match="key must be a text"):  # or it is taken for one check's
-        RotatingRecords(3, "")

@@ -10,23 +10,20 @@ from flwr_kld.cohort.halves import halves, whom
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.query.selection import Selection
 
 RECORD, CLIENT = Guarantee(1.0), Guarantee(1.0, protects=WholeClients(5))
 
 
-@given(st.integers(2, 120), st.integers(1, 30), st.integers(1, 4))
-def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least, modulus):
+@given(st.integers(2, 120), st.integers(1, 30))
+def test_nobody_hidden_is_asked_twice_and_nobody_is_left_out(clients, least):
     chosen = [Participant(i) for i in range(clients)]
-    selection = Selection("k", modulus, (modulus - 1,))
     if clients < 2 * least:
         with pytest.raises(CheckFailed, match="two halves"):
-            halves(chosen, selection, least, np.random.default_rng(0))
+            halves(chosen, least, np.random.default_rng(0))
         return
-    first, second = halves(chosen, selection, least, np.random.default_rng(0))
+    first, second = halves(chosen, least, np.random.default_rng(0))
     assert not set(first.participants) & set(second.participants)
     assert {*first.participants, *second.participants} == set(chosen)
-    assert first.selection == second.selection == selection
     assert first.by == second.by == "client"
     assert min(len(first.participants), len(second.participants)) >= min(least, clients)
 

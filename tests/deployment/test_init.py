@@ -61,7 +61,7 @@ def test_the_schedules_command_checks_the_nodes_own_rows(deployment: Deployment,
     assert report["cohort"]["survivors"] == NODES, report["cohort"]
     spent = Ledger(f"sqlite:///{app / 'drift.db'}").spent()
     assert spent.epsilon == pytest.approx(1, abs=1e-4)
-    # Another part of the rows: the same budget has room for it, on the server and on each node.
+    # The next night of the session costs nothing more, on the server and on each node.
     again = typed("check", app, "real", "--key", "next", "--ledger", f"sqlite:///{app}/drift.db",
                   "--run-config", 'drift-sample="" drift-nodes=2', "--json")  # fmt: skip
     assert again.returncode in (0, 2), again.stdout + again.stderr[-3000:]

@@ -187,7 +187,7 @@ def test_the_cells_of_a_column_follow_those_of_the_column_before():
         plan.layout.cells,
         reference.fingerprint,
         plan.fingerprint,
-        plan.selection,
+        plan.period,
     )
     assert read.tolist() == plan.cell_of.tolist()
 

@@ -7,16 +7,14 @@ import sys
 from dataclasses import replace
 
 import pytest
-from guard.files import DOMAIN, REFERENCE, guard_file, protecting, question
+from guard.files import DOMAIN, REFERENCE, guard_file, question
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import AggregatorNoise
-from flwr_kld.query.selection import Selection
 from flwr_kld.sums.policy import ClientPolicy
 
 
@@ -34,15 +32,6 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
     assert (receipt.trust, receipt.protects) == ("trusted", "record")
     assert (receipt.domain, receipt.reference) == (DOMAIN, REFERENCE)
     assert receipt.terms == asked.fingerprint
-
-
-@pytest.mark.parametrize(("protects", "partition"), [("record", "4:k"), (WholeClients(5), "")])
-def test_a_whole_client_is_in_every_bucket_of_its_records(tmp_path, protects, partition):
-    whose = "client" if partition == "" else "record"
-    guard = Guard.from_file(guard_file(tmp_path, protecting(whose)), clock=lambda: 5000.0)
-    bucket = Selection("k", 4, (1,))
-    receipt = guard.admit(question(epsilon=0.1, protects=protects, selection=bucket), "0")
-    assert (receipt.partition, bool(receipt.residues)) == (partition, bool(partition))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from flwr_kld.accounting import (
     Budget,
     BudgetExhausted,
     Charge,
-    Clients,
     Cost,
-    Everyone,
     Kind,
     Ledger,
 )
@@ -35,9 +33,9 @@ def open_ledger(tmp_path):
     return make
 
 
-def reserve(ledger: Ledger, sampler: Sampler, key: str = KEY, parts=None):
+def reserve(ledger: Ledger, sampler: Sampler, key: str = KEY, clients=("a",)):
     cost = Cost.of_draws(sampler.event, ledger.budget())
-    return ledger.reserve(key, [Charge(cost, parts or Everyone())], kind=Kind.DRAWS)
+    return ledger.reserve(key, [Charge(cost, clients)], kind=Kind.DRAWS)
 
 
 @pytest.mark.parametrize("protects", ["record", "client"])
@@ -79,10 +77,10 @@ def test_delta_counts_too(open_ledger):
 def test_draws_add_to_what_checks_spend_on_the_same_people(open_ledger):
     ledger, law = open_ledger(), mollify(RECORDS, BASE, BOX)
     check = Cost.claimed("discrete-laplace", Guarantee(1.0))
-    ledger.reserve("check", [Charge(check, Clients(["a", "b"]))])
-    reserve(ledger, Sampler(law, 4), "draws of c", Clients(["c"]))
+    ledger.reserve("check", [Charge(check, ["a", "b"])])
+    reserve(ledger, Sampler(law, 4), "draws of c", ["c"])
     assert ledger.spent().epsilon == 2.0  # of c alone
-    reserve(ledger, Sampler(law, 3), "draws of all")
+    reserve(ledger, Sampler(law, 3), "draws of all", ["a", "b", "c"])
     assert ledger.spent().epsilon == 3.5
 
 

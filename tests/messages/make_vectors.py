@@ -25,7 +25,7 @@ from flwr_kld.messages.envelopes import (
     Signers,
 )
 from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
-from flwr_kld.query.selection import Period, Selection
+from flwr_kld.query.period import Period
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 FOLDER = Path(__file__).parents[2] / "docs/vectors"
@@ -38,14 +38,13 @@ SCORES = bytes.fromhex(
 
 
 CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
-SELECTION = Selection(key="2026-11", modulus=4, residues=(0, 2))
-OF_NIGHT = Selection(period=Period("visited", "2026-11-24", "2026-11-25"))
+NIGHT = Period("visited", "2026-11-24", "2026-11-25")
 TERMS = Terms(
     check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=[4],
     wire=WIRE, trust="trusted", guarantee=Guarantee(0.5), asked=20,
 )  # fmt: skip
 OF_CLIENTS = replace(
-    TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS, selection=SELECTION,
+    TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS,
     most_records=100, noise=NoiseShares(5, "skellam"),
 )  # fmt: skip
 OF_SUMS = replace(
@@ -68,9 +67,9 @@ KINDS = {
         Terms,
         {
             "every record": TERMS,
-            "half of the records; whole clients are protected by noise that they add": OF_CLIENTS,
+            "whole clients are protected by noise that they add": OF_CLIENTS,
             "sums of scores": OF_SUMS,
-            "records of a night": replace(TERMS, selection=OF_NIGHT),
+            "records of a night": replace(TERMS, period=NIGHT),
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
@@ -102,16 +101,13 @@ KINDS = {
             "an id with a line break": {"check": "a\nb"},
             "an id that is too long": {"check": "0" * 65},
             "cells as text": {"wire": "text"},
-            "a selection with spaces": {"selection": '{"by": "client"}'},
-            "a selection that names a bucket twice": {
-                "selection": '{"key":"","modulus":2,"residues":[0,0]}'
-            },
+            "a period of no end": {"period": '{"column":"visited","start":"2026-11-24"}'},
             "scores as text": {"score_wire": "[]"},
             "scores that are missing": {"score_wire": GONE},
             "scores that are cut off": {"score_wire": bytes(4)},
             "scores that are twice deflated": {"score_wire": bytes(4) + b"\x02"},
             "scores over more records than are counted": {"score_wire": b"\2" + bytes(4)},
-            "a selection that is not JSON": {"selection": "[" * 50},
+            "a period that is not JSON": {"period": "[" * 50},
             "more columns than a table may have": {"cells": [1] * 4097},
             "noise that nobody is to add": {"noise": "{}"},
             "noise with a space": {"noise": " null"},
@@ -153,32 +149,16 @@ KINDS = {
             "not JSON": lambda text: text[:-1],
         },
     ),
-    "selection": Kind(
-        Selection,
+    "period": Kind(
+        Period,
+        {"a night": NIGHT},
         {
-            "every second bucket of four": SELECTION,
-            "every record": Selection(),
-            "records of a night": OF_NIGHT,
-        },
-        {
-            "no buckets": {"modulus": 0},
-            "a bucket beyond the last": {"residues": [4]},
-            "buckets out of order": {"residues": [2, 0]},
-            "half a bucket": {"residues": [0.5]},
-            "a bucket that is a truth value": {"residues": [False]},
-            "groups of records": {"groups": 10},
-            "a period that ends before it begins": {
-                "period": {"column": "visited", "end": "2026-11-24", "start": "2026-11-25"}
-            },
-            "a period of no column": {
-                "period": {"column": "", "end": "2026-11-25", "start": "2026-11-24"}
-            },
-            "a period in another form": {
-                "period": {"column": "visited", "end": "2026-11-25", "start": "20261124"}
-            },
-            "a key with a line break": {"key": "a\nb"},
+            "a field too many": {"groups": 10},
+            "it ends before it begins": {"end": "2026-11-23"},
+            "of no column": {"column": ""},
+            "in another form": {"start": "20261124"},
             "another order of the fields": lambda text: (
-                text.replace('"key":"2026-11",', "")[:-1] + ',"key":"2026-11"}'
+                text.replace('"column":"visited",', "")[:-1] + ',"column":"visited"}'
             ),
         },
     ),

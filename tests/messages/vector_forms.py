@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr_kld.codec.model import Model
 from flwr_kld.messages.envelopes import Answer
-from flwr_kld.query.selection import Selection
+from flwr_kld.query.period import Period
 
 GONE = object()
 """In place of a field that a tampered message lacks."""
@@ -33,7 +33,7 @@ class Kind:
 
     @property
     def is_text(self) -> bool:
-        return self.model in (Answer, Selection)
+        return self.model in (Answer, Period)
 
     def write(self, value: Model) -> Any:
         return value.to_json() if self.is_text else typed(value.to_config())

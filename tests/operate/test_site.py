@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from operate.conftest import COST, EVIL, Visitor, door_of
 
-from flwr_kld.accounting import Budget, Charge, Everyone, Ledger
+from flwr_kld.accounting import Budget, Charge, Ledger
 from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.errors import LedgerUnavailable
@@ -250,7 +250,7 @@ def test_a_writer_does_not_keep_readers_waiting_and_is_seen_when_done(copied):
     assert visitor.get("/stamp").body != stamp
     assert "new one" not in before
     assert "new one" in visitor.get("/").text
-    Ledger(url).reserve("now", [Charge(COST, Everyone())], population="new one")
+    Ledger(url).reserve("now", [Charge(COST, ["a"])], population="new one")
     assert "Not ended" in visitor.get("/").text
 
 

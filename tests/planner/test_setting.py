@@ -55,12 +55,12 @@ def test_aggregation_follows_from_trust():
         ({"trust": Distributed(1.0, min_clients=201)}, "needs 201"),
         ({"design_effect": 0.5}, "design_effect"),
         ({"level": 0.4}, "level"), ({"power": 1.0}, "power"),
-        ({"population": 100}, "population"), ({"buckets": 0}, "buckets"), ({"checks": 0}, "checks"),
+        ({"population": 100}, "population"), ({"checks": 0}, "checks"),
         ({"trust": "trusted"}, "must be a trust model"),
         ({"trust": Trusted(1.0, protects=WholeClients(50))}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
         ({"records": 0.01}, "too few"),
-        ({"design_effect": 20_000.0}, "too few"), ({"population": 400, "buckets": 2}, "not both"),
+        ({"design_effect": 20_000.0}, "too few"),
     ],
 )  # fmt: skip
 def test_what_is_out_of_range_is_refused(wrong, message):
@@ -86,7 +86,6 @@ def test_turns():
     assert checks_per_person(setting()) == 365
     assert checks_per_person(setting(population=2000)) == 37  # 36.5 turns
     assert checks_per_person(setting(population=300, checks=3)) == 2
-    assert checks_per_person(setting(buckets=50)) == 8
     assert checks_per_person(setting(population=80_000, checks=300)) == 1
 
 

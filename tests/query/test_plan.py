@@ -10,8 +10,8 @@ from numbered import Numbered
 
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.period import Period
 from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
-from flwr_kld.query.selection import EVERYTHING, Selection
 from flwr_kld.reference import Reference
 
 EVEN = Allotment.even(1)
@@ -20,7 +20,7 @@ PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
 
 def read(wire=PLAN.wire, size=40, cells=PLAN.cells, fingerprint=PLAN.fingerprint):
-    return cells_from_wire(wire, (size,), (cells,), REFERENCE.fingerprint, fingerprint, EVERYTHING)
+    return cells_from_wire(wire, (size,), (cells,), REFERENCE.fingerprint, fingerprint, None)
 
 
 def packed(cell_of) -> bytes:
@@ -41,7 +41,7 @@ def test_cells_survive_the_wire(counts, recipe, seed):
         (plan.cells,),
         reference.fingerprint,
         plan.fingerprint,
-        plan.selection,
+        plan.period,
     )
     assert received.tolist() == plan.cell_of.tolist()
     assert received.dtype == np.int32
@@ -108,7 +108,7 @@ def test_a_bomb_is_never_inflated(monkeypatch):
 def test_a_cell_that_does_not_exist(cell):
     cell_of = PLAN.cell_of.copy()
     cell_of[7] = cell
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING, EVEN)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, None, EVEN)
     with pytest.raises(ValueError, match="names a cell that it does not have"):
         read(packed(cell_of), fingerprint=fingerprint)
 
@@ -116,8 +116,8 @@ def test_a_cell_that_does_not_exist(cell):
 def test_the_cells_of_each_column_are_those_that_are_named():
     """As many in all, but shared out otherwise: the totals of columns would be compared wrongly."""
     cell_of = np.array([0, 1, 2, 3, 4, 4], dtype=np.int32)
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, EVERYTHING, Allotment.even(2))
-    told = ((3, 3), REFERENCE.fingerprint, fingerprint, EVERYTHING)
+    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, None, Allotment.even(2))
+    told = ((3, 3), REFERENCE.fingerprint, fingerprint, None)
 
     def read_columns(cells):
         return cells_from_wire(packed(cell_of), told[0], cells, *told[1:])
@@ -145,9 +145,9 @@ def test_another_plan_or_reference_does_not_match_the_fingerprint():
     with pytest.raises(ValueError, match="does not match its fingerprint"):
         read(packed(cell_of))
     with pytest.raises(ValueError, match="does not match its fingerprint"):
-        cells_from_wire(PLAN.wire, (40,), (PLAN.cells,), "another", PLAN.fingerprint, EVERYTHING)
+        cells_from_wire(PLAN.wire, (40,), (PLAN.cells,), "another", PLAN.fingerprint, None)
 
 
-def test_the_fingerprint_covers_the_selection():
-    halves = [PLAN.over(Selection("k", 2, (i,))) for i in range(2)]
-    assert len({PLAN.fingerprint, *(half.fingerprint for half in halves)}) == 3
+def test_the_fingerprint_covers_the_period():
+    days = [PLAN.of(Period("visited", "2026-11-24", f"2026-11-{end}")) for end in (25, 26)]
+    assert len({PLAN.fingerprint, *(day.fingerprint for day in days)}) == 3

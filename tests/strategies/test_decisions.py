@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from federation import FRUIT, REFERENCE, app_of, basket, grid_of, keep_secrets
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 from scipy.stats import binom
 
@@ -25,7 +25,6 @@ from flwr_kld.strategies import (
     KLDrift,
     PlainSum,
     RotatingCohort,
-    RotatingRecords,
     SecureSum,
     Trusted,
 )
@@ -79,20 +78,6 @@ def test_drift_is_found_and_none_is_not_invented(trust, aggregation, nodes):
     same = monitor().check(grid(SAME, nodes=nodes, record_ids=named))
     assert same.outcome is not Outcome.DRIFT, same.verdict.reason
     assert same.lower_bound <= 0.05
-
-
-def test_few_clients_decide_by_all_records_of_a_bucket_and_pay_once(ledger, tmp_path):
-    """Three silos of 2,000 records, in two buckets."""
-    silos = grid_of(app_of(lambda context: basket(context, each=2000)), 3)
-    keep_secrets(silos, tmp_path)
-    cohort = RotatingRecords(2)
-    monitor = KLDrift(
-        REFERENCE, Trusted(1.0), cohort=cohort, threshold=0.05, alarm=ALONE, ledger=ledger
-    )
-    reports = [monitor.check(silos, key=f"day {i}") for i in range(4)]
-    assert {r.outcome for r in reports} == {Outcome.DRIFT}
-    assert ledger.spent().epsilon == pytest.approx(2.0, rel=1e-4)  # two rounds of both buckets
-    assert sum(r.reading.records for r in reports[:2]) == 6000
 
 
 def test_evidence_adds_up_over_checks_and_restarts(ledger):

@@ -25,9 +25,9 @@ from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.query.period import Period
 from flwr_kld.query.plan import plan_fingerprint, plan_for_labels
 from flwr_kld.query.score_wire import scores_to_wire
-from flwr_kld.query.selection import EVERYTHING, Period, Selection
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -274,7 +274,7 @@ def other_column(asked, labels: str):
     cells = np.frombuffer(zlib.decompress(asked["wire"]), "<i4").astype(np.int32)
     named = None if labels == "null" else UnlistedLabels.from_json(labels)
     asked["plan"] = plan_fingerprint(
-        asked["reference"], cells, EVERYTHING, Allotment.even(1), None, named
+        asked["reference"], cells, None, Allotment.even(1), None, named
     )
 
 
@@ -309,8 +309,8 @@ LIES = {
     ),
     "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
     "a period, whose records the length of a box would tell": (
-        lambda a: a.update(selection=Selection(period=JUNE).to_json()),
-        "of no period",
+        lambda a: a.update(period=JUNE.to_json()),
+        "period is out of range",
     ),
     **{
         f"the model {name}": (lambda a, n=name, w=noise: a.update(trust=n, noise=w), "trust")

@@ -21,7 +21,7 @@ from flwr_kld.clients.records_of_node import load_records
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.selection import Selection, asked_period, of_period
+from flwr_kld.query.period import asked_period, of_period
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
@@ -109,7 +109,7 @@ def test_what_is_no_period_of_checks_is_refused():
 
 
 def terms(period: Period | None) -> Terms:
-    plan = Partition().draw(REFERENCE, np.random.default_rng(0)).over(Selection(period=period))
+    plan = Partition().draw(REFERENCE, np.random.default_rng(0)).of(period)
     return TRUST.terms(plan, check="c", asked=40)
 
 

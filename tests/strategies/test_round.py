@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Clients, Cost, Kind, Ledger
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed, LedgerError, LedgerUnavailable
@@ -52,7 +52,7 @@ class Noting(Round):
 
     def _charges(self, asked):
         self.note("charges")
-        return [Charge(Cost.claimed("m", Guarantee(1.0)), Clients(map(str, asked)))]
+        return [Charge(Cost.claimed("m", Guarantee(1.0)), map(str, asked))]
 
     def _ask(self, grid, opening, asked, spent):
         self.note("ask")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
+from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
@@ -19,7 +19,6 @@ from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
     Alarm,
     KLDrift,
-    RotatingRecords,
     SecureSum,
     Trusted,
 )
@@ -137,15 +136,6 @@ def test_a_server_that_sees_sums_alone_is_shown_one_sum_of_each_half():
         "the clients that these 48 were drawn from, counting at most 125 records of each"
     )
     assert report.outcome is Outcome.DRIFT
-
-
-def test_salted_positions_fall_into_groups_of_a_rotation_as_well(tmp_path):
-    silos = keep_secrets(grid_of(app_of(lambda c: sorted(basket(c, each=20_000))), 3), tmp_path)
-    rotating = monitor(20.0, cohort=RotatingRecords(2))
-    for _ in range(2):
-        report = rotating.check(silos)
-        assert abs(report.reading.estimate - TRUTH) < 0.06  # over seven standard deviations
-        assert report.outcome is Outcome.DRIFT
 
 
 def of_one_kind(context):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from chance import most
-from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of, keep_secrets
+from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
@@ -24,7 +24,6 @@ from flwr_kld.strategies import (
     Alarm,
     Distributed,
     KLDrift,
-    RotatingRecords,
     SecureSum,
     Statistics,
     Trusted,
@@ -267,16 +266,6 @@ def test_a_rare_kind_of_clients_is_within_the_limits_of_what_only_they_have():
 def test_few_clients_tell_of_themselves_only():
     few = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(30)).ask(people_grid())
     assert few.whom.startswith("these 30 clients")
-
-
-def test_a_sample_of_records_is_said_to_be_one(tmp_path):
-    trust, cohort = Trusted(5.0), RotatingRecords(2)
-    app = ClientApp()
-    answer_drift_queries(app, people, PEOPLE, record_ids=lambda c: list(range(100)))
-    grid = keep_secrets(InProcessGrid(app, 20), tmp_path)
-    report = Statistics(PEOPLE, trust, cohort=cohort).ask(grid)
-    assert report.whom == "these 20 clients, a part of their records"
-    assert 500 < report.records < 1500
 
 
 def in_group(client: int) -> dict[str, np.ndarray]:

@@ -8,14 +8,12 @@ from federation import FAR, FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from sealed_federation import KEY, federation
 
 from flwr_kld.clients import FirstUse
-from flwr_kld.cohort.halves import Part
 from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, numbers_of
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import ClientRows, SumVector
 from flwr_kld.query.noisy import ClientSums
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
-from flwr_kld.query.selection import EVERYTHING
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -160,5 +158,3 @@ def test_fruit_outside_the_reference_counts_as_such():
     share = (sums.value("outside") / sums.records + 100) / 1000
     assert share == pytest.approx(0.5, abs=FAR * sums.deviation("outside") / sums.records / 1000)
     assert FRUIT.size == len(SHARES)
-    assert plan.selection == EVERYTHING
-    assert Part([], EVERYTHING).by == "client"

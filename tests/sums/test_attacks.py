@@ -19,7 +19,7 @@ from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
-from flwr_kld.query.selection import Selection
+from flwr_kld.query.period import Period
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text
 from flwr_kld.trust.trusted import TwoAggregators
@@ -206,7 +206,7 @@ LIES = {
         Guarantee(1.0, 1e-6),
     ],
     "asked": [7],
-    "selection": [Selection("half", 2, (0,))],
+    "period": [Period("visited", "2026-11-24", "2026-11-25")],
     "most_records": [5],
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "score_wire": [scored(CELLS)["score_wire"]],

@@ -17,7 +17,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClearSum, Held
-from flwr_kld.query.selection import Period, Selection
+from flwr_kld.query.period import Period
 from flwr_kld.trust.trusted import Trusted
 
 TABLE = Table({"a": Labels(["x", "y"]), "b": Labels(["u"])})
@@ -27,7 +27,7 @@ VALUES = list(product(["x", "y"], ["u", "v"], ["2026-11-24", "2026-11-25"]))
 PLAN = (
     Partition(16)
     .draw(Reference.from_counts(TABLE, np.ones(TABLE.size)), np.random.default_rng(0))
-    .over(Selection(period=NIGHT))
+    .of(NIGHT)
 )
 
 
