@@ -35,20 +35,21 @@ def clipped(values, floor):
     return (1 - floor) * kept / kept.sum() + floor / len(values)
 
 
+@pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("records", [1000, 100_000])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("size", [50, 20_000])
 def test_no_floor_does_better_than_the_posterior_even_in_hindsight(size, epsilon, records):
     truth = zipf(size)
     errors, floors = [], []
-    for seed in range(4):
+    for seed in range(4 if size > 1000 else 40):
         values, table = noised(truth, records, epsilon, seed)
         errors.append(kl(truth, denoised_fractions(values, table)))
         floors.append([kl(truth, clipped(values, f)) for f in (0.01, 0.05, 0.1, 0.2, 0.5, 0.9)])
     best_floor = np.mean(floors, axis=0).min()
     nothing = kl(truth, np.full(size, 1 / size))
     informative = best_floor < 0.5 * nothing
-    assert np.mean(errors) < (best_floor * 1.1 if informative else 1.02 * max(nothing, best_floor))
+    assert np.mean(errors) < (best_floor * 1.2 if informative else 1.02 * max(nothing, best_floor))
     if informative and size > 1000:
         assert np.mean(errors) < 0.75 * best_floor
 

@@ -203,14 +203,15 @@ def test_weights_are_unbiased(name):
     assert error < 0.05 * np.abs(f).max()
 
 
+@pytest.mark.rate(1e-6)
 @pytest.mark.parametrize("name", ["uniform", "Zipf", "half is impossible"])
 def test_tail_bins_have_about_the_same_mass(name):
     for seed in range(20):
         plan = draw(HARD[name], 16, seed)
         bins = (plan.weight == 0) & ~plan.outside
         counted = plan.reference.probabilities[bins[plan.cell_of]]
-        assert bins.sum() == 8
-        assert (np.abs(plan.mass[bins] - counted.sum() / 8) <= counted.max() + 1e-12).all()
+        assert 7 <= bins.sum() <= 8  # one that would be empty is none
+        assert (np.abs(plan.mass[bins] - counted.sum() / bins.sum()) <= counted.max() + 1e-12).all()
 
 
 @pytest.mark.rate(1e-6)

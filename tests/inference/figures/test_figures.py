@@ -99,16 +99,17 @@ def test_where_nothing_drifted_they_read_about_zero(noise, protects):
     assert (np.mean(np.array(z) > 3, axis=0) < 0.02).all()
 
 
+@pytest.mark.rate(1e-5)
 def test_noise_is_not_taken_for_drift():
-    """Seeded: what the noise adds to a plain figure is gone by nine tenths."""
+    """Most of what the noise adds to a plain figure is gone."""
     plan, plain, ours = plan_of(DELAYS, BEFORE), [], []
-    for counts in releases(plan, BEFORE, 2000, 100):
+    for counts in releases(plan, BEFORE, 2000, 400):
         share = np.maximum(counts.values, 0) / np.maximum(counts.values, 0).sum()
         plain.append(exact(share, plan.mass))
         ours.append(values(figures(counts)))
     psi, divergence, variation, hellinger = np.mean(ours, axis=0) / np.mean(plain, axis=0)
-    assert max(psi, divergence) < 0.1
-    assert max(variation, hellinger) < 0.35
+    assert max(psi, divergence) < 0.14
+    assert max(variation, hellinger) < 0.3
 
 
 @pytest.mark.rate(1e-4)
@@ -138,7 +139,7 @@ def test_limits_of_shares_hold(protects):
         assert held >= binom.ppf(1e-6, runs, 0.95)
         off = np.array([f.shares[place].value - share for f in found])
         assert off.std() == pytest.approx(
-            np.mean([f.shares[place].deviation for f in found]), rel=0.2
+            np.mean([f.shares[place].deviation for f in found]), rel=0.35
         )
 
 

@@ -63,7 +63,7 @@ def test_nights_that_are_not_read_are_no_alarms(scheme):
             said = year.decider().decide(measured, "x", None, 1.0).verdict
             assert said is not None
             assert said.outcome is not Outcome.DRIFT
-    assert 0 < unread < 150
+    assert unread > 0
 
 
 def test_drifts_are_found_after_they_begin_and_quiet_years_are_quiet():
