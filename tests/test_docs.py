@@ -37,24 +37,30 @@ OF_AN_APP = {"app/drift.py", "app/client_app.py", "app/server_app.py"}
 
 
 @cache
-def tree() -> dict[Path, ast.Module]:
+def files() -> list[str]:
     folders = ("flwr_kld", "strategies", "clients", "simulations", "tests", "examples")
-    files = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
 
 
 @cache
 def members() -> dict[str, set[str]]:
-    """Names that each class defines or uses, and its bases'."""
+    """Names that each class of ours defines or uses, and its bases'."""
     found: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
-    for module in tree().values():
-        for part in ast.walk(module):
+    for file in files():
+        text = "" if file.startswith("/tests/") else (ROOT / file[1:]).read_text(encoding="utf-8")
+        for part in ast.walk(ast.parse(text)):
             if isinstance(part, ast.ClassDef):
                 names = found.setdefault(part.name, set())
-                names |= {n.name for n in ast.walk(part) if isinstance(n, ast.FunctionDef)}
-                names |= {n.id for n in ast.walk(part) if isinstance(n, ast.Name)}
-                names |= {n.attr for n in ast.walk(part) if isinstance(n, ast.Attribute)}
+                for inner in ast.walk(part):
+                    match inner:
+                        case (
+                            ast.FunctionDef(name=name)
+                            | ast.Name(id=name)
+                            | ast.Attribute(attr=name)
+                        ):
+                            names.add(name)
                 written = (re.split(r"\[", ast.unparse(base))[0] for base in part.bases)
                 bases.setdefault(part.name, set()).update(b.split(".")[-1] for b in written)
     for _ in range(4):  # as deep as classes go here
@@ -65,9 +71,8 @@ def members() -> dict[str, set[str]]:
 
 def missing_names(text: str) -> list[str]:
     """Files and members of our classes that a text names, and the tree does not have."""
-    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in tree()}
     named = set(A_FILE.findall(text)) - OF_AN_APP
-    lost = [file for file in named if not any(path.endswith(f"/{file}") for path in files)]
+    lost = [file for file in named if not any(path.endswith(f"/{file}") for path in files())]
     classes = members()
     return sorted(lost) + sorted(
         f"{owner}.{name}"

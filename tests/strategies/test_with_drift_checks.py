@@ -257,23 +257,24 @@ def test_a_predictor_learns_beside_training_which_stays_the_same(evaluate_fn):
 
 def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(100.0, 1e-6, window_days=30, composition="sum"))
+    terms = {"delta": 1e-6, "window_days": 30, "composition": "sum"}
+    ledger.set_budget(Budget(100.0, **terms))
+    ledger.set_budget(Budget(50.0, population="labels", protects="client", **terms))
     checks = WithDriftChecks(FedAvg(), monitor(ledger=ledger), every=3)
-    both = WithDriftChecks(checks, learner(ledger=ledger), every=2)
+    both = WithDriftChecks(checks, learner(ledger=ledger, budget="labels"), every=2)
     checked = train(both)
     assert_same_training(checked, train(FedAvg()))
     found = checked.evaluate_metrics_serverapp
     assert rounds_with(found, "kld.estimate") == [3, 6] == list(checks.reports)
     assert rounds_with(found, "predictor.taken") == [2, 4, 6] == list(both.reports)
     assert not rounds_with(found, "kld.failed") + rounds_with(found, "predictor.failed")
-    keys = [entry.key for entry in ledger.history()]
-    assert [key for key in keys if key.startswith("predictor/")] == [
+    assert len(ledger.history()) == 2
+    assert [entry.key for entry in ledger.history("labels")] == [
         "predictor/1", "predictor/2", "predictor/3"
     ]  # fmt: skip
-    assert len(keys) == 5
-    spent = sum(r.cost.epsilon for r in checks.reports.values()) + 3 * 4.0
-    assert ledger.spent().epsilon == pytest.approx(spent)
-    assert both.reports[6].cost.left == pytest.approx(100.0 - spent + 5.0)  # before the check
+    assert ledger.spent().epsilon == sum(r.cost.epsilon for r in checks.reports.values())
+    assert ledger.spent("labels").epsilon == pytest.approx(3 * 4.0)
+    assert both.reports[6].cost.left == pytest.approx(50.0 - 3 * 4.0)
 
 
 def test_a_predictor_raises_no_drift():
