@@ -29,9 +29,8 @@ from flwr_kld.cli.node_keys import keys
 from flwr_kld.cli.plan import plan
 from flwr_kld.cli.reference import reference
 from flwr_kld.cli.serve import serve
-from flwr_kld.cli.show import history, report
+from flwr_kld.cli.show import report
 from flwr_kld.cli.simulate import demo, simulate
-from flwr_kld.cli.table import table
 from flwr_kld.errors import LedgerUnavailable, NoBudget
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
@@ -139,10 +138,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (
-    init, doctor, demo, simulate, plan, describe, check, watch, history, report, serve, budget,
+    init, doctor, demo, simulate, plan, describe, check, watch, report, serve, budget,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(table, name="table")
 app.add_typer(reference, name="reference")
 app.add_typer(keys, name="keys")
 

@@ -64,8 +64,6 @@ Predictor = Annotated[
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
-Last = Annotated[int, typer.Option("--last", min=1, help="Number of latest checks or rounds.")]
-
 FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
 
 Connection = Annotated[

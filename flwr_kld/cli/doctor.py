@@ -30,7 +30,6 @@ from flwr_kld.cli.common import (
     AsJson,
     Connection,
     ExitCode,
-    FlowerApp,
     Population,
     RunConfig,
     Zone,
@@ -51,6 +50,7 @@ from flwr_kld.cli.flower_app import (
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
+from flwr_kld.cli.records import check_records
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
 from flwr_kld.codec.model import Model
 from flwr_kld.domain.table import Table
@@ -398,9 +398,30 @@ _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold
 
 
 def doctor(
-    app: FlowerApp,
+    app: Annotated[
+        Path | None, typer.Argument(help="Folder of the Flower app that checks.")
+    ] = None,
     connection: Connection = None,
     *,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="On a node, in place of an app: its records, the absolute path of a file or a "
+            "database's URL. What is printed about them is private."
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Data dictionary of --data, table.toml; or a reference, .json, which also says "
+            "how much of a column is usually unlisted."
+        ),
+    ] = None,
+    query: Annotated[str, typer.Option(help="SQL that selects a database's rows of --data.")] = "",
+    node_config: Annotated[
+        str,
+        typer.Option(help="More of the node's config for --data, as 'drift-decimal=\",\"'."),
+    ] = "",
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -425,14 +446,26 @@ def doctor(
     run_config: RunConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Inspect everything that a check needs; this asks for no record, and spends nothing.
+    """Inspect everything that a check needs, or a node's records; this spends nothing.
 
     The app, its reference and guard file, keys and roster, the ledger, and its budget against the
     schedule. With a CONNECTION, a short run asks its SuperLink and
     SuperNodes for their versions. Each line that fails names the command to run next.
 
+    With --data and --table, on a node: what of its records each column would read as 'other' or
+    'missing'. They are read as in a check and counted for this terminal alone.
+
     Exit codes: 0 nothing would prevent a check, 4 something would.
     """
+    if data is not None:
+        if table is None or app is not None:
+            raise ValueError("--data goes with --table, and without an app")
+        check_records(data, table, query=query, node_config=node_config, as_json=as_json)
+        return
+    if table is not None or query or node_config:
+        raise ValueError("--table, --query and --node-config are of --data: give the records, too")
+    if app is None:
+        raise ValueError("name the folder of an app, or a node's records: --data FILE --table FILE")
     slots = parse_schedule(schedule, zone=zone)
     facts = facts_of(app, run_config or ())
     url = ledger or facts.ledger

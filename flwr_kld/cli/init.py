@@ -537,12 +537,11 @@ def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Pa
             "i, n + i, 2n + i, …",
         ),
         (
-            f"flwr-kld history --ledger {quote(ledger)} --population {SIMULATED}",
-            "simulated checks so far; flwr-kld report FILE.html, with the same options, is a page "
-            "of them",
+            f"flwr-kld report --ledger {quote(ledger)} --population {SIMULATED}",
+            "simulated checks so far; with FILE.html, a page of them",
         ),
         (
-            f"flwr-kld table check /srv/records.csv --table {quote(str(table))}",
+            f"flwr-kld doctor --data /srv/records.csv --table {quote(str(table))}",
             "on a node, for its operator's eyes alone: what of its records would be 'other' or "
             "'missing'",
         ),

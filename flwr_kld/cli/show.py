@@ -1,4 +1,4 @@
-"""``flwr-kld history`` and ``flwr-kld report``, and a check in words."""
+"""``flwr-kld report``, and a check in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
-    Last,
     LedgerUrl,
     Population,
     Predictor,
@@ -37,6 +36,8 @@ from flwr_kld.report.report import MARKS, Report, columns_table
 from flwr_kld.report.series import FORMATS, Series, require_form
 from flwr_kld.report.words import counted
 
+_SHOWN, _WRITTEN = 30, 365
+"""Latest checks or rounds on a terminal and in a file."""
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 
 
@@ -63,68 +64,67 @@ def utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def history(
+def report(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help=f"File to write; its ending is the format: {', '.join(FORMATS)}."),
+    ] = None,
     *,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     population: Population = DEFAULT_POPULATION,
     predictor: Predictor = None,
-    last: Last = 30,
+    last: Annotated[
+        int | None,
+        typer.Option(min=1, help="Latest checks or rounds; by default 30, or 365 in a file."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Heading of the table, page or picture.")
+    ] = None,
 ) -> None:
-    """Show the latest checks of a population, or rounds of one predictor, oldest first."""
+    """Show the latest checks of a population, or rounds of a predictor; or write them to a FILE.
+
+    Oldest first. A file that ends in .html is a self-contained page.
+    """
+    if file is not None:
+        require_form(file)
+    last = last or (_SHOWN if file is None else _WRITTEN)
     books = existing_ledger(ledger)
     newest = books.newest_first(population)
     if predictor is not None:
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
-        results.print(rounds.table(title=f"Rounds of {predictor} ({population})"))
-        results.print(*failures(rounds), sep="\n")
-    else:
-        entries = back_to(newest, last, is_check)
-        _show_checks(
-            CheckSeries.from_entries(entries, checks_before(books, entries, population)), population
-        )
-        for words in filter(None, map(beside, entries)):
-            say(words)
-        for name in predictors_of(entries):
-            say(f"the ledger has rounds of a predictor, too: --predictor {name}")
+        title = title or f"Predictor {predictor} of {population}"
+        if file is None:
+            results.print(rounds.table(title=title))
+            results.print(*failures(rounds), sep="\n")
+        else:
+            _write(rounds, file, title)
+        return
+    entries = back_to(newest, last, is_check)
+    checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
+    title = title or f"Drift checks of {population}"
+    if file is not None:
+        if not checks:
+            raise ValueError(f"the ledger has no checks of population {population!r}")
+        _write(checks, file, title)
+        return
+    _show_checks(checks, population, title)
+    for words in filter(None, map(beside, entries)):
+        say(words)
+    for name in predictors_of(entries):
+        say(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
 
-def _show_checks(checks: CheckSeries, population: str) -> None:
+def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
     if not checks:
         say(f"the ledger has no checks of population {population!r}")
         return
-    results.print(checks.table(title=f"Checks of {population}"))
+    results.print(checks.table(title=title))
     results.print(*failures(checks), *map(Text, checks.since), sep="\n")
     if checks.reports and checks.reports[-1].is_table:
         results.print(Text("\nThe last check's columns, by decision and lower bound:"))
         results.print(columns_table(checks.reports[-1].columns))
 
 
-def report(
-    file: Annotated[
-        Path, typer.Argument(help=f"File to write; its ending is the format: {', '.join(FORMATS)}.")
-    ] = Path("report.html"),
-    *,
-    ledger: LedgerUrl = DEFAULT_LEDGER,
-    population: Population = DEFAULT_POPULATION,
-    predictor: Predictor = None,
-    last: Last = 365,
-    title: Annotated[str | None, typer.Option(help="Heading of the page or picture.")] = None,
-) -> None:
-    """Write the latest checks of a population, or rounds of a predictor, to a file.
-
-    By default this is a self-contained HTML page.
-    """
-    require_form(file)
-    books = existing_ledger(ledger)
-    newest = books.newest_first(population)
-    if predictor is not None:
-        rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
-        rounds.save(file, title=title or f"Predictor {predictor} of {population}")
-        say(f"{file}: {counted(len(rounds), 'round')}")
-        return
-    entries = back_to(newest, last, is_check)
-    checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
-    if not checks:
-        raise ValueError(f"the ledger has no checks of population {population!r}")
-    checks.save(file, title=title or f"Drift checks of {population}")
-    say(f"{file}: {counted(len(checks), 'check')}")
+def _write(series: CheckSeries | RoundSeries, file: Path, title: str) -> None:
+    series.save(file, title=title)
+    say(f"{file}: {counted(len(series), series.what)}")

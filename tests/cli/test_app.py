@@ -16,7 +16,7 @@ from flwr_kld.cli import show
 from flwr_kld.cli.app import app, main
 
 COMMANDS = (
-    "demo", "simulate", "plan", "check", "watch", "history", "report", "budget", "reference",
+    "demo", "simulate", "plan", "check", "watch", "report", "budget", "reference",
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def test_every_command_explains_itself(cli, command):
     assert cli(command, "--help").exit_code == 0
 
 
-@pytest.mark.parametrize("arguments", [["unknown"], ["history", "--last", "none"], ["reference"]])
+@pytest.mark.parametrize("arguments", [["unknown"], ["report", "--last", "none"], ["reference"]])
 def test_a_wrong_line_is_no_drift_and_not_inconclusive(cli, arguments):
     assert cli(*arguments).exit_code == 4
 
@@ -43,7 +43,7 @@ def test_how_a_command_ends(cli, monkeypatch, raised, code, said):
         raise raised
 
     monkeypatch.setattr(show, "existing_ledger", broken)
-    done = cli("history")
+    done = cli("report")
     assert done.exit_code == code
     assert said in done.stderr
     assert ("Traceback" in done.stderr) == isinstance(raised, KeyError)

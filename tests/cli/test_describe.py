@@ -174,7 +174,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     assert check.exit_code == 4
     why = f"it is not a drift check: {REPORT.brief}"
     assert why in check.stdout
-    listed = cli("history", COLUMNS="300")
+    listed = cli("report", COLUMNS="300")
     assert [
         (check.number, check.failure) for check in CheckSeries.from_ledger(Ledger(flwr.ledger))
     ] == [
@@ -182,7 +182,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     ]
     assert f"statistics 'june': {REPORT.brief}" in listed.stderr
     settle(flwr.ledger, "d1", {"schema": "draws 1", "draws": [2, 0]}, kind=Kind.DRAWS)
-    assert "draws 'd1'" in cli("history", COLUMNS="300").stderr
+    assert "draws 'd1'" in cli("report", COLUMNS="300").stderr
     assert "it is not a drift check: draws" in cli("check", flower_app, "--key", "d1").stdout
 
 
@@ -195,9 +195,7 @@ def test_a_discovery_is_listed_as_what_it_is(cli, flwr, flower_app):
         ),
     )  # fmt: skip
     settle(flwr.ledger, "names", found.to_dict(), kind=Kind.DISCOVERY)
-    assert (
-        "discovery 'names': unlisted labels of job: baker" in cli("history", COLUMNS="900").stderr
-    )
+    assert "discovery 'names': unlisted labels of job: baker" in cli("report", COLUMNS="900").stderr
     check = cli("check", flower_app, "--key", "names")
     assert check.exit_code == 4
     assert "it is not a drift check: unlisted labels of job" in check.stdout

@@ -214,9 +214,9 @@ def test_the_commands_that_come_next_can_be_pasted(cli, sample, tmp_path):
     done = cli("init", sample, "--out", app)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    cd, history = (next(line for line in lines if word in line) for word in ("cd ", "history"))
+    cd, report = (next(line for line in lines if word in line) for word in ("cd ", "kld report"))
     assert shlex.split(cd)[1] == str(app)
-    assert f"sqlite:///{app / 'drift.db'}" in shlex.split(history)
+    assert f"sqlite:///{app / 'drift.db'}" in shlex.split(report)
 
 
 def test_cron_runs_the_one_command(cli, sample, tmp_path):

@@ -81,16 +81,21 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         ],
         r"a\.json.*each",
     ),
-    "table: a query of a file": (
+    "doctor: an app and records": (
+        lambda p: ["doctor", p.app, "--data", p.folder / "sample.csv"],
+        r"--data goes with --table, and without an app",
+    ),
+    "doctor: nothing": (lambda p: ["doctor"], r"name the folder of an app, or a node's records"),
+    "doctor: a query of a file": (
         lambda p: [
-            "table", "check", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
+            "doctor", "--data", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
             "--query", "SELECT 1",
         ],
         r"--query is of a database",
     ),
-    "table: a node config that is none": (
+    "doctor: a node config that is none": (
         lambda p: [
-            "table", "check", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
+            "doctor", "--data", p.folder / "sample.csv", "--table", p.app / "app" / "table.toml",
             "--node-config", "drift-decimal",
         ],
         r"'drift-decimal' is not key=value",
@@ -161,8 +166,8 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
         lambda p: ["budget", "--ledger", p.ledger, "--days", 7],
         r"nothing was set: .* go with .*--set",
     ),
-    "history: no ledger": (
-        lambda p: ["history", "--ledger", f"sqlite:///{p.folder}/no.db"],
+    "report: no ledger": (
+        lambda p: ["report", "--ledger", f"sqlite:///{p.folder}/no.db"],
         r"give --ledger",
     ),
     "reference: no file": (

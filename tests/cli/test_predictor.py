@@ -53,7 +53,7 @@ def mixed(settled, asked):
 
 @pytest.mark.usefixtures("mixed")
 def test_checks_are_shown_without_rounds_and_numbered_without_gaps(cli, url):
-    done = cli("history", "--ledger", url, COLUMNS="200")
+    done = cli("report", "--ledger", url, COLUMNS="200")
     assert done.exit_code == 0, done.output
     assert "another version" not in done.stdout
     assert "traffic" not in done.stdout
@@ -64,15 +64,15 @@ def test_checks_are_shown_without_rounds_and_numbered_without_gaps(cli, url):
 
 @pytest.mark.usefixtures("mixed")
 def test_rounds_are_shown_by_name(cli, url):
-    text = cli("history", "--ledger", url, "--predictor", "traffic", COLUMNS="200").stdout
-    assert "Rounds of traffic (default)" in text
+    text = cli("report", "--ledger", url, "--predictor", "traffic", COLUMNS="200").stdout
+    assert "Predictor traffic of default" in text
     rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
     assert [row[:2] for row in rows] == [
         ["1", "usual"], ["2", "none"], ["3", "usual"], ["4", "usual"]
     ]  # fmt: skip
     assert rows[0] == ["1", "usual", "90.0%", "2.50", "2", "0.5", "3.5", "of", "4", "57/60"]
     assert "nothing was released: 0 clients [red]reported; next:" in text
-    other = cli("history", "--ledger", url, "--predictor", "a/b", COLUMNS="200").stdout
+    other = cli("report", "--ledger", url, "--predictor", "a/b", COLUMNS="200").stdout
     assert "round 2: key" in other
 
 
@@ -112,7 +112,7 @@ def test_report_writes_rounds_as_the_ending_says(cli, url, tmp_path, ending):
 
 
 @pytest.mark.usefixtures("mixed")
-@pytest.mark.parametrize("command", [["history"], ["report", "r.html"]])
+@pytest.mark.parametrize("command", [["report"], ["report", "r.html"]])
 def test_a_predictor_that_is_not_there_is_an_error_that_names_those_that_are(cli, url, command):
     done = cli(*command, "--ledger", url, "--predictor", "trafic")
     assert done.exit_code == 4
@@ -123,7 +123,7 @@ def test_a_predictor_that_is_not_there_is_an_error_that_names_those_that_are(cli
 
 def test_rounds_alone_are_no_checks(cli, url, tmp_path, asked):
     asked("traffic", 1)
-    done = cli("history", "--ledger", url)
+    done = cli("report", "--ledger", url)
     assert "no checks" in done.stderr
     assert "--predictor traffic" in done.stderr
     assert "no checks" in cli("report", tmp_path / "r.html", "--ledger", url).stderr

@@ -55,10 +55,10 @@ def test_a_night_is_paid_for_once(deployment: Deployment, ledger: str):
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
-    budget, check, history = commands()
+    budget, check, report = commands()
     assert said(budget)[0] == 0
     (code, first), (again, second) = said(check), said(check)
     assert code == again == 0, first + second
     assert first.startswith("NO DRIFT "), first
-    assert "no drift" in said(history)[1]
+    assert "no drift" in said(report)[1]
     assert [entry.state for entry in Ledger(ledger).history()] == ["settled"]

@@ -1,4 +1,4 @@
-"""``history``, ``report`` and ``budget``: what the ledger knows, for people and for machines."""
+"""``report`` and ``budget``: what the ledger knows, for people and for machines."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def three_nights(settled):
 
 
 @pytest.mark.usefixtures("three_nights")
-def test_history_for_people_has_a_line_a_check_and_the_reasons(cli, url):
-    text = cli("history", "--ledger", url, COLUMNS="200").stdout
+def test_a_report_for_people_has_a_line_a_check_and_the_reasons(cli, url):
+    text = cli("report", "--ledger", url, COLUMNS="200").stdout
     assert "2026-11-03[b]" in text  # a key is not markup
     assert "check 2: key '2026-11-02': nothing was released: too few answered; next:" in text
     assert text.index("2026-11-01") < text.index("2026-11-03")
 
 
-def test_history_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, settled):
+def test_a_report_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, settled):
     settled("2026-11-01", drifted(1).to_dict())
     settled("2026-11-02", drifted(2, tenure=0.15).to_dict())
-    checks, last = cli("history", "--ledger", url, COLUMNS="120").stdout.split("\nThe last check's")
+    checks, last = cli("report", "--ledger", url, COLUMNS="120").stdout.split("\nThe last check's")
     assert {"age", "<years>,", "tenure"} <= set(checks.split())  # however wide the terminal
     rows = [line for line in last.splitlines() if line.startswith(("age", "tenure", "wage", "job"))]
     assert ["▲ drift" in row for row in rows] == [True, True, False, False]
@@ -45,7 +45,7 @@ def test_history_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, se
 @pytest.mark.usefixtures("three_nights", "no_plots")
 def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
     Ledger(url).reserve("now", [Charge(ONE, ["a"])])
-    text = cli("history", "--ledger", url, COLUMNS="200").stdout
+    text = cli("report", "--ledger", url, COLUMNS="200").stdout
     assert "not ended" in text.split("2026-11-03")[1]
     assert "check 4: key 'now': it has not ended: it runs, or was cut off" in text
     for name in ("r.html", "r.json"):
@@ -56,10 +56,10 @@ def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
     assert last["started"].startswith("20")
 
 
-def test_history_of_nothing(cli, url, tmp_path):
-    assert cli("history", "--ledger", url).exit_code == 0
+def test_a_report_of_nothing(cli, url, tmp_path):
+    assert cli("report", "--ledger", url).exit_code == 0
     missing = tmp_path / "typo.db"
-    done = cli("history", "--ledger", f"sqlite:///{missing}")
+    done = cli("report", "--ledger", f"sqlite:///{missing}")
     assert done.exit_code == 4
     assert "there is no ledger" in done.stderr
     assert not missing.exists()

@@ -1,4 +1,4 @@
-"""``flwr-kld table check``: a node's operator learns how its records are read, and nobody else."""
+"""``flwr-kld doctor --data``: a node's operator learns how its records are read."""
 
 import json
 
@@ -20,7 +20,7 @@ def visits(tmp_path):
 
 
 def check(cli, folder, *options, table="table.toml", records="node.csv"):
-    return cli("table", "check", folder / records, "--table", folder / table, *options)
+    return cli("doctor", "--data", folder / records, "--table", folder / table, *options)
 
 
 OWN = ("--node-config", 'drift-delimiter=";"')

@@ -1,4 +1,4 @@
-"""``flwr-kld table``: hold a node's own records against a data dictionary, before any check."""
+"""``flwr-kld doctor --data``: hold a node's own records against a data dictionary."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from flwr_kld.cli.common import AsJson, pairs_in, print_json, results, say
+from flwr_kld.cli.common import pairs_in, print_json, results, say
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Symbols
 from flwr_kld.domain.dialect import NO_VALUE
@@ -27,38 +25,11 @@ _LIKELY = {*NO_VALUE, *SPELLINGS}
 _CONFIG = ("delimiter", "encoding", "decimal", "dates")
 """Of a dialect, what a node config says under its name."""
 
-table = typer.Typer(help="Hold records against a data dictionary, table.toml.")
 
+def check_records(data: str, table: Path, *, query: str, node_config: str, as_json: bool) -> None:
+    """Print what of a node's records each column would read as 'other' or 'missing'.
 
-@table.callback()
-def _group() -> None:
-    """Keep the group a group, though it has one command."""
-
-
-@table.command()
-def check(
-    records: Annotated[
-        str,
-        typer.Argument(help="A node's own: absolute path of a file, or a database's URL."),
-    ],
-    *,
-    table: Annotated[
-        Path,
-        typer.Option(
-            help="Data dictionary, table.toml; or a reference, .json, which also says how "
-            "much of a column is usually unlisted."
-        ),
-    ],
-    query: Annotated[str, typer.Option(help="SQL that selects a database's rows.")] = "",
-    node_config: Annotated[
-        str, typer.Option(help="More of the node's config, such as 'drift-decimal=\",\"'.")
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Say, on a node, what of its records each column would read as 'other' or 'missing'.
-
-    Records are read as in a check, and counted for this terminal alone: nothing is sent, and no
-    budget is spent. What it prints is private.
+    Records are read as in a check, and counted for this terminal alone: what it prints is private.
     """
     from flwr_kld.clients.records_of_node import load_records  # only nodes read records
 
@@ -66,9 +37,9 @@ def check(
     known = Table.from_toml(table) if made is None else made.domain
     if not isinstance(known, Table):
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
-    if query and "://" not in records:
+    if query and "://" not in data:
         raise ValueError("--query is of a database, and the records are a file: leave it out")
-    config = {"drift-records": records, "drift-query": query} | _read(node_config)
+    config = {"drift-records": data, "drift-query": query} | _read(node_config)
     loaded = load_records(config)
     if isinstance(loaded, TextFile):
         loaded = loaded.read_by(known.dialect)
