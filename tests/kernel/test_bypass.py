@@ -175,7 +175,7 @@ OF_PUBLIC_ROWS = {
     "flwr_kld/accounting/books.py", "flwr_kld/cli/doctor.py",
     "flwr_kld/predictors/bayes_mixture.py",
     "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py",
-    "flwr_kld/cli/table.py", "flwr_kld/domain/base.py", "flwr_kld/domain/table.py",
+    "flwr_kld/cli/records.py", "flwr_kld/domain/base.py", "flwr_kld/domain/table.py",
     "strategies/private_predictor.py",
 }  # fmt: skip
 """Files that read attributes by computed names: of rows, options, domains and reports."""
