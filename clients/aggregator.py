@@ -25,7 +25,7 @@ from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
-from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, Held, Layout
+from flwr_kld.kernel.vector import ClearSum, Held, Layout
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
@@ -251,10 +251,7 @@ class _Aggregation:
                 answers if night is None else night.read(answers),
                 layout,
                 promised,
-                SystemBits(),
-                most=terms.most_records
-                if night is None
-                else LARGEST_CLIENT,  # a sample changes by itself
+                most=terms.most_records,
             )
         refused = clear.refused if night is None else clear.refused | night.refused
         rejected = unopened | {
@@ -271,7 +268,8 @@ class _Aggregation:
         noise = SystemBits() if night is None else night.claim(SystemBits(), clear.refused)
         released = clear.release(terms.central(), noise)
         carried = 0 if night is None else night.carried
-        return Published.of(terms.check, released, rejected, clear.limit, carried)
+        sizes = clear.sizes if isinstance(clear, ClearSum) else None
+        return Published.of(terms.check, released, rejected, sizes, carried)
 
     def _opened(self, unopened: dict[str, str]) -> Iterator[tuple[list[str], Held[list[bytes]]]]:
         """Yield each client's name and what its box holds; put into `unopened` why one does not."""

@@ -14,7 +14,7 @@ from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.selection import LabelSum
-from flwr_kld.kernel.vector import LARGEST_CLIENT, NO_RECORDS, ClearSum
+from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
 from flwr_kld.report.report import some_of
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.cohort_replies import CohortReplies
@@ -68,9 +68,7 @@ class PlainSum:
                 cohort.read() if night is None else night.read(cohort.read()),
                 layout,
                 promised,
-                exchange.bits,
-                # A sample changes by itself.
-                most=exchange.most_records if night is None else LARGEST_CLIENT,
+                most=exchange.most_records,
                 # In a session all that a client counted may be gone.
                 empty=night is not None or not layout.total_is_public(promised),
             )
@@ -80,7 +78,12 @@ class PlainSum:
                 cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
         if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:
             logger.warning("these clients have no records: %s", some_of(none))
-        collected = Collected(clear, cohort.left_out, cohort.traffic, limit=clear.limit)
+        collected = Collected(
+            clear,
+            cohort.left_out,
+            cohort.traffic,
+            sizes=clear.sizes if isinstance(clear, ClearSum) else None,
+        )
         if night is None:
             return collected
         noise = night.claim(exchange.bits, clear.refused)

@@ -15,8 +15,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.kernel.count import ClientLimit
-from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.count import ClientSizes
+from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
@@ -113,14 +113,13 @@ class Asking(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange(Asking):
-    """A question for counts, or for sums of scores."""
+    """A question for counts."""
 
     plan: QueryPlan  # The cells
     most_records: int  # That one participant may count; 0 for no limit
     trust: Trust  # Who adds the noise, and how much
+    bits: BitSource  # For the noise of a session's night, where the server adds it
     model: ArrayRecord | None = None  # Shown to clients beside the terms
-    # For samples of what a client counts too much
-    bits: BitSource = field(default_factory=SystemBits)
     _told: dict[tuple[int, ...], RecordDict] = field(default_factory=dict, init=False, repr=False)
     """By members: one content for all nodes that have the same."""
 
@@ -163,8 +162,8 @@ class Collected:
     total: ClearSum | LabelSum | ShareSum | Released
     left_out: dict[Participant, str]  # Why each participant that is not in the sum is not
     traffic: tuple[float, float]  # Bytes down and up for each participant asked, mean
-    # What one client counts, where whoever adds up sees it and it is public
-    limit: ClientLimit | None = None
+    # How records are shared out among clients, where whoever adds up sees it and it is public
+    sizes: ClientSizes | None = None
     noise: NightNoise | None = None  # Of a night of a session, where the server adds it
     carried: int = 0  # Clients of a session that are silent, and count as they did before
 

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
@@ -18,12 +18,11 @@ from flwr_kld.check.conclusions import Conclusions, Tolerated
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.cohort.charges import warn_of_pace
-from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
-from flwr_kld.cohort.halves import MANY, About, Part, draws, halves, whom
+from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
 from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.kernel.arguments import choice, instance, real, whole
+from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
@@ -75,9 +74,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         Records that one client may count when it is asked, a public number. A client with more
         counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a client that reports
         more; under `SecureSum` only the total shows it. Where whole clients are protected,
-        `WholeClients` has the limit. By default `PlainSum` and `SealedSum` count up to four times
-        the mean of the other clients, and report whom that cut; otherwise the first half counts any
-        number.
+        `WholeClients` has the limit. By default all records count, and the report says whether one
+        client alone could have made a verdict.
     min_clients : int
         With fewer clients in the sum, the check fails and nothing is released. At least 1.
     timeout : float
@@ -86,12 +84,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         Nats of D_θ that are tolerated, less than it can be, ln(1/θ): in each column of a table
         that has no threshold of its own (`Table`), or by column, whatever the table says. With it,
         or a table's own, each check decides, at the same cost.
-    about : {"these clients", "the population"}, optional
-        Whom a decision is about. The clients that are asked: then the counts of all their records
-        decide. Or those that they were drawn from: then a check splits the clients, of which it
-        needs 40, in two halves that are asked different things. By default these clients, if all
-        that are connected are asked, or fewer than 40 or twice `min_clients`; the population, if a
-        cohort is drawn or whole clients are protected.
     period : Period or SinceLastCheck, optional
         The records that are counted, by their time in a column: those of a period, or those since
         the period of the last check of this monitor or ledger. Where single
@@ -135,7 +127,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         min_clients: int = 2,
         timeout: float = 600.0,
         threshold: float | Mapping[str, float] | None = None,
-        about: About | None = None,
         period: Period | SinceLastCheck | None = None,
         outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
@@ -157,8 +148,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
         if thresholds is None and outside is not None:
             raise ValueError("outside= needs threshold=: without it a check decides nothing")
-        if about is not None:
-            _require_about(about, trust, decides=thresholds is not None)
         tolerated = None
         if thresholds is not None:
             tolerated = _tolerated(thresholds, outside)
@@ -187,13 +176,11 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             seed=seed,
         )
         least = max(self.min_clients, trust.min_clients)
-        drawn = about == "the population" if about else draws(cohort, least, trust.guarantee)
-        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=drawn))
+        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=draws(cohort)))
         self.period = period
         self._last: Period | None = None
         self._asked = period if isinstance(period, Period) else None
         self.tolerated = tolerated
-        self.about = about
         self.alarm = alarm
         self.reference = reference
         self.trust = trust
@@ -207,12 +194,12 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted: list[Participant] = []
-        """Clients that the last check's estimate is about."""
+        """Clients that the last check counted."""
         bits = SystemBits() if seed is None else SeededBits(seed)
-        self._stand(about, most_records=most_records, period=period, with_model=with_model or None)
+        self._stand(most_records=most_records, period=period, with_model=with_model or None)
         self._conclusions = Conclusions(
             reference, theta, estimator, tolerated, self.alarm,
-            stands=self._session is not None,
+            adds_up=isinstance(period, SinceLastCheck) and not draws(cohort),
         )  # fmt: skip
         self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
 
@@ -267,9 +254,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)
         plan = plan.of(self._asked)
         night = self._in_session(chosen, plan, trust)
-        parts = [night] if night else self._parts(chosen, len(present))
+        clients = AskedClients(chosen, drawn=len(chosen) < len(present))
         self.checks += 1
-        return parts, plan, trust
+        return night or clients, plan, trust
 
     def _ask(
         self,
@@ -278,12 +265,10 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         asked: Asked,
         spent: Spent | None,
     ) -> Settled[Report]:
-        parts, plan, trust = asked
-        measured = replace(self._publisher, trust=trust).measure(
-            grid, parts, plan,
-            check=opening.check, group=str(self.checks), timeout=self.timeout,
-            theta=self.theta, tested=self._conclusions.tested,
-            recent=self._conclusions.recent, model=self._model,
+        clients, plan, trust = asked
+        measured = replace(self._publisher, trust=trust).publish(
+            grid, clients, plan,
+            check=opening.check, group=str(self.checks), timeout=self.timeout, model=self._model,
         )  # fmt: skip
         self.counted = measured.counted
         self._last = self._asked
@@ -298,7 +283,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
                 columns=columns,
                 **self._about(measured, asked, opening, spent),
             )
-            settled = self._settled(report, asked, states, measured.summed)
+            settled = self._settled(report, asked, states, measured.survivors)
             return replace(settled, again=None if self._session else after_another)
 
         def after_another() -> Settled[Report]:
@@ -307,18 +292,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             return conclude()
 
         return conclude()
-
-    def _parts(self, chosen: list[Participant], present: int) -> list[Part]:
-        """Whom each exchange of a check asks."""
-        if self.tolerated is None:
-            return [Part(chosen)]
-        least, promised = self._publisher.least, self.trust.guarantee
-        about = self.about or whom(len(chosen), present, least, promised)
-        if about == "these clients":
-            return [Part(chosen, "record")]
-        if self.about is not None:
-            require_clients(len(chosen), MANY, "were drawn, too few to tell of a population")
-        return list(halves(chosen, least, self._generator))
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""
@@ -331,17 +304,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             self.reference.fingerprint[:12],
             self.trust,
             self.plan,
-        )
-
-
-def _require_about(about: str, trust: Trust, *, decides: bool) -> None:
-    choice("about", about, get_args(About))
-    if not decides:
-        raise ValueError("about= needs threshold=: without it a check decides nothing")
-    if about == "these clients" and trust.guarantee.protects != "record":
-        raise ValueError(
-            "about='these clients' takes records for what is drawn: where whole clients are "
-            "hidden, a decision is about the population"
         )
 
 

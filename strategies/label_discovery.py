@@ -11,8 +11,7 @@ import numpy as np
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import Cohort, Participant
-from flwr_kld.cohort.halves import Part
+from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.label_counts import found_from, interval
 from flwr_kld.kernel.arguments import instance
@@ -102,14 +101,14 @@ class LabelDiscovery(Question[DiscoveryReport]):
                 _LARGEST_DELTA,
             )
 
-    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
+    def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
         plan = plan_for_labels(self.reference, UnlistedLabels(self.column))
-        return Part(chosen), plan
+        return AskedClients(chosen), plan
 
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]
     ) -> tuple[DiscoveryReport, Sequence[Remembered]]:
-        labels = measured.first.values
+        labels = measured.values
         if not isinstance(labels, NoisyLabels):
             raise TypeError("a question for labels is answered with labels")
         noise = labels.event.noise

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import secrets
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from flwr.app import ArrayRecord
@@ -17,22 +14,16 @@ from flwr.serverapp import Grid
 from flwr_kld.accounting import Charge
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.measured import Exchanged, Measured
+from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import epsilon_delivered, protection
-from flwr_kld.cohort.charges import charges, delivered
-from flwr_kld.cohort.cohort import Participant, UniformCohort, require_clients
-from flwr_kld.cohort.halves import Part
+from flwr_kld.cohort.charges import charges
+from flwr_kld.cohort.cohort import AskedClients, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.deciding import Deciding, default_most_records
-from flwr_kld.inference.one_thread import one_thread
-from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.inference.witness import Witness
-from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.terms import Night
-from flwr_kld.query.noisy import ClientSums, NoisyCounts, NoisyLabels, noisy
+from flwr_kld.query.noisy import NoisyCounts, NoisyLabels, noisy
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.standing.session import Session
@@ -45,8 +36,6 @@ from flwr_kld.trust import Trust
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-logger = logging.getLogger("flwr_kld")
-
 
 @dataclass(frozen=True)
 class Publisher:
@@ -56,144 +45,55 @@ class Publisher:
     aggregation: Aggregation  # How counts become a sum
     least: int  # Fewest clients in a sum
     bits: BitSource  # For noise that the server adds
-    # Records that a client may count, whatever is hidden; 0 for no limit but the trust model's, or
-    # what follows from the sizes of all clients where they are public
-    most_records: int = 0
+    most_records: int = 0  # That a client may count, whatever is hidden; 0 for all
 
     def publish(
         self,
         grid: Grid,
-        chosen: list[Participant],
+        asked: AskedClients,
         plan: QueryPlan,
         *,
         check: str,
         group: str,
         timeout: float,
         model: ArrayRecord | None = None,
-        most_records: int = 0,
-    ) -> Exchanged:
-        """Ask a cohort once and publish its noised counts, of so many of a client's records."""
-        require_clients(len(chosen), self.least, "were drawn into the cohort")
+    ) -> Measured:
+        """Ask a cohort once and publish its noised counts."""
+        require_clients(len(asked.participants), self.least, "were drawn into the cohort")
         exchange = Exchange(
             grid=grid,
-            chosen=chosen,
+            chosen=asked.participants,
             plan=plan,
             check=check,
             group=group,
-            most_records=(
-                plan.scores[0].most_records if plan.scores else self._limit or most_records
-            ),
+            most_records=self.trust.most_records or self.most_records,
             trust=self.trust,
             timeout=timeout,
-            model=model,
             bits=self.bits,
+            model=model,
         )
         collected = self.aggregation.collect(exchange, self.least)
         why = by_reason(collected.left_out)
         answered = collected.total.clients - collected.carried
         require_clients(answered, self.least, "answered", why)
-        limit = collected.limit
-        released = Exchanged(
+        return Measured(
             self._released(collected.total, plan, collected.noise or self.bits),
-            asked=len(chosen),
+            asked=asked,
             survivors=collected.total.clients,
-            carried=collected.carried,
             left_out=collected.left_out,
             traffic=collected.traffic,
-            most_records=(
-                limit.most_records if limit is not None and limit.over else exchange.most_records
-            ),
-            limit=limit,
+            most_records=exchange.most_records,
+            sizes=collected.sizes,
             holds_to_limits=self.aggregation.holds_to_limits,
+            carried=collected.carried,
         )
-        if (cut := released.one_client.cut) is not None:
-            logger.warning("%s", cut)
-        return released
-
-    def measure(
-        self,
-        grid: Grid,
-        parts: Sequence[Part],
-        plan: QueryPlan,
-        *,
-        check: str,
-        group: str,
-        timeout: float,
-        theta: float,
-        tested: Mapping[str, tuple[float, float]],
-        recent: Mapping[str, RecentChecks],
-        model: ArrayRecord | None = None,
-    ) -> Measured:
-        """Ask one part, or two: then the second is asked what the first one's answers suggest."""
-        first, *others = parts
-        counting = RecentChecks()
-        if others and self._sizes_are_hidden:
-            counting = next(iter(recent.values()), counting)
-        ask = partial(self.publish, grid, group=group, timeout=timeout, model=model)
-        most = counting.most_records
-        found = ask(first.participants, plan, check=check, most_records=most)
-        if not others or not isinstance(found.values, NoisyCounts):
-            return Measured(found, parts)
-        second = others[0]
-        with one_thread():
-            witnesses = {
-                name: Witness.from_counts(
-                    one, self._deciding(found, second, theta, *tested[name]), recent[name]
-                )
-                for name, one in found.values.columns.items()
-            }
-        scores = tuple(witness.scores for witness in witnesses.values())
-        scored = found.values.plan.scored(scores)
-        try:
-            counted = ask(second.participants, scored, check=f"{check}-2")
-        except CheckFailed as error:
-            return Measured(found, parts, witnesses, None, str(error))
-        return Measured(found, parts, witnesses, counted, usual=counting.usual)
-
-    def _deciding(
-        self, first: Exchanged, second: Part, theta: float, threshold: float, outside: float
-    ) -> Deciding:
-        values, clients = first.numbers, len(second.participants)
-        return Deciding(
-            clients=clients,
-            records=values.records,
-            most_records=self._most_records(first),
-            guarantee=self.trust.guarantee,
-            noise=math.sqrt(self.trust.sums_event(clients).noise.variance),
-            threshold=threshold,
-            outside=outside,
-            theta=theta,
-        )
-
-    @property
-    def _limit(self) -> int:
-        """Records that a client may count, 0 for no limit."""
-        return self.trust.most_records or self.most_records
-
-    @property
-    def _sizes_are_hidden(self) -> bool:
-        """Whether a limit is to be set on what nobody sees (`require_records_protected`)."""
-        hidden = not self.aggregation.holds_to_limits and not self._limit
-        return hidden and self.trust.guarantee.protects == "record"
-
-    def _most_records(self, first: Exchanged) -> int:
-        """Return what a client counts at most in the deciding half: public, fixed beforehand."""
-        # What it counted at most in the first half: both halves then tell of one population. Where
-        # nothing limited that, somewhat more than the mean. Clients of equal sizes count all they
-        # have. No test of a mean holds for clients that may hold any number of records.
-        limit = first.most_records or MOST_RECORDS
-        if first.limit is not None:
-            limit = first.limit.largest
-        elif not first.most_records:
-            limit = default_most_records(first.numbers.records, first.survivors)
-        return min(limit, MOST_RECORDS)
 
     def _released(
         self,
         total: ClearSum | LabelSum | ShareSum | Released,
         plan: QueryPlan,
         noise: BitSource | NightNoise,
-    ) -> NoisyCounts | ClientSums | NoisyLabels:
+    ) -> NoisyCounts | NoisyLabels:
         if isinstance(total, Released):
             return noisy(total, plan)
         if not isinstance(total, LabelSum) and self._counts_nothing(total):
@@ -208,8 +108,8 @@ class Publisher:
         return total.layout.total_is_public(promised) and total.is_empty(promised)
 
 
-Asked = tuple[list[Part], QueryPlan, Trust]
-"""Whom each exchange asks, for which cells, and under which noise."""
+Asked = tuple[AskedClients, QueryPlan, Trust]
+"""Whom a check asks, for which cells, and under which noise."""
 
 
 class Counting(Round[Asked, R]):
@@ -220,7 +120,7 @@ class Counting(Round[Asked, R]):
     _publisher: Publisher
     _session: Session | None = None
 
-    def _stand(self, about: str | None, **refused: object) -> None:
+    def _stand(self, **refused: object) -> None:
         """Count nights if the trust model is that of a session; refuse what it is not asked for."""
         if not isinstance(self.trust, Standing):
             return
@@ -235,8 +135,6 @@ class Counting(Round[Asked, R]):
                 raise ValueError(
                     f"a standing session counts all records as they are: leave {name}= out"
                 )
-        if about == "the population":
-            raise ValueError("a standing session is about these clients, who are asked every night")
         self._session = Session(self.trust, self.budget)
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
@@ -253,18 +151,20 @@ class Counting(Round[Asked, R]):
             trust.kept()  # now, as nothing is paid for yet
         return trust.on(self._session.tonight())
 
-    def _in_session(self, chosen: list[Participant], plan: QueryPlan, trust: Trust) -> Part | None:
+    def _in_session(
+        self, chosen: list[Participant], plan: QueryPlan, trust: Trust
+    ) -> AskedClients | None:
         """Return whom a night asks, for what its first night did; None outside of a session."""
         if self._session is None or not isinstance(trust, Standing):
             return None
         self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
-        return Part(chosen, "record", trust.moves // 2 - 1)
+        return AskedClients(chosen, changes=trust.moves // 2 - 1)
 
     def _begun(self, asked: Asked) -> Sequence[Remembered]:
-        (part, *_), plan, trust = asked
+        clients, plan, trust = asked
         if self._session is None or (night := _night_of(trust)) is None:
             return ()
-        terms = trust.terms(plan, check="tonight", asked=len(part.participants))
+        terms = trust.terms(plan, check="tonight", asked=len(clients.participants))
         return (self._session.begun(night, terms.session),)
 
     def _session_of(self, asked: Asked) -> str:
@@ -279,24 +179,24 @@ class Counting(Round[Asked, R]):
         report: R,
         asked: Asked,
         states: Sequence[Remembered],
-        summed: Sequence[int | None],
+        survivors: int,
     ) -> Settled[R]:
         """Return what is written of a report: of a night, that it was released."""
         told = cast(Envelope, report)
         if self._session is not None:
             return Settled(report, told, (*states, self._session.released()))
-        return Settled(report, told, states, delivered(self.trust, summed))
+        return Settled(report, told, states, [self.trust.cost(survivors)])
 
     def _about(
         self, measured: Measured, asked: Asked, opening: Opening, spent: Spent | None
     ) -> dict[str, Any]:
         """Return what every report of counts says, whatever it concludes."""
-        shown, night = measured.first.values, _night_of(asked[-1])
-        if isinstance(shown, ClientSums):
-            raise TypeError("the first exchange asks for counts, or labels")
-        epsilon = max(map(epsilon_delivered, measured.events))
+        shown, night = measured.values, _night_of(asked[-1])
+        epsilon = epsilon_delivered(shown.event)
         cost = self._cost(opening, spent, epsilon=epsilon, traffic=measured.traffic)
-        seen = self._seen(measured.asked, measured.survivors, by_reason(measured.left_out))
+        seen = self._seen(
+            len(measured.asked.participants), len(measured.counted), by_reason(measured.left_out)
+        )
         return {
             "started": opening.started,
             "guarantee": self.trust.guarantee,
@@ -307,7 +207,7 @@ class Counting(Round[Asked, R]):
                 hides_parts=self.aggregation.hides_parts,
             ),
             "one_client": measured.one_client,
-            "cohort": replace(seen, silent=measured.first.carried),
+            "cohort": replace(seen, silent=measured.carried),
             "cost": replace(cost, night=night.number, nights=night.nights) if night else cost,
         }
 
@@ -373,12 +273,12 @@ class Question(Counting[R]):
         """
 
     @abstractmethod
-    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
+    def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
         """Say whom of those present is asked, for which cells."""
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
-        trust, (part, plan) = self._tonight(), self._question(chosen, len(present))
-        return [self._in_session(chosen, plan, trust) or part], plan, trust
+        trust, (clients, plan) = self._tonight(), self._question(chosen, len(present))
+        return self._in_session(chosen, plan, trust) or clients, plan, trust
 
     def _ask(
         self,
@@ -387,16 +287,15 @@ class Question(Counting[R]):
         asked: Asked,
         spent: Spent | None,
     ) -> Settled[R]:
-        (part,), plan, trust = asked
-        published = replace(self._publisher, trust=trust).publish(
+        clients, plan, trust = asked
+        measured = replace(self._publisher, trust=trust).publish(
             grid,
-            part.participants,
+            clients,
             plan,
             check=opening.check,
             group="1",
             timeout=self.timeout,
         )
-        measured = Measured(published, [part])
         about = self._about(measured, asked, opening, spent)
         report, states = self._told(measured, opening.name, about)
-        return self._settled(report, asked, states, measured.summed)
+        return self._settled(report, asked, states, measured.survivors)

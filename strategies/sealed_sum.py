@@ -42,12 +42,12 @@ class SealedSum(ByAggregators):
         carried = told.carried if terms.night else 0
         if (told.clients, len(told.rejected)) != (left + carried, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
-        if told.limit is not None and told.limit.over.keys() - set(map(str, boxes)):
-            raise CheckFailed("the aggregator limits clients that sent it no numbers")
+        if told.sizes is not None and told.sizes.holder not in map(str, boxes):
+            raise CheckFailed("the aggregator names a client that sent it no numbers")
         try:
-            release = exchange.trust.event_of(exchange.plan, told.clients)
+            release = exchange.trust.event(told.clients)
             released = told.released(release, terms)
         except ValueError as error:
             raise CheckFailed(f"the aggregator's answer cannot be used: {error}") from None
         out = left_out | rejected
-        return Collected(released, out, cohort.traffic, limit=told.limit, carried=carried)
+        return Collected(released, out, cohort.traffic, sizes=told.sizes, carried=carried)

@@ -65,10 +65,9 @@ def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Rel
             "seed and vector do not belong together"
         )
     terms = exchange.terms
-    noised, records = total[: terms.numbers], None
-    if not terms.adds_scores:
-        records = max(float(total[-2]), 1.0) if terms.counted else terms.layout.records(noised)
-    release = exchange.trust.event_of(exchange.plan, clients)
+    noised = total[: terms.numbers]
+    records = max(float(total[-2]), 1.0) if terms.counted else terms.layout.records(noised)
+    release = exchange.trust.event(clients)
     return Released(noised, records, clients, release, private=True)
 
 

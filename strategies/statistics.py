@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.check.description import about_whom, described, reference_of
 from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import Cohort, Participant
-from flwr_kld.cohort.halves import MANY, About, Part, draws
+from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.arguments import choice, instance, whole
+from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan, each_symbol
@@ -29,6 +28,11 @@ if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
 
+MANY = 40
+"""Drawn clients from which on a description is about their population; of fewer, one client may
+change what it says."""
+
+
 class Statistics(Question[StatisticsReport]):
     """Ask a cohort once what its data look like, column by column.
 
@@ -38,17 +42,15 @@ class Statistics(Question[StatisticsReport]):
     was released can serve as a `Reference`, at no further cost; with a ledger, `kept_reference`
     reads it wherever it is needed.
 
+    Intervals are about the clients that are asked, whose records only the noise blurs; or, if a
+    cohort of 40 or more is drawn, about the population that it was drawn from.
+
     Parameters
     ----------
     domain : Domain
         What records mean, usually a `Table`. Every symbol is counted by itself.
     trust : Trust
         Who adds the noise, and how much; releases counts.
-    about : {"these clients", "the population"}, optional
-        Whom intervals are about: the very records that are counted, of which only noise is not
-        known; or the clients that a cohort was drawn from, of which 40 or more have to be asked, by
-        a trust model that asks how alike a client's records are. By default the population if a
-        cohort is drawn and this can be told, else these clients.
     aggregation, cohort, population, most_records, min_clients, timeout, ledger, budget
         As in `KLDrift`.
     """
@@ -60,7 +62,6 @@ class Statistics(Question[StatisticsReport]):
         domain: Domain,
         trust: Trust,
         *,
-        about: About | None = None,
         aggregation: Aggregation | None = None,
         cohort: Cohort | None = None,
         population: Population | None = None,
@@ -74,19 +75,11 @@ class Statistics(Question[StatisticsReport]):
         require_trust(trust)
         plan = each_symbol(domain)
         trust = trust.over(domain.per_record)
-        if about is not None:
-            about = choice("about", about, get_args(About))
-        drawn = about == "the population" if about else draws(cohort, 1, trust.guarantee)
-        trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=drawn))
-        if about == "the population" and not trust.allotment.alike:
-            raise ValueError(
-                "about='the population' needs a trust model that asks how alike a client's records "
-                f"are: {trust.name!r} releases whole counts only"
-            )
+        trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=draws(cohort)))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_records_protected(trust)
-        self.domain, self.about = domain, about
+        self.domain = domain
         self._plan = plan.allotted(trust.allotment)
         super().__init__(
             trust,
@@ -99,13 +92,11 @@ class Statistics(Question[StatisticsReport]):
             ledger=ledger,
             budget=budget,
         )
-        self._stand(about, most_records=most_records)
+        self._stand(most_records=most_records)
 
-    def _question(self, chosen: list[Participant], present: int) -> tuple[Part, QueryPlan]:
-        drawn = len(chosen) < present and len(chosen) >= MANY and self.trust.allotment.alike
-        about = self.about or ("the population" if drawn else "these clients")
-        by_client = about == "the population"
-        return Part(chosen, "client" if by_client else "record"), self._plan
+    def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
+        drawn = MANY <= len(chosen) < present and self.trust.allotment.alike > 0
+        return AskedClients(chosen, drawn), self._plan
 
     def _told(
         self, measured: Measured, key: str, about: dict[str, Any]

@@ -7,26 +7,15 @@ import numpy as np
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
-from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.messages.terms import AggregatorNoise, Terms
-from flwr_kld.query.score_wire import scores_to_wire
 from flwr_kld.sums import Identity, Roster
 from flwr_kld.sums.two_aggregators import Addition, Parcel, split
 
 CELLS = 20
 RUN = 7
-
-
-def scored(*cells) -> dict:
-    """What terms say that ask for sums, of columns of so many cells."""
-    scores = tuple(Scores((1,) * n, (0,) * n, 9, 100) for n in cells)
-    return {
-        "cells": list(cells), "allotment": None, "most_records": 100,
-        "score_wire": scores_to_wire(scores)
-    }  # fmt: skip
 
 
 def terms_of(keys, *, law="least", check="check", **options) -> Terms:

@@ -41,16 +41,13 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import SecureSumError
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
-from flwr_kld.inference.deciding import Deciding
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
-from flwr_kld.inference.lower_bound import LowerBound, lower_confidence_bound
-from flwr_kld.inference.outside import OutsideLimits, outside_limits
+from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
-from flwr_kld.inference.witness import Witness
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.sampler import IntegralEvent, delta_of_draws, epsilon_of_draws
 from flwr_kld.kernel import Guarantee
@@ -65,7 +62,7 @@ from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.tally import LocalReports
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import SinceLastCheck
 from flwr_kld.query.plan import QueryPlan, cells_from_wire
@@ -90,12 +87,6 @@ ODD = Reference.from_counts(DOMAIN, np.arange(1, DOMAIN.size + 1))
 EVENT = calibrated_laplace(Guarantee(1.0))
 PLAN = Partition(20).draw(EVEN, np.random.default_rng(0))
 COUNTS = NoisyCounts(np.arange(1, PLAN.cells + 1), 200.0, EVENT, PLAN, True)
-DECIDING = {
-    "clients": 40, "records": 200.0, "most_records": 5,
-    "guarantee": Guarantee(1.0), "noise": 30.0, "threshold": 0.1,
-}  # fmt: skip
-WITNESS = Witness.from_counts(COUNTS, Deciding(**DECIDING))
-SUMS = ClientSums(np.arange(5) + 9, 40, EVENT, WITNESS.query_plan(), True)
 BASE, BOX = integral.FiniteBase.uniform(DOMAIN), integral.Mollifier.symmetric(1.0)
 HYPOTHESES = predictors.Hypotheses({"even": EVEN, "odd": ODD})
 MIXTURE = predictors.BayesMixture(HYPOTHESES, 1.0)
@@ -116,9 +107,6 @@ SESSION = {
 
 EXAMPLES = {
     EDetector: {},
-    Deciding: DECIDING,
-    lower_confidence_bound: {"witness": WITNESS, "sums": SUMS},
-    outside_limits: {"witness": WITNESS, "sums": SUMS},
     upper_limit: {"noisy": COUNTS, "theta": 0.01},
     clients.AggregatorLimits: {"most_epsilon": 1.0},
     Binned: {"edges": [0.0, 1.0]},
@@ -223,7 +211,7 @@ EXAMPLES = {
 """Arguments that are right, for everything public that takes a number, or a list of any."""
 
 ANSWERS = {
-    LowerBound, UpperLimit, OutsideLimits, ClientSums, NoisyCounts,
+    UpperLimit, OutsideLimits, NoisyCounts,
     accounting.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
     accounting.entry.Remembered, ErrorSplit, Estimate,
@@ -236,7 +224,6 @@ ANSWERS = {
 
 FROM_ELSEWHERE = {
     ClientRows,  # a message's
-    Witness,  # made by from_counts
     load_digits, handwriting.load_femnist, handwriting.load_npz,
     load_source,  # files and networks: see their own tests
     cells_from_wire,  # a message's, checked against its fingerprint

@@ -16,7 +16,6 @@ from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import choice, keep, several, whole
-from flwr_kld.kernel.delta import worst_case
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -95,7 +94,7 @@ class Cost:
         cost = cls.claimed(event.mechanism, event.guarantee, event.delivered)
         if event.delivered is not None or isinstance(event.moves, Ball):
             return cost  # of a ball it is not known which move is worst
-        return cost._with_table(*worst_case(event.table, event.moves))
+        return cost._with_table(event.table, event.moves)
 
     @classmethod
     def of_shares(cls, share: ShareRelease, survivors: int, corrupted: int = 0) -> Cost:
@@ -118,8 +117,7 @@ class Cost:
         )
         if isinstance(share.moves, Ball) or honest < 1:
             return cost
-        table, shifts = worst_case(share.noise(honest), share.moves)
-        return cost._with_table(table, tuple(share.grid * s for s in shifts))
+        return cost._with_table(share.noise(honest), tuple(share.grid * s for s in share.moves))
 
     @classmethod
     def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:

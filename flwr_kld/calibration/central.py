@@ -13,7 +13,7 @@ from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace, trunc
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Allotment, Ball, Box, Guarantee, check_shifts
+from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, check_shifts
 from flwr_kld.kernel.release import Release
 from flwr_kld.search import edge
 
@@ -60,17 +60,6 @@ def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) 
             return calibrated_gaussian(guarantee, shifts=moves)
     laplace = calibrated_laplace(replace(guarantee, delta=0.0), shifts=moves)
     return replace(laplace, guarantee=guarantee)
-
-
-@lru_cache(maxsize=64)
-def box_event(guarantee: Guarantee, corner: tuple[int, ...]) -> Release:
-    """Least noise that hides every move of which no coordinate is larger than that of `corner`."""
-    a_hair_less = replace(guarantee, delta=guarantee.delta * (1 - 1e-9))  # for far tails: `Box`
-    event = least_noise(a_hair_less, shifts=corner)
-    event = replace(event, moves=Box(corner), guarantee=guarantee)
-    if event.delta_at(guarantee.epsilon) > guarantee.delta:
-        raise _unserved(guarantee.epsilon, guarantee.delta)
-    return event
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import (
     Ball,
-    Box,
     Guarantee,
     Moves,
     check_epsilon_delta,
@@ -102,8 +101,7 @@ def _gaussian_sigma(guarantee: Guarantee, moves: Moves, gaussian: bool) -> float
         return analytic_sigma(guarantee.epsilon, guarantee.delta, (math.sqrt(moves.squares),))
     if isinstance(moves, Ball):
         return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
-    shifts = moves.corner if isinstance(moves, Box) else moves
-    return math.sqrt(calibrated_gaussian(guarantee, shifts=shifts).table.variance)
+    return math.sqrt(calibrated_gaussian(guarantee, shifts=moves).table.variance)
 
 
 def epsilon_of(event: ShareRelease, honest: int) -> float:

@@ -11,14 +11,15 @@ from flwr_kld.check.decider import Alarm, Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.domain.table import Table
+from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.design_effect import DesignEffects
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator
-from flwr_kld.inference.lower_bound import divergence_sum
+from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.one_thread import one_thread
-from flwr_kld.inference.recent_checks import RecentChecks
-from flwr_kld.query.noisy import ClientSums
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import ColumnReport, Reading
 
@@ -29,7 +30,7 @@ Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 
 _FEW = 100
-"""Drawn clients, of whom half may well have none of a few that are unlike the rest."""
+"""Drawn clients, among whom there may well be none of a few that are unlike the rest."""
 
 logger = logging.getLogger("flwr_kld")
 
@@ -44,9 +45,8 @@ class Conclusions:
     # Of each column; None if nothing is decided
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm  # How sure decisions are, over all columns
-    # Whether the same records are counted in every check: then checks tell alike, and no evidence
-    # adds up over them
-    stands: bool = False
+    # Whether every check asks all clients about new records: only then does evidence add up
+    adds_up: bool = False
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,20 +61,10 @@ class Conclusions:
                 references[name],
                 name,
                 len(references),
-                self.stands,
+                self.adds_up,
             )
             for name, (threshold, outside) in (self.tolerated or {}).items()
         }
-
-    @property
-    def tested(self) -> dict[str, Tolerated]:
-        """What is tolerated in each column and what its reference cannot tell, together."""
-        return {name: decider.tested for name, decider in self._deciders.items()}
-
-    @property
-    def recent(self) -> dict[str, RecentChecks]:
-        """What the last checks published, by column; empty if nothing is decided."""
-        return {name: decider.recent for name, decider in self._deciders.items()}
 
     def recall(self, ledger: Ledger, budget: str) -> None:
         """Take up what a ledger remembers; say so if it does not count any more."""
@@ -95,35 +85,26 @@ class Conclusions:
         states = tuple(state for _, kept in found.values() for state in kept)
         return {name: column for name, (column, _) in found.items()}, states
 
-    def _design_effects(self, name: str, measured: Measured) -> DesignEffects:
-        """How far a column's counts spread, as this check and the last ones tell."""
-        spreads = [*self.recent.get(name, RecentChecks()).spreads, measured.spread]
-        return DesignEffects.told(spreads, measured.most_alike, self._along(measured))
-
-    def _along(self, measured: Measured) -> float:
-        """How far the sums of the score spread that the deciding half was asked for."""
-        if measured.second is None or not isinstance(measured.second.values, ClientSums):
-            return 1.0
-        sums = measured.second.values
-        return divergence_sum(measured.witness, sums, self.alarm.level_at_once).design_effect
-
     def _column(
         self, name: str, measured: Measured, budget: str, contradiction: str | None
     ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
         """Return what a check says of one column, and what it keeps."""
         decided = Decided(None)
-        effects = self._design_effects(name, measured)
-        if (decider := self._deciders.get(name)) is not None:
-            decided = decider.decide(measured, budget, contradiction, effects.of_drift)
+        effects, clients = measured.effects, measured.survivors
+        population = self._population(measured.published, effects)
         reading = read(
             measured.published,
             estimator=self.estimator,
             theta=self.theta,
+            population=population,
             effects=effects,
         )
-        drawn_from, counted = measured.estimated
-        clients = measured.first.survivors
-        if not measured.decides_by_counts and clients <= _FEW and reading.of_population:
+        if (decider := self._deciders.get(name)) is not None:
+            if contradiction is None:
+                decided = decider.decide(measured, population, reading.outside, budget)
+            else:
+                decided = Decided(contradicted(decider.threshold, self.alarm.level, contradiction))
+        if measured.asked.drawn and clients <= _FEW and reading.of_population:
             few = (
                 "the population's ± may be too small if a few of its clients are much larger than "
                 f"the rest, or far from them: these {clients} may have none"
@@ -137,15 +118,22 @@ class Conclusions:
         report = column_report(
             name,
             measured.published,
-            replace(reading, note=note, drawn_from=drawn_from, counted=counted),
+            replace(reading, note=note, drawn_from=measured.drawn_from, counted=measured.whose),
             decided.verdict,
             columns=len(self.reference.columns),
             effects=effects,
-            draws=measured.parts[0].by,
+            draws="client" if measured.asked.drawn else "record",
             unit=units.get(name, ""),
             description=descriptions.get(name, ""),
         )
         return report, decided.states
+
+    def _population(self, published: NoisyCounts, effects: DesignEffects) -> Estimate | None:
+        """Estimate the population's divergence; None of counts that nobody can have."""
+        try:
+            return posterior_ratios(published, theta=self.theta, effects=effects)
+        except EstimateUndefined:
+            return None
 
     def _doubt(
         self, decided: Decided, reading: Reading, contradiction: str | None

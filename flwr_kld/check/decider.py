@@ -8,45 +8,40 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from scipy.special import ndtri
+
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
-from flwr_kld.inference.bets import log_evidence
-from flwr_kld.inference.decision import Alone, Outside, contradicted, decide, unmeasured
+from flwr_kld.inference.decision import Alone, Outside, Population, decide
 from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.estimators.score import check_level
-from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
-from flwr_kld.inference.outside import (
-    OutsideLimits,
-    outside_by_counts,
-    outside_limits,
-    outside_sum,
-)
-from flwr_kld.inference.recent_checks import RecentChecks
+from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.estimators.score import Floats, check_level
+from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
+from flwr_kld.inference.outside import OutsideFraction, OutsideLimits, outside_by_counts
+from flwr_kld.inference.part_of_records import least_if_missed, least_if_moved
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.inference.verdict import OperatingCharacteristic, how_guarantees_hold
+from flwr_kld.inference.verdict import OperatingCharacteristic
 from flwr_kld.inference.whole_cohort import whole_cohort
-from flwr_kld.inference.witness import Witness
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.detection import Estimating
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
-from flwr_kld.report import Verdict
+from flwr_kld.report import Outcome, Verdict
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
-_AT_ONCE, _AT_ONCE_ALONE, _STANDS = 0.2, 0.4, (1 - SHARE) / 2
+_BESIDE_EVIDENCE, _ALONE = 0.2, (1 - SHARE) / 2
 """Part of the rate of false alarms that single checks may use up for the divergence, and as much
-again for the fraction outside the reference; the rest is the detector's. A check that stands alone
-has little use for that, and one of the same records as the one before none: what is left is for a
-reference that is a sample."""
+again for the fraction outside the reference; the rest is the detector's, where evidence adds up
+over checks, and for a reference that is a sample."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25
 """Part of the resolution from which on it is said what the reference cannot tell."""
-_ALIKE = 0.1
+_SIMILAR = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 1
 """Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
@@ -59,8 +54,8 @@ class Alarm:
     Parameters
     ----------
     rate : float
-        In (0, 0.5]: probability of any false alarm in `horizon` checks. A theorem for every law of
-        clients within `most_records`; of these very clients, asymptotic in the number of records.
+        In (0, 0.5]: probability of any false alarm in `horizon` checks; asymptotic in the number of
+        records.
     horizon : int
         365 for a year of daily checks; 1 for a check that stands alone.
     level : float
@@ -89,33 +84,14 @@ class Alarm:
             resolution=real("resolution", self.resolution, above=0, unit="nats"),
         )
 
-    @property
-    def detector(self) -> EDetector:
-        """A fresh detector of evidence over checks."""
-        return EDetector((1 - 2 * self._part) * self.rate, self.horizon)
-
     def shared(self, columns: int) -> Alarm:
         """Return the part of this alarm that each column of a table may use up (Bonferroni)."""
         return replace(self, rate=self.rate / columns)
-
-    @property
-    def level_at_once(self) -> float:
-        """Probability with which a single check alarms falsely, at most: for each of D and q."""
-        return self._part * self.rate / self.horizon
-
-    def alone(self, witness: Witness, sums: ClientSums) -> Alone:
-        """Return what a single check shows of D_θ, to be held against `level_at_once`."""
-        score = divergence_sum(witness, sums, self.level_at_once)
-        return Alone(score.p_value(), self.level_at_once, "client")
 
     def outside(self, limits: OutsideLimits | None, p_value: float, tolerated: float) -> Outside:
         """Return what a check shows of q, the fraction of records outside the reference."""
         excluded = 1 - (1 - tolerated) * math.exp(-self.resolution)
         return Outside(limits, p_value, tolerated, excluded)
-
-    @property
-    def _part(self) -> float:
-        return _AT_ONCE if self.horizon > 1 else _AT_ONCE_ALONE
 
 
 @dataclass(frozen=True)
@@ -128,7 +104,7 @@ class Decided:
 
 @dataclass
 class Decider:
-    """Decides checks in their order."""
+    """Decides checks of one column in their order."""
 
     threshold: float  # Nats of D_θ that are tolerated
     outside: float  # Fraction of records outside the reference that is tolerated, in [0, 1)
@@ -137,21 +113,19 @@ class Decider:
     reference: Reference  # Evidence against another one does not count here
     column: str  # Evidence on another one does not count here
     columns: int = 1  # Whose lower bounds hold all at once
-    # Whether every check counts the same records: what one says follows from the one before, so
-    # that no evidence adds up
-    stands: bool = False
-    _detector: EDetector = field(init=False, repr=False)
-    _recent: RecentChecks = field(init=False, repr=False, default=RecentChecks())
+    # Whether every check asks all clients about new records: only then does evidence add up
+    adds_up: bool = False
+    _detector: EDetector | None = field(init=False, repr=False)
     _version: int = 0
     _seen: tuple[tuple[float, ...], float | None] | None = field(
         init=False, repr=False, default=None
     )
 
     def __post_init__(self) -> None:
-        self._detector = self.alarm.detector
-        if self.sampled:
-            rate = self._detector.rate - SHARE * self.alarm.rate
-            self._detector = replace(self._detector, rate=rate)
+        self._detector = None
+        if self.adds_up:
+            part = 1 - 2 * _BESIDE_EVIDENCE - (SHARE if self.sampled else 0)
+            self._detector = EDetector(part * self.alarm.rate, self.alarm.horizon)
 
     @property
     def sampled(self) -> bool:
@@ -170,15 +144,17 @@ class Decider:
         return allowance(self.reference, theta=self.theta, level=1 - SHARE * error)
 
     @property
-    def recent(self) -> RecentChecks:
-        """What the last checks published."""
-        return self._recent
+    def level(self) -> float:
+        """Probability with which a single check alarms falsely, at most: for each of D and q."""
+        part = _BESIDE_EVIDENCE if self.adds_up else _ALONE
+        return part * self.alarm.rate / self.alarm.horizon
 
     def recall(self, ledger: Ledger, budget: str) -> bool:
         """Take up what a ledger remembers, and no more; False if another version gathered it."""
+        if not self.adds_up:
+            return True
         # What is in memory alone is of a check that was not settled
         self.__post_init__()
-        self._recent = RecentChecks()
         found = ledger.state(self._name(budget))
         self._version = 0 if found is None else found.version
         if found is None:
@@ -186,132 +162,103 @@ class Decider:
         if found.value["version"] != _EVIDENCE:
             return False
         self._detector = EDetector.from_config(found.value["evidence"])
-        self._recent = RecentChecks.from_json(found.value["recent"])
         return True
 
     def decide(
-        self, measured: Measured, budget: str, contradiction: str | None, design_effect: float
+        self,
+        measured: Measured,
+        population: Estimate | None,
+        outside: OutsideFraction | None,
+        budget: str,
     ) -> Decided:
         """Return the verdict of one check, and the evidence after it.
 
-        Numbers that contradict each other decide nothing, and are not evidence for later checks.
+        `population` and `outside` are estimated from the same counts.
         """
-        if contradiction is not None:
-            return Decided(contradicted(self.threshold, self.alarm.level, contradiction))
-        first = measured.first.values
-        if measured.decides_by_counts and isinstance(first, NoisyCounts):
-            return self._by_counts(first, budget, measured)
-        if not measured.witnesses or measured.second is None or not isinstance(first, NoisyCounts):
-            why = measured.failure or "it was not asked"
-            return Decided(unmeasured(self.threshold, self.alarm.level, why))
-        sums = measured.second.values
-        if not isinstance(sums, ClientSums):
-            raise TypeError("a bound needs sums over clients")
-        return self._by_sums(first, measured.witness, sums, budget, measured, design_effect)
-
-    def _by_counts(self, counts: NoisyCounts, budget: str, measured: Measured) -> Decided:
-        """Decide on all counts of a cohort, about the very clients that were asked."""
-        threshold, tolerated = self.tested
-        alarm, at_once, (_, each) = self.alarm, self._level_at_once, self._levels
-        found = whole_cohort(counts, theta=self.theta, threshold=threshold, error=at_once)
+        counts, alarm, (threshold, tolerated) = measured.published, self.alarm, self.tested
+        confidence, each = self._levels
+        found = whole_cohort(counts, theta=self.theta, threshold=threshold, error=self.level)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
-        verdict = self._verdict(
-            measured,
-            LowerBound(found.at_least(each), found.at_least(0.5)),
-            Alone(found.p_value(threshold), at_once, "record"),
-            None if self.stands else found.log_evidence(threshold),
+        if self._detector is not None:
+            self._detector = self._detector.update(found.log_evidence(threshold))
+        law = as_law(noisy_fractions(counts), counts.plan.mass)
+        shown = self._shown(measured, population, outside, law)
+        upper = upper_limit(counts, theta=self.theta, level=confidence)
+        error = 1 - alarm.level
+        hidden, most = self._hidden(error), -math.log(self.theta) if self.theta else math.inf
+        verdict = decide(
+            self._hidden(error / self.columns).below(found.at_least(each)),
+            Alone(found.p_value(threshold), self.level),
+            replace(upper, value=min(hidden.at_most(upper.value), most), level=alarm.level),
+            self._detector,
             alarm.outside(limits, p_value, tolerated),
-            most_records=measured.first.most_records,
+            threshold=self.threshold,
+            resolution=alarm.resolution,
+            level=alarm.level,
+            about=measured.whose,
+            drawn=shown if measured.asked.drawn else None,
+            held=measured.holds_to_limits,
+            seen_from=lambda: self._seen_from(counts, max(measured.effects.average, 1.0)),
         )
-        return Decided(verdict, (self._remembered(budget),))
+        verdict = self._with_one_client(self._limited(verdict, hidden), measured, law)
+        detector = self._detector
+        operating = OperatingCharacteristic(
+            rate=alarm.rate,
+            horizon=alarm.horizon,
+            by_evidence=detector.rate if detector else 0.0,
+            between_false_alarms=detector.between_false_alarms if detector else None,
+        )
+        states = (self._remembered(budget, detector),) if detector else ()
+        return Decided(replace(verdict, alarm=operating), states)
 
-    def _by_sums(
+    def _shown(
         self,
-        first: NoisyCounts,
-        witness: Witness,
-        sums: ClientSums,
-        budget: str,
         measured: Measured,
-        design_effect: float,
-    ) -> Decided:
-        """Decide on sums over clients."""
-        alarm, deciding, (_, each) = self.alarm, witness.deciding, self._levels
-        p_value = 1.0
-        if witness.plan.outside.any():
-            p_value = outside_sum(witness, sums, alarm.level_at_once).p_value()
-        verdict = self._verdict(
-            measured,
-            lower_confidence_bound(witness, sums, level=each),
-            alarm.alone(witness, sums),
-            log_evidence(witness, sums),
-            alarm.outside(
-                outside_limits(witness, sums, level=alarm.level), p_value, deciding.outside
-            ),
-            effect=design_effect,
-            most_records=deciding.most_records,
+        estimate: Estimate | None,
+        outside: OutsideFraction | None,
+        law: Floats,
+    ) -> tuple[Population, Population]:
+        """Return what these clients show of their population's D_θ, and of its fraction outside."""
+        mass, (tested, tolerated) = measured.published.plan.mass, self.tested
+        # One standard deviation of what the reference, if it is a sample, may hide.
+        hidden = (tested - self.threshold) / -float(ndtri(SHARE * self.alarm.rate))
+        share = 0.0 if outside is None else outside.share
+        both = Population(
+            clients=measured.survivors,
+            value=-math.inf if estimate is None else estimate.value,
+            error=hidden if estimate is None else math.hypot(estimate.error.total, hidden),
+            tolerated=self.threshold,
+            level=self.level,
+            missed_level=self.alarm.rate / self.alarm.horizon,
+            least=lambda part: least_if_missed(mass, law, part, theta=self.theta),
         )
-        self._recent = self._recent.with_check(first, measured.spread)
-        if not self._recent.most_records and measured.sizes_are_hidden:
-            self._recent = replace(
-                self._recent,
-                most_records=deciding.most_records,
-                usual=first.records / measured.first.survivors,
-            )
-        return Decided(verdict, (self._remembered(budget),))
+        return both, replace(
+            both,
+            value=share,
+            error=0.0 if outside is None else outside.deviation,
+            tolerated=tolerated,
+            least=lambda part: (1 - part) * share,
+        )
 
-    @property
-    def _level_at_once(self) -> float:
-        alarm = self.alarm
-        return _STANDS * alarm.rate / alarm.horizon if self.stands else alarm.level_at_once
+    def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:
+        """Say in a verdict whether one client alone could have made it."""
+        client, mass = measured.one_client, measured.published.plan.mass
+        if (share := client.share) is None or verdict.outcome is Outcome.INCONCLUSIVE:
+            return verdict
+        if verdict.outcome is Outcome.DRIFT:
+            left = least_if_moved(mass, law, share, theta=self.theta)
+            outside = float(law[mass == 0].sum())
+            could = left <= self.threshold and outside - share <= self.outside
+        else:
+            could = -math.log1p(-min(share, 1 - 1e-12)) > self.threshold + self.alarm.resolution
+        said = f"{verdict.reason}; one client alone could have made this: {client.holder}"
+        return replace(verdict, by_one_client=could, reason=said if could else verdict.reason)
 
     @property
     def _levels(self) -> tuple[float, float]:
         """Confidence of the upper limit, and of one of a table's lower bounds."""
         error = (1 - SHARE if self.sampled else 1) * (1 - self.alarm.level)
         return 1 - error, 1 - error / self.columns
-
-    def _verdict(
-        self,
-        measured: Measured,
-        bound: LowerBound,
-        alone: Alone,
-        log_evidence: float | None,
-        outside: Outside,
-        *,
-        most_records: int,
-        effect: float = 1.0,
-    ) -> Verdict:
-        """Decide, and allow for what the reference hides."""
-        error, held = 1 - self.alarm.level, measured.first.holds_to_limits
-        if log_evidence is not None:  # else nothing is staked on it, either
-            self._detector = self._detector.update(log_evidence)
-        upper = upper_limit(
-            measured.published, theta=self.theta, level=self._levels[0], design_effect=effect
-        )
-        hidden, most = self._hidden(error), -math.log(self.theta) if self.theta else math.inf
-        verdict = decide(
-            replace(bound, lower=self._hidden(error / self.columns).below(bound.lower)),
-            alone,
-            replace(upper, value=min(hidden.at_most(upper.value), most), level=self.alarm.level),
-            self._detector,
-            outside,
-            threshold=self.threshold,
-            resolution=self.alarm.resolution,
-            level=self.alarm.level,
-            population=measured.population,
-            counted=measured.estimated[0],
-            held=held,
-            seen_from=lambda: self._seen_from(measured.published, effect),
-        )
-        holds = how_guarantees_hold(alone.draws, most_records, held=held)
-        alarm = OperatingCharacteristic(
-            rate=self.alarm.rate,
-            by_evidence=self._detector.rate,
-            horizon=self._detector.horizon,
-            between_false_alarms=self._detector.between_false_alarms,
-        )
-        told = None if self.stands else alarm  # by no evidence
-        return replace(self._limited(verdict, hidden), holds=holds, alarm=told)
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
         """Say in a verdict what its reference cannot tell, and how many rows could."""
@@ -334,7 +281,7 @@ class Decider:
         """Forecast from which D_θ on a check sees drifts; anew if what is public changes."""
         known = counts.records, counts.noise.variance, design_effect
         near = zip(known, self._seen[0], strict=True) if self._seen else ()
-        if not self._seen or any(abs(new - old) > _ALIKE * old for new, old in near):
+        if not self._seen or any(abs(new - old) > _SIMILAR * old for new, old in near):
             check = Estimating(
                 counts.plan, counts.event, counts.records, design_effect, self.threshold, self.theta
             )
@@ -342,13 +289,9 @@ class Decider:
             self._seen = known, check.quiet_from(most, self._hidden(1 - self.alarm.level))
         return self._seen[1]
 
-    def _remembered(self, budget: str) -> Remembered:
-        kept = {
-            "version": _EVIDENCE,
-            "evidence": self._detector.to_config(),
-            "recent": self._recent.to_json(),
-        }
-        remembered = Remembered(self._name(budget), kept, self._version)
+    def _remembered(self, budget: str, detector: EDetector) -> Remembered:
+        state = {"version": _EVIDENCE, "evidence": detector.to_config()}
+        remembered = Remembered(self._name(budget), state, self._version)
         self._version += 1
         return remembered
 

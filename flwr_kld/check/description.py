@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import Table
-from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.groups import counts_by
 from flwr_kld.inference.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.inference.one_thread import one_thread
@@ -21,7 +21,7 @@ from flwr_kld.report.statistics_report import DescribedColumn, reference_of_coun
 @one_thread()
 def described(measured: Measured) -> dict[str, DescribedColumn]:
     """Describe each column of what was released, in the table's order."""
-    of_column, draws = measured.columns, measured.parts[0].by
+    of_column = measured.columns
     table = measured.published.plan.reference.domain
     units, descriptions = (
         (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
@@ -29,14 +29,12 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
     found = {}
     for place, (name, one) in enumerate(of_column.items()):
         counts = one.published
-        effects = INDEPENDENT
-        if draws == "client":
-            effects = DesignEffects.told([one.spread], one.most_alike)
+        effects = one.effects
         kept = CellCounts(
             tuple(counts.values[counts.plan.cell_of].tolist()),
             math.sqrt(counts.noise.variance),
             effects.average,
-            draws,
+            "client" if measured.asked.drawn else "record",
         )
         found[name] = DescribedColumn(
             place,
@@ -56,8 +54,7 @@ def _groups(
     if not isinstance(table, Table) or table.by is None or name not in table.by_group:
         return {}
     measured = of_column[name]
-    within = measured.spread_within(of_column[table.by].published)
-    effects = DesignEffects.told([within], measured.most_alike)
+    effects = measured.effects_within(of_column[table.by].published)
     records = measured.published.records
     return {
         group: _statistics(measured, counts, effects.of_part(counts.records / records))
@@ -68,7 +65,7 @@ def _groups(
 def _statistics(
     measured: Measured, counts: NoisyCounts, effects: DesignEffects
 ) -> ColumnStatistics:
-    if measured.parts[0].by == "record":  # what was counted is not a sample of itself
+    if not measured.asked.drawn:  # what was counted is not a sample of itself
         effects = DesignEffects(0.0)
     return column_statistics(counts, effects)
 
@@ -86,4 +83,4 @@ def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> 
 
 def about_whom(measured: Measured) -> str:
     """Say whose data the numbers are about."""
-    return measured.estimated[0]
+    return measured.drawn_from

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.allowance import allowance
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
+from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.verdict import Verdict
@@ -38,14 +38,13 @@ def read(
     *,
     estimator: str | Estimator,
     theta: float,
+    population: Estimate | None,
     effects: DesignEffects = INDEPENDENT,
 ) -> Reading:
-    """Return what follows from the published values alone."""
-    population, hidden, outside = None, 0.0, outside_fraction(published, effects)
+    """Return what follows from the published values alone; `population` is estimated already."""
+    hidden, outside = 0.0, outside_fraction(published, effects)
     try:
         found = estimate(published, estimator=estimator, theta=theta)
-        if found.target == "cohort":
-            population = posterior_ratios(published, theta=theta, effects=effects)
     except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
         return Reading(
             estimate=None,
@@ -59,6 +58,8 @@ def read(
             outside=outside,
             note=str(error),
         )
+    if found.target != "cohort":
+        population = None
     if population is not None:
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)

@@ -122,11 +122,10 @@ def plan(
     from flwr_kld.planner import Setting
     from flwr_kld.planner import plan as forecasts
     from flwr_kld.planner.forecast import flat
-    from flwr_kld.planner.setting import answering, design_effect_of
+    from flwr_kld.planner.setting import design_effect_of
 
     known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
     last = None if like is None else last_check(like, like_population)
-    most = None if last is None or records else last.most_records
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
         say(f"assumed: {last}")
@@ -146,7 +145,7 @@ def plan(
                     amount,
                     delta,
                     protects,
-                    answering(cohort, present or cohort, protects, decides=not estimate_only),
+                    cohort,
                 ),
                 nights,
                 moves,
@@ -155,7 +154,6 @@ def plan(
             cells=cells,
             aggregation="secure-sum" if secure_sum else None,
             design_effect=design_effect_of(max(records, 1.0), correlation or 0.0),
-            most_records=most,
             population=present,
             checks=checks,
         )

@@ -133,7 +133,7 @@ def demo(
     console = Console()
     console.print(
         f"[bold]{_DEMO['writers']} simulated handwriters[/] on {_DEMO['nodes']} Flower nodes "
-        f"(Ray); {_DEMO['cohort']} asked in each check, in two halves; from check "
+        f"(Ray); {_DEMO['cohort']} asked in each check; from check "
         f"{_DEMO['drift-from']} on, mostly 1 and 7. Tolerated: {_DEMO['threshold']} nats."
     )
     points = _followed(out, {**_DEMO, "out": str(out)}, _TIMEOUT, console)

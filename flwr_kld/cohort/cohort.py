@@ -29,6 +29,16 @@ class Participant:
         return f"{self.node}:{self.member}"
 
 
+@dataclass(frozen=True)
+class AskedClients:
+    """Who is asked in a check."""
+
+    participants: list[Participant]
+    drawn: bool = False  # Whether they are a part of those who are connected
+    # How many changes of a record count, in a standing session; None outside of one
+    changes: int | None = None
+
+
 @runtime_checkable
 class Cohort(Protocol):
     """A rule that picks the participants of a check."""
@@ -129,3 +139,8 @@ def require_clients(
         raise CheckFailed(
             f"{clients} clients {what} and {least} are needed" + (f" ({why})" if why else "")
         )
+
+
+def draws(cohort: Cohort | None) -> bool:
+    """Whether a rule may ask a part of those who are connected."""
+    return cohort is not None and not (isinstance(cohort, UniformCohort) and cohort.size is None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 
-from flwr_kld.kernel.count import NUMBERS
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts
 
 _UNLIKELY = 21.0
 """Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
@@ -32,35 +31,6 @@ def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> st
             f"there are {records:.0f} records, and {clients} clients count at most "
             f"{most_records} each"
         )
-    return None
-
-
-def contradiction_of_sums(sums: ClientSums) -> str | None:
-    """Say what is impossible in sums of scores, each or together; None if nothing is."""
-    scores = sums.scores
-    one_in_e = tail(math.sqrt(sums.noise.variance))
-    steps = (_UNLIKELY + math.log(len(NUMBERS))) * one_in_e + sums.clients  # each rounds by one
-
-    def most(number: str) -> float:
-        return sums.value(number) + steps * sums.unit(number)
-
-    for number in ("records", "squares", "outside_squares"):
-        if most(number) < 0:
-            return f"the {number.replace('_', ' ')} of all clients add up to less than 0"
-    least_records = sums.value("records") - steps * sums.unit("records")
-    if least_records > sums.clients * scores.most_records:
-        return (
-            f"there are {sums.records:.0f} records, and {sums.clients} clients count at most "
-            f"{scores.most_records} each"
-        )
-    records = most("records")
-    for number, table in zip(("total", "outside"), scores.tables, strict=True):
-        size = abs(sums.value(number)) - steps * sums.unit(number)
-        squares = "squares" if number == "total" else "outside_squares"
-        if size > records * float(abs(table).max()):
-            return "the records' scores add up to more than so many records score"
-        if size > 0 and size**2 > sums.clients * most(squares):
-            return "the sum of squares is smaller than the sum itself asks for"
     return None
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.inference.fraction_interval import group_intervals
-from flwr_kld.inference.score_sum import ScoreSum, crossing
-from flwr_kld.inference.witness import Witness
-from flwr_kld.query.noisy import ClientSums, NoisyCounts
+from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge
 
 
@@ -22,47 +17,8 @@ class OutsideLimits:
     # In [0, 1]: q is at least, at most this, each with probability `level` over cohorts and noise
     lower: float
     upper: float
-    point: float  # The second half's own fraction, in [0, 1]
+    point: float  # The fraction that was counted, in [0, 1]
     level: float  # Confidence, one-sided
-
-
-def outside_limits(
-    witness: Witness, sums: ClientSums, *, level: float = 0.95
-) -> OutsideLimits | None:
-    """Limit q, the fraction of records outside the reference, from both sides.
-
-    None if the reference has mass everywhere. The population, parameters and errors are those of
-    `lower_confidence_bound`; the upper limit is asymptotic in the number of clients.
-    """
-    check_level(level)
-    outside = witness.plan.outside
-    if not outside.any():
-        return None
-    scores = np.array(witness.scores.outside)
-    down, span = -float(scores[~outside].max()), float(np.ptp(scores))
-    if not span > 0:
-        return OutsideLimits(0.0, 1.0, 0.0, level)
-    score = outside_sum(witness, sums, 1 - level)
-    # A record's score is span · (1 where it is outside) - down, so its mean is span · q - down.
-    point = (score.value / sums.records + down) / span
-    deviation = score.deviation / sums.records / span
-    upper = crossing(
-        lambda share: score.p_value(down - span * share, above=False),
-        0.0,
-        1.0,
-        1 - level,
-        middle=point,
-        deviation=deviation,
-    )
-    lower = 1 - crossing(
-        lambda inside: score.p_value(down - span * (1 - inside)),
-        0.0,
-        1.0,
-        1 - level,
-        middle=1 - point,
-        deviation=deviation,
-    )
-    return OutsideLimits(lower, upper, min(max(point, 0.0), 1.0), level)
 
 
 def outside_by_counts(
@@ -82,15 +38,6 @@ def outside_by_counts(
     share = float(counts.values[outside].sum()) / counts.records
     found = OutsideLimits(lower, upper, min(max(share, 0.0), 1.0), level)
     return found, math.exp(edge(lambda x: limits(x)[0] > tolerated, *_ERRORS, within=_CLOSE))
-
-
-def outside_sum(witness: Witness, sums: ClientSums, level: float) -> ScoreSum:
-    """Return the sum whose p-value is that of "no more records than tolerated lie outside"."""
-    witness.hold(sums)
-    deciding, outside = witness.deciding, witness.plan.outside
-    q, span = float(witness.share[outside].sum()), float(np.ptp(np.array(witness.scores.outside)))
-    least = span**2 * max(q * (1 - q), 1 / sums.records)
-    return ScoreSum(sums, "outside", least, deciding.records / deciding.clients, level)
 
 
 _ERRORS, _CLOSE = (math.log(0.5), math.log(1e-15)), 1e-3

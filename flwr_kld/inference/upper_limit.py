@@ -63,8 +63,8 @@ class UpperLimit:
         wanted = real("wanted", wanted, above=0, unit="nats")
         if self.excess > max(_SIGNAL * self.error, wanted / 2):
             return (
-                f"the next checks: this one's counts themselves point to {self.excess:.2g} nats, "
-                "by chance or by a drift"
+                f"a look at the next checks: these counts themselves point to {self.excess:.2g} "
+                "nats, by chance or by a drift"
             )
         design, ways = self._design, []
         if design.theta == 0:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 
 class Outcome(StrEnum):
@@ -20,12 +19,11 @@ class Outcome(StrEnum):
 class OperatingCharacteristic:
     """How often the alarm is false."""
 
-    # Probability of any false alarm in `horizon` checks, at most: `by_evidence` of it is for
-    # evidence over checks, the rest for what single checks show and a sampled reference hides
-    rate: float
-    by_evidence: float  # As above
+    rate: float  # Probability of any false alarm in `horizon` checks, at most
     horizon: int  # Number of checks in the alarm's horizon
-    between_false_alarms: float  # Checks between two false alarms by evidence, on average at least
+    by_evidence: float = 0.0  # Part of the rate that is for evidence over checks, if it adds up
+    # Checks between two false alarms by evidence, on average at least; None if none adds up
+    between_false_alarms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,19 +59,18 @@ class Verdict:
     outside_tolerated : float or None
         Fraction of them that the operator tolerates.
     population : str or None
-        Whose divergence the decision is about: of those from whom the cohort's clients were drawn,
-        or of these very clients. None if nothing was bounded.
+        Whose divergence the decision is about, in words. None if nothing was bounded.
     resolution : float or None
         Nats beyond the threshold that "no drift" allows. None if nothing was bounded.
     seen_from : float or None
         Of a quiet check: D_θ from which on its estimate is above the threshold with probability
         0.8, whichever usual shape a drift has, in nats, by forecast.
-    holds : dict[str, str]
-        How far each guarantee is one: ``"proven …"`` or ``"asymptotic …"`` of ``"lower_bound"``,
-        ``"upper_limit"``, ``"outside"``, ``"single_check"`` and ``"evidence"``. Empty if nothing
-        was bounded.
+    by_one_client : bool or None
+        Whether one client alone could have made this verdict: its records, with any other values,
+        could make a drift out of what is tolerated, or hide one. None if nobody knows how many
+        records a client holds.
     alarm : OperatingCharacteristic or None
-        How often the alarm is false; None if nothing was bounded, or no evidence adds up.
+        How often the alarm is false; None if nothing was bounded.
     """
 
     outcome: Outcome
@@ -92,24 +89,5 @@ class Verdict:
     population: str | None = None
     resolution: float | None = None
     seen_from: float | None = None
-    holds: dict[str, str] = field(default_factory=dict)
+    by_one_client: bool | None = None
     alarm: OperatingCharacteristic | None = None
-
-
-def how_guarantees_hold(
-    by: Literal["client", "record"], most_records: int, *, held: bool = True
-) -> dict[str, str]:
-    """Say of each number of a verdict whether it is proven; ``Verdict.holds``."""
-    limits = f"asymptotic, nearly exact for many {by}s and not proven for few"
-    drift = (
-        f"proven for every law of clients that count at most {most_records:,} records each, if "
-        "each check asks independent draws"
-        if by == "client"
-        else limits
-    )
-    if not held:
-        limits, drift = (f"{what}, if no client lies" for what in (limits, drift))
-    return {
-        **dict.fromkeys(("lower_bound", "single_check", "evidence"), drift),
-        **dict.fromkeys(("upper_limit", "outside"), limits),
-    }

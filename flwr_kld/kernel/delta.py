@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Ball, Box, Moves, check_shifts, l1_norm
+from flwr_kld.kernel.promise import Ball, Moves, check_shifts, l1_norm
 
 _DOWN = Context(prec=60, rounding="ROUND_FLOOR")
 _UP = Context(prec=60, rounding="ROUND_CEILING")
@@ -483,16 +483,6 @@ def _priced(law: NoiseTable, ball: Ball, grid: int, order: float, lengths: Itera
     return price
 
 
-def worst_case(law: NoiseTable, moves: tuple[int, ...] | Box) -> tuple[NoiseTable, tuple[int, ...]]:
-    """Return noise and a move that give away at least what `law` and any of `moves` do.
-
-    Of a ball the worst move is not known.
-    """
-    if isinstance(moves, Box):
-        return log_concave(law), moves.corner
-    return law, moves
-
-
 _WIDTH = 4
 """Squared, of the Gaussian rounding in `gaussian_delta`: its error is below 1e-33."""
 _AMISS = 1 << 24
@@ -569,29 +559,7 @@ def moves_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1)
     if isinstance(moves, Ball):
         found = gaussian_delta(law, moves, epsilon) if grid == 1 else Fraction(1)
         return found if found < 1 else renyi_delta(law, moves, grid, epsilon)
-    noise, shifts = worst_case(law, moves)
-    return hockey_stick(noise, tuple(grid * s for s in shifts), epsilon)
-
-
-@lru_cache(maxsize=32)
-def log_concave(table: NoiseTable) -> NoiseTable:
-    """Return a log-concave law that is nowhere above `table`; what it lacks is its tail.
-
-    Noise tables are log-concave laws rounded to whole weights, which costs them that in their far
-    tails. Of log-concave noise the largest move of a coordinate gives away most. As with
-    `noise_sum`, where in the tail the rest lies is not claimed.
-    """
-    middle = table.weights[table.reach]
-    before = last = middle - middle % 2  # a tail is even
-    side = []
-    for weight in table.weights[table.reach + 1 :]:
-        before, last = last, min(weight, last * last // before)
-        if not last:
-            break
-        side.append(last)
-    weights = (*side[::-1], middle - middle % 2, *side)
-    lost = TOTAL - sum(weights)
-    return NoiseTable(weights, lost, 1 if lost else 0)
+    return hockey_stick(law, tuple(grid * s for s in moves), epsilon)
 
 
 NO_PROTECTION = 40.0
@@ -653,7 +621,6 @@ def release_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 
 def _around(moves: Moves) -> Ball:
     if isinstance(moves, Ball):
         return moves
-    shifts = moves.corner if isinstance(moves, Box) else moves
-    if not shifts or 0 in shifts:
+    if not moves or 0 in moves:
         raise ValueError("shifts must be non-zero moves of one coordinate or more")
-    return Ball(1, l1_norm(moves), max(map(abs, shifts)))
+    return Ball(1, l1_norm(moves), max(map(abs, moves)))

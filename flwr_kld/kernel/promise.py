@@ -1,6 +1,6 @@
 """What is promised: how much may be learnt, of whom, and which moves must not show.
 
-Proof notes: ``docs/proofs/counts.md`` for boxes, ``docs/proofs/clients.md`` for balls.
+Proof note of balls: ``docs/proofs/clients.md``.
 """
 
 from __future__ import annotations
@@ -234,31 +234,7 @@ class Allotment:
         return Ball(1, size * most_records, most * most_records)
 
 
-@dataclass(frozen=True)
-class Box:
-    """Every integer move a with ``|a_i| <= corner_i``.
-
-    Parameters
-    ----------
-    corner : tuple[int, ...]
-        Largest move of each coordinate, in counts or steps, >= 0.
-
-    Raises
-    ------
-    ValueError
-        If a bound is negative, or none is given.
-    """
-
-    corner: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        corner = check_shifts(self.corner)
-        if min(corner) < 0:
-            raise ValueError("the corner of a box of moves must not be negative")
-        keep(self, corner=corner)
-
-
-Moves = tuple[int, ...] | Ball | Box
+Moves = tuple[int, ...] | Ball
 """The worst move of the vector, or the set of all that are possible; in counts."""
 
 
@@ -266,7 +242,7 @@ def l1_norm(moves: Moves) -> int:
     """Largest l1 norm of a move."""
     if isinstance(moves, Ball):
         return moves.l1
-    return sum(map(abs, moves.corner if isinstance(moves, Box) else moves))
+    return sum(map(abs, moves))
 
 
 def hides(moves: Moves, others: Moves) -> bool:
@@ -276,14 +252,11 @@ def hides(moves: Moves, others: Moves) -> bool:
     """
     if isinstance(others, Ball):
         return isinstance(moves, Ball) and moves.holds(others)
-    needed = sorted(map(abs, others.corner if isinstance(others, Box) else others), reverse=True)
     if isinstance(moves, Ball):
+        needed = list(map(abs, others))
         return max(needed) <= moves.largest and sum(n**moves.norm for n in needed) <= moves.power
-    hidden = sorted(map(abs, moves.corner if isinstance(moves, Box) else moves), reverse=True)
-    if not isinstance(moves, Box):  # of one move nothing follows for a smaller one
-        return not isinstance(others, Box) and Counter(needed) <= Counter(hidden)
-    most = zip(hidden, needed, strict=False)
-    return len(hidden) >= len(needed) and all(h >= n for h, n in most)
+    # Of one move nothing follows for a smaller one.
+    return Counter(map(abs, others)) <= Counter(map(abs, moves))
 
 
 def check_shifts(shifts: tuple[int, ...]) -> tuple[int, ...]:

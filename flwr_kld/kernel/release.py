@@ -9,7 +9,7 @@ from functools import lru_cache
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.delta import delivered_delta, release_delta
 from flwr_kld.kernel.law import NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Ball, Box, Guarantee, Moves, check_shifts
+from flwr_kld.kernel.promise import Ball, Guarantee, Moves, check_shifts
 
 
 class NotPrivateEnough(ValueError):
@@ -54,7 +54,7 @@ class Release:
     added: NoiseTable | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.moves, Ball | Box):
+        if not isinstance(self.moves, Ball):
             keep(self, moves=check_shifts(self.moves))
         promised = self.guarantee.epsilon
         for epsilon in {promised, promised if self.delivered is None else self.delivered}:

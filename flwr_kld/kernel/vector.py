@@ -8,7 +8,6 @@ Proof notes: ``docs/proofs/noise.md`` for releases, ``docs/proofs/secure-aggrega
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,17 +21,10 @@ from flwr_kld.kernel.arguments import keep
 from flwr_kld.kernel.channels import KEY, WORD, KeyedBits, apply_masks, from_ring, seal
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import (
-    NUMBERS,
-    ClientLimit,
+    ClientSizes,
     InvalidReply,
-    Scores,
     alike_records,
-    answer_of,
-    fair_limit,
-    limits_of,
     moved_by,
-    sampled,
-    sums_move,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
 from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, Moves, hides
@@ -43,9 +35,6 @@ _R = TypeVar("_R")
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
-_HELD = 256
-"""Largest rows of a sum that are held until the limit of a client is known. Any other is below
-one 257th of the records."""
 _AT_ONCE = 2**20
 """Numbers that are counted or checked at once, some 10 MB."""
 _SHAPE = "an answer has the wrong shape: one number each is expected"
@@ -128,37 +117,26 @@ class Layout:
     ----------
     cells : tuple[int, ...]
         Number of cells of each column, >= 1; every record is counted once in each column.
-    scores : tuple[Scores, ...] or None
-        What is added up in each column, where the numbers are sums; None where they are counts.
     allotment : Allotment or None
         How finely the counts of each column are released, and whether numbers of alike records
-        follow them; by default in whole counts, and none. Sums have none.
+        follow them; by default in whole counts, and none.
     of_period : bool
         Whether only records of a period are counted: then how many is never public.
 
     Raises
     ------
     ValueError
-        If scores are not one a cell, or not alike in each column; or the allotment is of other
-        columns.
+        If the allotment is of other columns.
     """
 
     cells: tuple[int, ...]
-    scores: tuple[Scores, ...] | None = None
-    allotment: Allotment | None = None
+    allotment: Allotment = None  # type: ignore[assignment]
     of_period: bool = False
 
     def __post_init__(self) -> None:
-        if self.scores is None:
-            keep(self, allotment=self.allotment or Allotment.even(len(self.cells)))
-        if self.allotment is not None and (self.scores or self.allotment.columns != self.columns):
-            raise ValueError("counts are allotted steps, one number for each column; sums are not")
-        if self.scores is None:
-            return
-        if tuple(each.cells for each in self.scores) != self.cells:
-            raise ValueError("a plan has one score for each cell of each column")
-        if len({each.most_records for each in self.scores}) > 1:
-            raise ValueError("all columns count the same records: most_records is theirs")
+        keep(self, allotment=self.allotment or Allotment.even(len(self.cells)))
+        if self.allotment.columns != self.columns:
+            raise ValueError("counts are allotted steps, one number for each column")
 
     def total_is_public(self, guarantee: Guarantee) -> bool:
         """Whether the exact number of counted records is public.
@@ -174,22 +152,19 @@ class Layout:
 
     @property
     def counts(self) -> int:
-        """Numbers that are counts: one a cell; none of sums."""
-        return 0 if self.allotment is None else sum(self.cells)
+        """Numbers that are counts: one a cell."""
+        return sum(self.cells)
 
     @cached_property
     def length(self) -> int:
-        """Length of a vector: one count a cell and alike records, or the sums of each column."""
-        if self.allotment is None:
-            return len(NUMBERS) * self.columns
+        """Length of a vector: one count a cell, and alike records of each column."""
         return self.counts + (self.columns if self.allotment.alike else 0)
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
         """Steps of one of each number; shape [length]."""
         steps = np.ones(self.length, dtype=np.int64)
-        if self.allotment is not None:
-            steps[: self.counts] = np.repeat(self.allotment.counts, self.cells)
+        steps[: self.counts] = np.repeat(self.allotment.counts, self.cells)
         return steps
 
     def records(self, steps: NDArray[np.int64]) -> float:
@@ -197,16 +172,10 @@ class Layout:
 
         The columns' sums, weighted by how little noise is in them.
         """
-        counts, cells = np.array(self._allotted.counts), np.array(self.cells)
+        counts, cells = np.array(self.allotment.counts), np.array(self.cells)
         sums = np.array([int(steps[part].sum()) for part in self.parts]) / counts
         weights = (counts / counts.max()) ** 2 * (cells.min() / cells)
         return max(float(sums @ weights / weights.sum()), 1.0)
-
-    @property
-    def _allotted(self) -> Allotment:
-        if self.allotment is None:
-            raise ValueError("these numbers are no counts")
-        return self.allotment
 
     @cached_property
     def parts(self) -> tuple[slice, ...]:
@@ -224,8 +193,7 @@ class Released:
     values : NDArray[np.int64]
         Shape [layout.length], in steps; or one count for each of `labels`.
     records : float or None
-        Number of records, exact where it is public, else from the noisy counts; None for sums, and
-        for labels.
+        Number of records, exact where it is public, else from the noisy counts; None for labels.
     clients : int
         Number of clients in the sum.
     release : Release
@@ -250,7 +218,7 @@ class ClientRows(Private):
     Parameters
     ----------
     values : NDArray[np.int32]
-        Shape [clients, layout.length]: counts in records, and steps of alike records; or of sums.
+        Shape [clients, layout.length]: counts in records, and steps of alike records.
     layout : Layout
         What the numbers are.
 
@@ -280,7 +248,7 @@ class ClientRows(Private):
         guarantee: Guarantee,
         bits: BitSource,
     ) -> ClientRows:
-        """Count each client's records by cell, or add up their scores in steps.
+        """Count each client's records by cell.
 
         Parameters
         ----------
@@ -289,9 +257,9 @@ class ClientRows(Private):
         cell_of : NDArray[np.int32]
             Cell of each symbol.
         guarantee : Guarantee
-            Guarantee that the steps of sums are sized for.
+            Guarantee that the steps of alike records are sized for.
         bits : BitSource
-            The clients' own randomness, which rounds sums.
+            The clients' own randomness, which rounds numbers of alike records.
 
         Raises
         ------
@@ -320,11 +288,6 @@ class ClientRows(Private):
     def _faults(self, guarantee: Guarantee, most: int) -> Iterator[tuple[NDArray[np.bool_], str]]:
         """Yield which rows no honest client answers with, and why."""
         values, layout = self._values, self.layout
-        if layout.scores is not None:
-            low, high = limits_of(layout.scores, guarantee)
-            beyond = (values < low) | (values > high)
-            yield np.logical_or.reduce(beyond, axis=1), "sums are beyond what a client may answer"
-            return
         yield np.logical_or.reduce(values < 0, axis=1), "counts must not be negative"
         starts = [part.start for part in layout.parts]
         totals = np.add.reduceat(values[:, : layout.counts], starts, axis=1, dtype=np.int64)
@@ -335,7 +298,7 @@ class ClientRows(Private):
             "counts of a table have another number of records in each column",
         )
         alike = values[:, layout.counts :]
-        highest = -(-layout._allotted.alike * totals[:, :1] // moved_by(guarantee))
+        highest = -(-layout.allotment.alike * totals[:, :1] // moved_by(guarantee))
         yield (
             np.logical_or.reduce((alike < 0) | (alike > highest), axis=1),
             "more records are alike than there are",
@@ -492,10 +455,9 @@ class ShareSum(Private):
         if self.clients < self._share.n_min:
             raise ValueError(f"{self.clients} noise shares do not suffice: {self._share.n_min} do")
         _require_hidden(release, self.layout)
-        noisy, records = to_counts(self._total, self._share.grid), None
-        if self.layout.scores is None:
-            known = self.records is not None
-            records = max(float(self.records or 0), 1.0) if known else self.layout.records(noisy)
+        noisy = to_counts(self._total, self._share.grid)
+        known = self.records is not None
+        records = max(float(self.records or 0), 1.0) if known else self.layout.records(noisy)
         return Released(noisy, records, self.clients, release, private=True)
 
 
@@ -534,7 +496,7 @@ class NightNoise(OneProcess):
         if not self._seeds:
             raise RuntimeError("the noise of a night hides one sum")
         promised, stream, hidden = release.guarantee, self._stream, release.moves
-        needed = stream.moved(layout._allotted)
+        needed = stream.moved(layout.allotment)
         if promised.protects != "record" or layout.length != layout.counts:
             raise ValueError("a session hides what records add to counts")
         if not isinstance(hidden, Ball) or not hidden.holds(needed):
@@ -554,19 +516,16 @@ class ClearSum(Private):
         Of clients, over this layout.
     """
 
-    __slots__ = ("_held", "_rows", "_sizes", "_values", "clients", "layout", "limit", "refused")
+    __slots__ = ("_rows", "_sizes", "_values", "clients", "layout", "refused")
 
     def __init__(self, layout: Layout, *rows: ClientRows) -> None:
         self._values = np.zeros(layout.length, dtype=np.int64)
-        self._sizes: list[int] = []
-        self._held: list[tuple[int, int, Any, NDArray[np.int32]]] = []
+        self._sizes: dict[Any, int] = {}
         self._rows: list[tuple[Any, bytes]] = []
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.refused: dict[Any, str] = {}
         """Why the others are not in it, by name. Public."""
-        self.limit: ClientLimit | None = None
-        """What one client counts, where it is known and public."""
         self.layout = layout
         for some in rows:
             self._add(some)
@@ -583,15 +542,11 @@ class ClearSum(Private):
         answers: Iterable[tuple[Sequence[Any], Held[list[bytes]]]],
         layout: Layout,
         guarantee: Guarantee,
-        bits: BitSource,
         *,
         most: int = 0,
         empty: bool = True,
     ) -> ClearSum:
         """Add up what clients answered, some at a time, but for what no honest client answers.
-
-        Where sizes are public, each client counts up to a limit: one beyond it counts a uniform
-        sample of its records.
 
         Parameters
         ----------
@@ -599,11 +554,8 @@ class ClearSum(Private):
             Names of some clients, and `ClientRows.to_wire` of each.
         guarantee : Guarantee
             Says whether the number of a client's records is public.
-        bits : BitSource
-            For samples.
         most : int
-            Most records that a client may have counted; 0 for no limit: then one is set, by
-            `fair_limit`.
+            Most records that a client may have counted; 0 for no limit.
         empty : bool
             Whether clients without records are in the sum; elsewhere their number has to be public.
         """
@@ -613,7 +565,6 @@ class ClearSum(Private):
             if len(total._rows) * layout.length >= _AT_ONCE:
                 total._take(guarantee, most, empty)
         total._take(guarantee, most, empty)
-        total._limit(guarantee, most, bits)
         return total
 
     def _read(self, names: Sequence[Any], held: Held[list[bytes]]) -> None:
@@ -633,7 +584,7 @@ class ClearSum(Private):
         rows = ClientRows(values.astype(np.int32, copy=False), self.layout)
         most = guarantee.most_records or most or LARGEST_CLIENT
         faults = list(rows._faults(guarantee, most))
-        if not empty and self.layout.scores is None:
+        if not empty:
             self._require_public_total(guarantee)
             faults.append(((rows._values == 0).all(axis=1), NO_RECORDS))
         fine = np.ones(len(names), dtype=bool)
@@ -644,32 +595,17 @@ class ClearSum(Private):
         if not fine.all():
             rows._values = rows._values[fine]
         self._add(rows)
-        if self.layout.scores is not None or not self.layout.total_is_public(guarantee):
-            return
-        sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
-        for size, i, own in zip(sizes, np.flatnonzero(fine), rows._values, strict=True):
-            if len(self._held) <= _HELD or size > self._held[0][0]:
-                heapq.heappush(self._held, (size, len(self._sizes), names[i], own.copy()))
-            if len(self._held) > _HELD + 1:
-                heapq.heappop(self._held)
-            self._sizes.append(size)
+        if self.layout.total_is_public(guarantee):
+            sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
+            self._sizes.update(zip([names[i] for i in np.flatnonzero(fine)], sizes, strict=True))
 
-    def _limit(self, guarantee: Guarantee, most: int, bits: BitSource) -> None:
-        """Let those that hold too much count a sample of it."""
-        if not any(self._sizes):
-            return
-        # Any that is held no longer is at most as large as the least that is.
-        added = self._held[0][0] if len(self._sizes) > _HELD else 0
-        most = most or max(fair_limit(self._sizes), added)
-        over = {}
-        for size, _, name, values in sorted(self._held, key=lambda one: one[1]):
-            if size > most:
-                over[str(name)] = size
-                counts = [sampled(values[part], most, own_bits(bits)) for part in self.layout.parts]
-                numbers = _numbers(np.concatenate(counts)[None], self.layout, guarantee, bits)
-                self._values += numbers[0] - values
-        self.limit = ClientLimit.of(self._sizes, most, over)
-        self._held = []
+    @property
+    def sizes(self) -> ClientSizes | None:
+        """How the records are shared out; None where that is hidden, or there are none. Public."""
+        if not any(self._sizes.values()):
+            return None
+        holder = max(self._sizes, key=self._sizes.__getitem__)
+        return ClientSizes.of(list(self._sizes.values()), str(holder))
 
     @classmethod
     def of_ring(cls, total: RingSum, layout: Layout, *, clients: int) -> ClearSum:
@@ -698,12 +634,11 @@ class ClearSum(Private):
         ValueError
             If the release hides less than what one record moves these numbers by.
         """
-        noisy, records = _noise(release, self.layout, noise), None
+        noisy = _noise(release, self.layout, noise)
         noisy += self._values * self.layout.steps
-        if self.layout.scores is None:
-            records = self.layout.records(noisy)
-            if self.layout.total_is_public(release.guarantee):
-                records = max(float(self._values[self.layout.parts[0]].sum()), 1.0)
+        records = self.layout.records(noisy)
+        if self.layout.total_is_public(release.guarantee):
+            records = max(float(self._values[self.layout.parts[0]].sum()), 1.0)
         return Released(noisy, records, self.clients, release, noise.private)
 
 
@@ -770,10 +705,7 @@ def _numbers(
 ) -> NDArray[np.integer]:
     """Return what clients answer with whose counts by cell, shape [clients, cells], are these."""
     columns, clients = layout.columns, len(counts)
-    if layout.scores is not None:
-        coins = own_bits(bits).words(clients * layout.length).reshape(clients, -1)
-        return answer_of(layout.scores, counts, guarantee, coins)
-    if not (steps := layout._allotted.alike):
+    if not (steps := layout.allotment.alike):
         return counts
     starts = [part.start for part in layout.parts]
     coins = own_bits(bits).words(clients * columns).reshape(clients, columns)
@@ -797,12 +729,10 @@ def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> N
 
 def _require_hidden(release: Release, layout: Layout) -> None:
     """Refuse a release that hides less than what it promises to protect moves these numbers by."""
-    if layout.scores is not None:
-        needed: Moves = sums_move(layout.columns)
-    elif most_records := release.guarantee.most_records:
-        needed = layout._allotted.client_moves(most_records)
+    if most_records := release.guarantee.most_records:
+        needed: Moves = layout.allotment.client_moves(most_records)
     else:
-        needed = layout._allotted.record_moves()
+        needed = layout.allotment.record_moves()
     if not hides(release.moves, needed):
         raise ValueError(
             f"the event hides {release.moves}, and what it promises to hide moves the numbers of "

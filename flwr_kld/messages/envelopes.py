@@ -14,7 +14,7 @@ from pydantic import Field, Json
 from flwr_kld.codec.model import Model, must
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.channels import WORD
-from flwr_kld.kernel.count import ClientLimit, InvalidReply
+from flwr_kld.kernel.count import ClientSizes, InvalidReply
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.selection import LONGEST
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Released
@@ -147,14 +147,14 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
     check: str  # Repeated from the terms
     clients: Number  # Number of clients in the sum
-    # As in `Released`; 0 for sums of scores, and for labels
+    # As in `Released`; 0 for labels
     records: Annotated[float, Field(ge=0)]
     values: bytes  # Noised counts or sums, little-endian int64
     # Why the sealed numbers of each client that is not in the sum are not, by the name that they
     # were sealed under
     rejected: Json[dict[str, str]]
     private: bool  # False if the noise came from a seed
-    limit: Json[ClientLimit | None]  # What one client counts, where that is public
+    sizes: Json[ClientSizes | None]  # How records are shared out, where that is public
     # Clients of a session that are silent and count as they did before; among `clients`
     carried: Number = 0
     labels: Json[tuple[_Label, ...]] = ()  # That are shown, one for each of the values
@@ -165,23 +165,22 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
         check: str,
         released: Released,
         rejected: Mapping[str, str],
-        limit: ClientLimit | None,
+        sizes: ClientSizes | None,
         carried: int,
     ) -> Self:
         """Take what was released."""
         return cls(
             check, released.clients, float(released.records or 0.0),
-            released.values.astype("<i8").tobytes(), dict(rejected), released.private, limit,
+            released.values.astype("<i8").tobytes(), dict(rejected), released.private, sizes,
             carried, released.labels,
         )  # fmt: skip
 
     def released(self, release: Release, terms: Terms) -> Released:
         """Return what the aggregator released of what the terms ask for."""
         labels = terms.unlisted_labels is not None
-        counts = not (terms.adds_scores or labels)
         numbers = len(set(self.labels)) if labels else terms.numbers
         fits = labels or not self.labels
-        if counts:
+        if not labels:
             fits = fits and 1 <= self.records <= self.clients * LARGEST_CLIENT
         fits = fits and len(self.values) == 8 * numbers
         values = np.frombuffer(self.values if fits else b"", dtype="<i8").astype(np.int64)
@@ -190,7 +189,7 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
             fits = fits and bool(((shown > 0) & (shown <= self.clients * LARGEST_CLIENT)).all())
         if not fits:
             raise InvalidReply("the aggregator published other numbers than the terms ask for")
-        records = self.records if counts else None
+        records = None if labels else self.records
         return Released(values, records, self.clients, release, self.private, self.labels)
 
 

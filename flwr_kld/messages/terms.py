@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from pydantic import Field, Json, Strict
 
 from flwr_kld.calibration.central import (
-    box_event,
     central_release,
     continual_release,
     selection_release,
@@ -30,13 +29,11 @@ from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
-from flwr_kld.kernel.count import Scores, sums_move
 from flwr_kld.kernel.promise import Allotment, Guarantee, Moves
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.period import Period
 from flwr_kld.query.plan import LONGEST, cells_from_wire
-from flwr_kld.query.score_wire import NO_SCORES, most_records_of, scores_from_wire
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 VERSION = 1
@@ -87,12 +84,10 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
     n_min: Annotated[_Positive, Field(le=2**20)]
     mechanism: Mechanism  # Law that the shares add up to
 
-    def release(self, guarantee: Guarantee, counts: Allotment | int) -> ShareRelease:
-        """Return the verified share law, for counts, or for sums of scores in so many columns."""
-        if isinstance(counts, int):
-            moves: Moves = sums_move(counts)
-        elif most_records := guarantee.most_records:
-            moves = counts.client_moves(most_records)
+    def release(self, guarantee: Guarantee, counts: Allotment) -> ShareRelease:
+        """Return the verified share law."""
+        if most_records := guarantee.most_records:
+            moves: Moves = counts.client_moves(most_records)
         else:
             moves = counts.record_moves()
         return calibrate_shares(guarantee, n_min=self.n_min, mechanism=self.mechanism, moves=moves)
@@ -173,11 +168,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     # clients are protected, that of the guarantee
     most_records: Number = 0
     # How finely counts are released, and whether alike records are counted: by default in whole
-    # counts, and not; None of sums
-    allotment: Json[Allotment | None] = None
-    # What clients add up in each column and answer with, over at most `most_records` each,
-    # ``QueryPlan.score_wire``; `NO_SCORES` if they answer with the counts
-    score_wire: bytes = NO_SCORES
+    # counts, and not
+    allotment: Json[Allotment] = None  # type: ignore[assignment]
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
     noise: Json[Noise] = None  # Noise that is added before the server sees a number
@@ -186,15 +178,10 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
-        if self.adds_scores and most_records_of(self.score_wire) != self.most_records:
-            raise Unfit("most_records", "that of the scores", self.most_records)
         if self.guarantee.most_records not in (0, self.most_records):
             raise Unfit("most_records", "that of the whole clients", self.most_records)
-        if self.allotment is None and not self.adds_scores:
-            keep(self, allotment=Allotment.even(self.columns))
-        if self.allotment is not None and (
-            self.adds_scores or self.allotment.columns != self.columns
-        ):
+        keep(self, allotment=self.allotment or Allotment.even(self.columns))
+        if self.allotment.columns != self.columns:
             raise Unfit("allotment", "one number for each column of counts", self.allotment.columns)
         if self.unlisted_labels is not None:
             self._fit_labels()
@@ -205,8 +192,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def _fit_labels(self) -> None:
         """Refuse a question for labels where nobody may see them, or no release shows any."""
-        if self.adds_scores:
-            raise Unfit("unlisted_labels", "null where clients add up scores", "scores")
         if self.trust not in ("trusted", "trusted-aggregator"):
             raise Unfit("trust", "'trusted' or 'trusted-aggregator' for labels", self.trust)
         if self.guarantee.protects != "record" or not self.guarantee.delta:
@@ -219,7 +204,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
         others = (
-            self.adds_scores,
             self.most_records,
             self.unlisted_labels,
             self.period,
@@ -230,7 +214,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
         if isinstance(self.noise, NoiseShares) or self.trust == "local":
             raise Unfit("trust", "central noise, for a session", self.trust)
-        if self.allotment is not None and self.allotment.alike:
+        if self.allotment.alike:
             raise Unfit("allotment", "of counts alone, for a session", "alike records")
 
     @cached_property
@@ -262,11 +246,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         return len(self.cells)
 
     @property
-    def adds_scores(self) -> bool:
-        """Whether clients answer with sums of scores, not with counts."""
-        return self.score_wire != NO_SCORES
-
-    @property
     def numbers(self) -> int:
         """Numbers that get noise."""
         return self.layout.length
@@ -275,22 +254,17 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def counted(self) -> bool:
         """Whether clients add up the exact number of their records, too: where it is public."""
         blindly = self.trust in ("distributed", "two-aggregators")
-        return blindly and not self.adds_scores and self.layout.total_is_public(self.guarantee)
+        return blindly and self.layout.total_is_public(self.guarantee)
 
     @property
     def length(self) -> int:
         """Numbers of one client in a sum that nobody sees the parts of."""
         return self.numbers + self.counted
 
-    @property
-    def scores(self) -> tuple[Scores, ...] | None:
-        """What `score_wire` says; None for counts. ValueError if it says nothing."""
-        return scores_from_wire(self.score_wire, self.columns, sum(self.cells))
-
     @cached_property
     def layout(self) -> Layout:
-        """What the numbers of a client are; the errors are those of `scores`."""
-        return Layout(tuple(self.cells), self.scores, self.allotment, self.period is not None)
+        """What the numbers of a client are."""
+        return Layout(tuple(self.cells), self.allotment, self.period is not None)
 
     def over(self, domain: Domain) -> Domain:
         """Return what is counted of the records of a domain; its own symbols, as a rule.
@@ -312,7 +286,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             self.plan,
             self.period,
             self.allotment,
-            self.score_wire,
             self.unlisted_labels,
         )
 
@@ -320,19 +293,17 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """Return the verified law of a client's share of the noise; None if it adds none."""
         if not isinstance(self.noise, NoiseShares):
             return None
-        return self.noise.release(self.guarantee, self.allotment or self.columns)
+        return self.noise.release(self.guarantee, self.allotment)
 
     def central(self) -> Release:
         """Return the verified release of an aggregator's noise; `QueryRefused` if there is none."""
         if not isinstance(self.noise, AggregatorNoise):
             raise QueryRefused("these terms name no aggregator")
-        if self.night is not None and self.allotment is not None:
+        if self.night is not None:
             return continual_release(self.guarantee, self.night.continual, self.allotment)
         if self.unlisted_labels is not None:
             return selection_release(self.guarantee)
         try:
-            if self.allotment is None:
-                return box_event(self.guarantee, sums_move(self.columns).corner)
             return central_release(self.guarantee, self.noise.law, self.allotment)
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None

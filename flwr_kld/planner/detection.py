@@ -11,26 +11,21 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from flwr_kld.inference.allowance import Allowance
-from flwr_kld.inference.deciding import Deciding, default_most_records
-from flwr_kld.inference.decision import LIKELY
+from flwr_kld.inference.decision import ERRORS, LIKELY
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.inference.part_of_records import least_if_missed, missed_part
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
-from flwr_kld.inference.witness import Witness
-from flwr_kld.kernel.count import MOST_RECORDS
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
-from flwr_kld.planner.deciding_half import DecidingHalf
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import root
 
-_WITNESSES = 8
-"""First halves that are drawn."""
-_EACH_WITNESS = 2
-"""Cohorts that are drawn instead of one first half: they are read at once."""
+_COHORTS = 16
+"""Cohorts that are drawn."""
 USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
 """Shapes of drifts that a quiet check would have seen."""
 _ESTIMATES, _ERROR = 6, 0.05
@@ -48,19 +43,24 @@ _NEAR = 0.15
 _RARE = 1e-9
 
 
-def power_of(setting: Setting, plan: QueryPlan, law: Law, *, witnesses: int = _WITNESSES) -> float:
-    """Probability that the lower bound exceeds the threshold; deterministic."""
+def power_of(setting: Setting, plan: QueryPlan, law: Law, *, cohorts: int = _COHORTS) -> float:
+    """Probability that a check reports drift; deterministic."""
     generator, bits = np.random.default_rng(0), SeededBits(0)
     p, drawn = _in_cells(law, plan), partial(_drawn, plan, setting.event)
-    if setting.about == "these clients":
-        cohorts = _EACH_WITNESS * witnesses
-        return _power_by_counts(setting, drawn(p, setting.total, 1.0, cohorts, generator, bits))
-    effect, deciding, power = setting.design_effect, deciding_of(setting), []
-    for first in drawn(p, setting.total, effect, witnesses, generator, bits):
-        witness = Witness.from_counts(first, deciding)
-        half = DecidingHalf(witness, setting.sums_event, p, setting.level, effect)
-        power.append(half.power(generator, bits))
-    return float(np.mean(power))
+    power = _power_by_counts(setting, drawn(p, setting.total, 1.0, cohorts, generator, bits))
+    if not setting.drawn:
+        return power
+    threshold, error = _threshold_of(setting), min(_YEARLY, 1 - setting.level)
+    missed = missed_part(setting.clients, error)
+    if least_if_missed(plan.mass, p, missed, theta=setting.theta) <= threshold:
+        return 0.0
+    effects = DesignEffects(setting.design_effect, max(setting.records, setting.design_effect))
+    found = [
+        posterior_ratios(counts, theta=setting.theta, effects=effects)
+        for counts in drawn(p, setting.total, setting.design_effect, cohorts, generator, bits)
+    ]
+    errors = [(one.value - threshold) / max(one.error.total, _SMALLEST) for one in found]
+    return min(power, float(ndtr(np.median(errors) - ERRORS)))
 
 
 def _in_cells(law: Law, plan: QueryPlan) -> Law:
@@ -165,23 +165,23 @@ def _deviation(roots: Law) -> float:
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
-    """Least D_θ of the population, in nats, that is found with the setting's power, or None."""
+    """Least D_θ, in nats, that is found with the setting's power, or None."""
 
     @cache
-    def excess(log_divergence: float, witnesses: int = _WITNESSES) -> float:
+    def excess(log_divergence: float, cohorts: int = _COHORTS) -> float:
         law = drift.at(math.exp(log_divergence), setting.theta)
-        power = power_of(setting, plan, law, witnesses=witnesses)
+        power = power_of(setting, plan, law, cohorts=cohorts)
         return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))
 
     least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)
     if least >= most:
         return None
     low, high = math.log(least), math.log(most)
-    # Where one witness finds it, all of them do, about; between two steps they are all but linear.
-    ends = excess(low, witnesses=1), excess(high, witnesses=1)
+    # Where two cohorts find it, all of them do, about; between two steps they are all but linear.
+    ends = excess(low, cohorts=2), excess(high, cohorts=2)
     x = low if ends[0] >= 0 else high
     if ends[0] < 0 < ends[1]:
-        x = root(partial(excess, witnesses=1), low, high, within=_NEAR)
+        x = root(partial(excess, cohorts=2), low, high, within=_NEAR)
     here = excess(x)
     while True:
         step = min(max(x - math.copysign(_NEAR, here), low), high)
@@ -191,18 +191,3 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | N
         if (here < 0) is not (there < 0):
             return math.exp(x + (step - x) * here / (here - there))
         x, here = step, there
-
-
-def deciding_of(setting: Setting) -> Deciding:
-    """Return what a check knows of its second half when it learns the witness."""
-    usual = default_most_records(setting.total, setting.answering)
-    most = min(setting.most_records or usual, setting.trust.most_records or MOST_RECORDS)
-    return Deciding(
-        clients=setting.answering,
-        records=setting.total,
-        most_records=min(most, MOST_RECORDS),
-        guarantee=setting.trust.guarantee,
-        noise=math.sqrt(setting.sums_event.noise.variance),
-        threshold=_threshold_of(setting),
-        theta=setting.theta,
-    )

@@ -124,9 +124,7 @@ def forecast(
     query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
     thresholds = _thresholds(setting, query)
     allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
-    present = setting.population or setting.clients
-    drawn = setting.clients < present and setting.about == "the population"
-    steps = allot(setting.trust, query, allowed, theta=setting.theta, drawn=drawn)
+    steps = allot(setting.trust, query, allowed, theta=setting.theta, drawn=setting.drawn)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))
     if not reference.is_table:
@@ -203,7 +201,7 @@ def _forecast(
 def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None:
     """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
     apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
-    effect = _told(setting, query, apart) if setting.about == "the population" else 1.0
+    effect = _told(setting, query, apart) if setting.drawn else 1.0
     check = Estimating(
         query, setting.event, setting.total, effect, setting.threshold or 0.0, setting.theta
     )
@@ -217,8 +215,8 @@ def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
     h = (setting.total * query.mass).round().astype(np.int64)
     counts = replace(published(h, query, setting.event, SeededBits(0)), alike=(0.0,))
     noise = spread(counts, Clients(setting.records - 1)).noise
-    known = [Spread(setting.design_effect + apart * noise, noise)]
-    return max(DesignEffects.told(known, setting.records).average, setting.design_effect)
+    known = Spread(setting.design_effect + apart * noise, noise)
+    return max(DesignEffects.of(known, setting.records).average, setting.design_effect)
 
 
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
@@ -259,8 +257,7 @@ def plan(
 def seconds_of(setting: Setting) -> float:
     """Return the seconds of a check. Rough: how often nodes poll decides."""
     name = setting.aggregation or setting.trust.aggregations[0]
-    each = _EXCHANGES[name] * _WAIT + setting.answering * _CPU[name]
-    return setting.exchanges * each
+    return _EXCHANGES[name] * _WAIT + setting.clients * _CPU[name]
 
 
 def checks_per_person(setting: Setting) -> int:

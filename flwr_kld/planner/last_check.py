@@ -18,7 +18,7 @@ class LastCheck:
 
     name: str  # Its key, or else its id, and its date
     clients: int  # That answered
-    records: float  # Mean number of a client that it counted, in both halves if there were two
+    records: float  # Mean number of a client that it counted
     most_records: int | None  # That one client counted, at most; None if that is not known
     delta: float  # Of its guarantee
     drawn: bool  # Whether they stand for others, whom they were drawn from
@@ -31,9 +31,8 @@ class LastCheck:
         instance("report", report, Report, "a check's Report")
         counts = {n: one.counts for n, one in report.columns.items() if one.counts is not None}
         draws = {one.draws for one in counts.values()}
-        halves = 1 if report.verdict is None or draws == {"record"} else 2
         clients = max(report.cohort.survivors, 1)
-        records = halves * report.reading.records / clients
+        records = report.reading.records / clients
         return cls(
             f"{report.key or report.check} of {report.started[:10]}",
             clients,

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.cohort.halves import About, whom
 from flwr_kld.inference.estimators.score import check_level, check_theta
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
-from flwr_kld.kernel.promise import Guarantee, Protects
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import RESOLUTION
@@ -47,12 +45,10 @@ class Setting:
     records : float
         Mean number that a client is asked about in a check, > 0 and at most what one may count.
     trust : Trust
-        Who adds the noise, and how much; releases counts. Of the clients in each exchange
-        (`answering`), as many must answer as its noise relies on; others' noise comes on top.
+        Who adds the noise, and how much; releases counts. As many clients must answer as its noise
+        relies on; others' noise comes on top.
     threshold : float or None
-        Divergence that is tolerated, in nats, >= 0: the check decides by the lower confidence
-        bound, and if it is about a population splits its clients in two halves. None: it decides
-        nothing.
+        Divergence that is tolerated, in nats, >= 0. None: the check decides nothing.
     cells : int
         Budget of the partition.
     aggregation : {"plain-sum", "secure-sum", "sealed-sum", "split-sum"}, optional
@@ -68,9 +64,6 @@ class Setting:
         Nats beyond the threshold that "no drift" has to exclude, > 0.
     power : float
         Probability, in (0, 1), with which a drift is to be found.
-    most_records : int, optional
-        Records that one client counts in an exchange, at most; by default a quarter more than the
-        mean.
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
     checks : int
@@ -93,7 +86,6 @@ class Setting:
     level: float = 0.95
     resolution: float = RESOLUTION
     power: float = 0.8
-    most_records: int | None = None
     population: int | None = None
     checks: int = 365
 
@@ -120,22 +112,18 @@ class Setting:
         )
         if self.threshold is not None:
             keep(self, threshold=real("threshold", self.threshold, least=0, unit="nats"))
-        if self.most_records is not None:
-            limit = whole("most_records", self.most_records, least=1, most=most_records)
-            keep(self, most_records=limit)
         if self.population is not None:
             keep(
                 self, population=whole("population", self.population, least=self.clients, most=most)
             )
-        if self.answering < self.trust.min_clients:
+        if self.clients < self.trust.min_clients:
             raise ValueError(
-                f"{self.answering} clients in an exchange are too few: {self.trust.name!r} needs "
+                f"{self.clients} clients are too few: {self.trust.name!r} needs "
                 f"{self.trust.min_clients}"
             )
         if self.total <= max(2, self.design_effect):
             raise ValueError(
-                f"{self.total} records in an exchange are too few for a design effect of "
-                f"{self.design_effect:g}"
+                f"{self.total} records are too few for a design effect of {self.design_effect:g}"
             )
 
     @property
@@ -145,34 +133,18 @@ class Setting:
 
     @cached_property
     def event(self) -> Release:
-        """The release of one exchange, if all whom it asks answer."""
-        return self.trust.event(self.answering)
-
-    @cached_property
-    def sums_event(self) -> Release:
-        """The release of the deciding half's sums, if all whom it asks answer."""
-        return self.trust.sums_event(self.answering)
-
-    @cached_property
-    def total(self) -> int:
-        """N, records that one exchange counts: half of the check's if that splits its clients."""
-        return int(self.clients * self.records / self.exchanges)
+        """The release of a check, if all whom it asks answer."""
+        return self.trust.event(self.clients)
 
     @property
-    def exchanges(self) -> int:
-        """Number of exchanges of a check: two if it splits its clients, to decide."""
-        return 1 if self.threshold is None or self.about == "these clients" else 2
+    def total(self) -> int:
+        """N, records that a check counts."""
+        return int(self.clients * self.records)
 
-    @cached_property
-    def answering(self) -> int:
-        """Clients in one exchange: half of the check's if that splits its clients."""
-        return self.clients // self.exchanges
-
-    @cached_property
-    def about(self) -> About:
-        """Whom a check that decides is about."""
-        present = self.population or self.clients
-        return whom(self.clients, present, self.trust.min_clients, self.trust.guarantee)
+    @property
+    def drawn(self) -> bool:
+        """Whether the clients of a check are a part of those who are there."""
+        return (self.population or self.clients) > self.clients
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the trust model's numbers beside the others."""
@@ -186,12 +158,6 @@ class Setting:
             "protects": guarantee.protected,
             "min_clients": self.trust.min_clients,
         }
-
-
-def answering(clients: int, present: int, protects: Protects, *, decides: bool) -> int:
-    """Return how many of a check's clients an exchange asks, where trust does not need more."""
-    about = whom(clients, present, 1, Guarantee(1.0, protects=protects))
-    return clients // 2 if decides and about == "the population" else clients
 
 
 def design_effect_of(records: float, correlation: float) -> float:

@@ -19,7 +19,7 @@ from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.query.score_wire import inflated
+from flwr_kld.query.plan import inflated
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {
     "labels": class_maps.labels,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from statistics import mean
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.count import NUMBERS, Scores, moved_by
+from flwr_kld.kernel.count import moved_by
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
-from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.query.plan import QueryPlan
@@ -25,7 +23,7 @@ def _in_counts(noise: NoiseTable, steps: int) -> NoiseTable:
 
 def noise_in_counts(release: Release, plan: QueryPlan) -> NoiseTable:
     """Law of the noise in each cell of a column, in counts; refused if columns differ in it."""
-    (steps,) = set(allotted(plan).counts)
+    (steps,) = set(plan.allotment.counts)
     return _in_counts(release.noise, steps)
 
 
@@ -70,65 +68,14 @@ class NoisyCounts:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise in a count, in records; of the column with most."""
-        steps = set(allotted(self.plan).counts)
+        steps = set(self.plan.allotment.counts)
         return math.sqrt(max(_in_counts(self.event.noise, n).variance for n in steps))
 
     @property
     def noise_in_alike(self) -> float:
         """Standard deviation of the noise in a number of alike records."""
-        steps = allotted(self.plan).alike / moved_by(self.event.guarantee)
+        steps = self.plan.allotment.alike / moved_by(self.event.guarantee)
         return math.sqrt(self.event.noise.variance) / steps
-
-
-@dataclass(frozen=True, eq=False)
-class ClientSums:
-    """Public: sums over a cohort's clients after the noise, with the law of that noise."""
-
-    steps: NDArray[np.int64]  # Shape [5 * columns], in the order of `NUMBERS`, in steps of `units`
-    clients: int  # Number of clients in the sums
-    event: Release  # What the release cost, and the noise table of each number, in steps
-    plan: QueryPlan  # What was asked, with its `scores`
-    private: bool  # False if the noise came from a seed
-
-    @cached_property
-    def columns(self) -> dict[str, ClientSums]:
-        """Sums of each column by name."""
-        steps = self.steps.reshape(-1, len(NUMBERS))
-        columns = zip(steps, self.plan.columns.items(), strict=True)
-        return {name: replace(self, steps=own, plan=plan) for own, (name, plan) in columns}
-
-    @cached_property
-    def scores(self) -> Scores:
-        """What clients of one column added up; refused if of counts or several columns."""
-        if self.plan.scores is None or len(self.plan.scores) != 1:
-            raise ValueError("these are not the sums of one column")
-        return self.plan.scores[0]
-
-    @property
-    def noise(self) -> NoiseTable:
-        """Law of the noise in each number, in steps."""
-        return self.event.noise
-
-    def unit(self, number: str) -> float:
-        """Return what one step of a number is worth, in score steps or records."""
-        return float(self._units[NUMBERS.index(number)])
-
-    def value(self, number: str) -> float:
-        """Return one of `NUMBERS` in score steps, their squares or records."""
-        return float(self.steps[NUMBERS.index(number)]) * self.unit(number)
-
-    def deviation(self, number: str) -> float:
-        """Return the standard deviation of the noise in a number, in the same units."""
-        return math.sqrt(self.noise.variance) * self.unit(number)
-
-    @cached_property
-    def records(self) -> float:
-        """Records in the sums, exact or estimated, at least 1; in a table the columns' mean."""
-        return max(mean(column.value("records") for column in self.columns.values()), 1.0)
-
-    @cached_property
-    def _units(self) -> NDArray[np.float64]:
-        return self.scores.units(self.event.guarantee)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,25 +92,16 @@ class NoisyLabels:
         return math.sqrt(self.event.noise.variance)
 
 
-def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | ClientSums | NoisyLabels:
+def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | NoisyLabels:
     """Return what was released of a plan's numbers, as estimators and decisions take it."""
     values, release, private = released.values, released.release, released.private
     if plan.unlisted_labels is not None:
         shown = dict(zip(released.labels, values.tolist(), strict=True))
         return NoisyLabels(shown, release, private)
-    if released.records is None:
-        return ClientSums(values, released.clients, release, plan, private)
-    steps = allotted(plan)
+    steps, records = plan.allotment, float(released.records or 1.0)
     counts = [
         to_counts(values[part], own) for part, own in zip(plan.parts, steps.counts, strict=True)
     ]
     worth = moved_by(release.guarantee) / max(steps.alike, 1)
     alike = tuple((worth * values[plan.cells :]).tolist())
-    return NoisyCounts(np.concatenate(counts), released.records, release, plan, private, alike)
-
-
-def allotted(plan: QueryPlan) -> Allotment:
-    """Return how finely the counts that a plan asks for are released."""
-    if plan.allotment is None:
-        raise ValueError("a plan of scores asks for no counts")
-    return plan.allotment
+    return NoisyCounts(np.concatenate(counts), records, release, plan, private, alike)

@@ -19,17 +19,9 @@ from numpy.typing import NDArray
 
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Domain
-from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.query.period import Period
-from flwr_kld.query.score_wire import (
-    NO_SCORES,
-    inflated,
-    scores_as_bytes,
-    scores_from_wire,
-    scores_to_wire,
-)
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.reference import Reference
 
@@ -60,11 +52,9 @@ class QueryPlan:
     # or the bin that counts those that were not
     stratum: NDArray[np.int64]
     period: Period | None = None  # Of the records that are counted; None for all
-    # What clients add up in each column and answer with; None if they answer with the counts
-    scores: tuple[Scores, ...] | None = None
     # How finely counts are released, and whether alike records are counted; by default in whole
-    # counts, and not. None of scores
-    allotment: Allotment | None = None
+    # counts, and not
+    allotment: Allotment = None  # type: ignore[assignment]
     unlisted_labels: UnlistedLabels | None = None  # Asked for instead of counts
 
     def __post_init__(self) -> None:
@@ -86,11 +76,11 @@ class QueryPlan:
     def layout(self) -> Layout:
         """What a client answers with."""
         cells = cells_of_columns(self.cell_of, self.domain.sizes, self.cells)
-        return Layout(cells, self.scores, self.allotment, self.period is not None)
+        return Layout(cells, self.allotment, self.period is not None)
 
     @property
     def length(self) -> int:
-        """Length of a client's vector: one count a cell, or its sums."""
+        """Length of a client's vector."""
         return self.layout.length
 
     @property
@@ -114,15 +104,10 @@ class QueryPlan:
                 self.inclusion[cells],
                 self.stratum[cells],
                 self.period,
-                None if self.scores is None else (self.scores[i],),
-                None if allotted is None else Allotment((allotted.counts[i],), allotted.alike),
+                Allotment((allotted.counts[i],), allotted.alike),
             )
             for i, ((name, reference), own, cells) in enumerate(parts)
         }
-
-    def scored(self, scores: tuple[Scores, ...]) -> QueryPlan:
-        """Return the same cells, of whose records clients add up scores."""
-        return replace(self, scores=scores, allotment=None)
 
     def allotted(self, allotment: Allotment) -> QueryPlan:
         """Return the same cells, whose counts are released so."""
@@ -156,7 +141,6 @@ class QueryPlan:
             self.cell_of,
             self.period,
             self.allotment,
-            self.scores,
             self.unlisted_labels,
         )
 
@@ -164,11 +148,6 @@ class QueryPlan:
     def wire(self) -> bytes:
         """The cells as clients receive them: ``cell_of``, little-endian int32, deflated."""
         return zlib.compress(self.cell_of.astype("<i4").tobytes())
-
-    @cached_property
-    def score_wire(self) -> bytes:
-        """The scores as clients receive them, or that they answer with the counts."""
-        return scores_to_wire(self.scores)
 
 
 def each_symbol(domain: Domain) -> QueryPlan:
@@ -235,21 +214,29 @@ def plan_fingerprint(
     reference: str,
     cell_of: NDArray[np.int32],
     period: Period | None,
-    allotment: Allotment | None = None,
-    scores: tuple[Scores, ...] | None = None,
+    allotment: Allotment,
     unlisted_labels: UnlistedLabels | None = None,
 ) -> str:
     """SHA-256 (hex) of what a plan asks, as both sides compute it."""
     digest = hashlib.sha256(b"flwr-kld plan 1\n")
-    asked = scores_as_bytes(scores)
-    steps = json_text(None if allotment is None else [allotment.counts, allotment.alike])
+    steps = json_text([allotment.counts, allotment.alike])
     within = "" if period is None else period.to_json()
     labels = "" if unlisted_labels is None else unlisted_labels.to_json()
-    said = f"{reference}\n{within}\n{steps}\n{labels}\n{len(asked)}\n"
-    digest.update(said.encode())
-    digest.update(asked)
+    digest.update(f"{reference}\n{within}\n{steps}\n{labels}\n".encode())
     digest.update(cell_of.astype("<i4").tobytes())
     return digest.hexdigest()
+
+
+def inflated(packed: bytes, size: int, error: str) -> bytes:
+    """Inflate what holds exactly so many bytes, at least 1, and no byte more of anything else."""
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(packed, size)
+    except zlib.error:
+        raise ValueError(error) from None
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
+        raise ValueError(error)
+    return raw
 
 
 @lru_cache(maxsize=4)
@@ -261,7 +248,6 @@ def cells_from_wire(
     fingerprint: str,
     period: Period | None,
     allotment: Allotment | None = None,
-    score_wire: bytes = NO_SCORES,
     unlisted_labels: UnlistedLabels | None = None,
 ) -> NDArray[np.int32]:
     """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
@@ -276,9 +262,8 @@ def cells_from_wire(
         raise ValueError("the query plan names a cell that it does not have")
     if cells_of_columns(cell_of, sizes, total) != cells:
         raise ValueError("the query plan has another number of cells in a column than it says")
-    scores = scores_from_wire(score_wire, len(sizes), total)
-    allotted = Layout(cells, scores, allotment).allotment
-    told = plan_fingerprint(reference, cell_of, period, allotted, scores, unlisted_labels)
+    steps = allotment or Allotment.even(len(cells))
+    told = plan_fingerprint(reference, cell_of, period, steps, unlisted_labels)
     if told != fingerprint:
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)

@@ -21,7 +21,7 @@ from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme
 from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted, some_of
 from flwr_kld.report.series import Series, views
-from flwr_kld.report.words import alarm_lines, evidence, guarantees, how_sure, nats, table_of
+from flwr_kld.report.words import alarm_lines, evidence, nats, table_of
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
@@ -175,8 +175,6 @@ class CheckSeries(Series[Report]):
             "highest": -math.log(last.reading.theta) if last and last.reading.theta else None,
             "alarm_lines": alarm_lines,
             "evidence": evidence,
-            "guarantees": guarantees,
-            "how_sure": how_sure,
             "decided": any(report.verdict for report in self.reports),
         }
 

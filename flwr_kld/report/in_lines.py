@@ -10,8 +10,6 @@ from flwr_kld.report.words import (
     alarm_lines,
     as_text,
     evidence,
-    guarantees,
-    how_sure,
     left_out,
     nats,
 )
@@ -53,10 +51,6 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
             f"evidence over checks: {evidence(verdict.evidence)}; alarms from "
             f"{evidence(verdict.alarm_at)} on"
         )
-    if verdict is not None and verdict.holds:
-        yield "how sure that is:"
-        for why, numbers in guarantees(verdict.holds):
-            yield f"  {numbers}: {why}"
     if verdict is not None and verdict.alarm is not None:
         yield "how the alarm works:"
         yield from map("  {}".format, alarm_lines(verdict))
@@ -89,11 +83,9 @@ def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
     if report.lower_bound is None:
         yield "lower bound: none"
     else:
-        kind = how_sure(verdict.holds, "lower_bound")
-        yield f"lower bound: the population's is at least {nats(report.lower_bound)}, {sure}{kind}"
+        yield f"lower bound: at least {nats(report.lower_bound)}, {sure}"
     if report.upper_limit is not None:
-        kind = how_sure(verdict.holds, "upper_limit")
-        yield f"upper limit: at most {nats(report.upper_limit)}, {sure}{kind}"
+        yield f"upper limit: at most {nats(report.upper_limit)}, {sure}"
     rule = ""
     if verdict.resolution is not None:
         allowed = verdict.threshold + verdict.resolution
@@ -108,7 +100,6 @@ def _outside_limits(verdict: Verdict | None) -> str:
     most = "" if verdict.outside_upper is None else f", at most {100 * verdict.outside_upper:.3g} %"
     level = f"with probability {100 * verdict.level:g} %" + (" each" if most else "")
     return (
-        f"; of the population's, at least {100 * verdict.outside_lower:.3g} %{most}, "
-        f"{level}{how_sure(verdict.holds, 'outside')}; "
-        f"{100 * verdict.outside_tolerated:.3g} % are tolerated"
+        f"; at least {100 * verdict.outside_lower:.3g} %{most}, "
+        f"{level}; {100 * verdict.outside_tolerated:.3g} % are tolerated"
     )

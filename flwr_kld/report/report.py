@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -61,8 +61,8 @@ class Reading:
     sampling: float | None
     monte_carlo: float | None
     privacy: float | None
-    # Number of records that the estimate is about; with a threshold, of the first half. Exact where
-    # single records are protected, otherwise estimated or the public normaliser.
+    # Number of records that the estimate is about. Exact where single records are protected,
+    # otherwise estimated or the public normaliser.
     records: float
     note: str | None = None  # What a reader must know about this check, if anything
     # Estimated fraction of records where the reference has no mass, and what they are. None if it
@@ -222,9 +222,6 @@ def _caption(others: list[ColumnReport]) -> str:
 _LARGE = 0.2
 """Fraction of the records in a sum from which on one client is worth a note."""
 
-_MANY = 0.01
-"""Fraction of all claimed records from which on it is worth a note that they are not counted."""
-
 _NAMED = 5
 """Clients that a sentence names."""
 
@@ -240,12 +237,9 @@ class OneClient:
     """How much of a result one client can be. Everything in it is public."""
 
     most_records: int | None  # That one client counts at most; None if nothing limits it
-    # Clients that claim more, by node and member, and how many records each claims
-    over: dict[str, int] = field(default_factory=dict)
-    # Fraction of all claimed records that is not counted; None where sizes are not public
-    left_out: float | None = None
-    # Largest fraction of the records in a sum that one client may hold; None if nothing limits it
+    # Fraction of the records that the largest client holds, or may hold; None if nobody knows
     share: float | None = None
+    name: str | None = None  # Of that client, as node and member; None if sizes are not public
     # Whether somebody saw each client's numbers, and held them to what one may answer. False of
     # secure and split sums: what follows from them holds if no client lies.
     held: bool = True
@@ -253,40 +247,24 @@ class OneClient:
     @property
     def note(self) -> str | None:
         """What a reader must know, if anything."""
-        return "; ".join(self._notes()) or None
+        if not self.held:
+            return "nobody sees the numbers of a single client: all of this holds if no client lies"
+        if self.share is None:
+            return (
+                "nothing limits how many records one client counts, so that a lie or a fault of "
+                "one client may decide: most_records= or protects=WholeClients(…) limits them"
+            )
+        if self.share > _LARGE:
+            return f"{self.holder}: most_records= limits what one client counts"
+        return None
 
     @property
-    def cut(self) -> str | None:
-        """Whose records are not all counted, the largest first; None if everybody's are."""
-        if not self.over:
-            return None
-        largest = sorted(self.over.items(), key=lambda one: (-one[1], one[0]))
-        named = some_of([f"{name} claims {size:,}" for name, size in largest])
+    def holder(self) -> str:
+        """Say how much the largest client holds."""
+        part = "" if self.share is None else f" {100 * self.share:.0f} % of the records"
         return (
-            f"records of one client beyond {self.most_records:,} are not counted, "
-            f"{100 * (self.left_out or 0):.3g} % of all that are claimed: {named}"
+            f"one client may hold{part}" if self.name is None else f"client {self.name} holds{part}"
         )
-
-    def _notes(self) -> Iterator[str]:
-        if not self.held:
-            yield "nobody sees the numbers of a single client: all of this holds if no client lies"
-        elif self.share is None:
-            yield (
-                "nothing limits how many records one client counts, so that a lie or a fault of "
-                "one client may decide: protects=WholeClients(…) limits them"
-            )
-        if self.left_out is not None and self.left_out > _MANY:
-            yield self.cut or (
-                f"about {100 * self.left_out:.0f} % of the records are beyond "
-                f"{self.most_records:,} of one client, and are not counted: a reference must leave "
-                "them out, too"
-            )
-        if self.share is not None and self.share > _LARGE:
-            yield (
-                f"one client may hold {100 * self.share:.0f} % of the records in a sum, so that a "
-                "lie or a fault of one client may turn the result: ask more clients, or, but for a "
-                "session, set most_records= to the most that one may honestly have"
-            )
 
     def __str__(self) -> str:
         if self.most_records is None:

@@ -42,27 +42,6 @@ def nats(value: float | None) -> str:
     return "–" if value is None else f"{value:z.3f}"
 
 
-def how_sure(holds: Mapping[str, str], *numbers: str) -> str:
-    """Write `` (asymptotic)`` or `` (proven)`` behind a guarantee; empty if it is not known."""
-    kinds = {holds[number].partition(" ")[0].rstrip(",") for number in numbers if number in holds}
-    return f" ({' and '.join(sorted(kinds))})" if kinds else ""
-
-
-_NAMES = {
-    "lower_bound": "lower bound",
-    "upper_limit": "upper limit",
-    "outside": "limits of the fraction outside",
-    "single_check": "alarms by a single check",
-    "evidence": "alarms by evidence over checks",
-}
-
-
-def guarantees(holds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield how guarantees hold, and the names of those that hold so."""
-    for why in dict.fromkeys(holds.values()):
-        yield why, ", ".join(_NAMES.get(number, number) for number in holds if holds[number] == why)
-
-
 def evidence(won: float) -> str:
     """Write evidence over checks, which spans many powers of ten."""
     if won < 1e-3:
@@ -74,17 +53,13 @@ def alarm_lines(verdict: Verdict) -> Iterator[str]:
     """Yield how often the alarm is false, if there is one."""
     if (alarm := verdict.alarm) is None:
         return
-    rest, kind = alarm.rate - alarm.by_evidence, how_sure(verdict.holds, "evidence")
     checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
-    yield (
-        f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %, namely "
-        f"{100 * alarm.by_evidence:.3g} % by evidence over checks{kind} and {100 * rest:.3g} % by "
-        "what single checks show or a sampled reference hides"
-    )
-    yield (
-        "between two false alarms by evidence: "
-        f"{alarm.between_false_alarms:,.0f} checks or more on average{kind}"
-    )
+    yield f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %"
+    if alarm.between_false_alarms is not None:
+        yield (
+            f"of these {100 * alarm.by_evidence:.3g} % by evidence over checks, which alarms "
+            f"falsely once in {alarm.between_false_alarms:,.0f} checks or more on average"
+        )
 
 
 def table_of(

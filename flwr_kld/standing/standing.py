@@ -109,13 +109,10 @@ class Standing(Trust):
         twice = 2 if isinstance(self.trust, TwoAggregators) else 1
         return discrete_gaussian(math.sqrt(twice * variance))
 
-    def sums_event(self, clients: int) -> Release:
-        """Refuse sums of scores: a session counts."""
-        raise ValueError("a standing session asks for counts, on every night")
-
-    def noise_before(self, scored: bool) -> Noise:
+    @property
+    def noise_before(self) -> Noise:
         """Return the noise that is added before the server sees a number."""
-        return self.trust.noise_before(scored)
+        return self.trust.noise_before
 
     def terms(self, plan: QueryPlan, **about: object) -> Terms:
         """Return what all clients are told on this night."""

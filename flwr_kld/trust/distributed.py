@@ -72,21 +72,14 @@ class Distributed(Trust):
         )
         self.share()  # verified now: a bad pair fails before anything is asked
 
-    def noise_before(self, scored: bool) -> NoiseShares:
-        """Return the noise that clients share; for sums of scores, Laplace where that is less."""
-        if not scored:
-            return NoiseShares(self._honest, self.noise)
-        laws = dict.fromkeys((self.noise, "discrete-laplace"))
-        shares = [NoiseShares(self._honest, law) for law in laws]
-        return min(shares, key=lambda one: self._share(one, scored=True).variance)
+    @property
+    def noise_before(self) -> NoiseShares:
+        """The noise that clients share."""
+        return NoiseShares(self._honest, self.noise)
 
-    def share(self, scored: bool = False) -> ShareRelease:
+    def share(self) -> ShareRelease:
         """Return the verified law of one client's share."""
-        return self._share(self.noise_before(scored), scored=scored)
-
-    def _share(self, noise: NoiseShares, *, scored: bool) -> ShareRelease:
-        allotment = self.allotment
-        return noise.release(self.guarantee, allotment.columns if scored else allotment)
+        return self.noise_before.release(self.guarantee, self.allotment)
 
     @property
     def _honest(self) -> int:
@@ -100,13 +93,8 @@ class Distributed(Trust):
 
     def event(self, clients: int) -> Release:
         """Return what the noise shares of this many clients add up to."""
-        return self._event(self.share(), clients)
+        share = self.share()
 
-    def sums_event(self, clients: int) -> Release:
-        """Return what their shares for sums of scores add up to."""
-        return self._event(self.share(scored=True), clients)
-
-    def _event(self, share: ShareRelease, clients: int) -> Release:
         def law(clients: int) -> NoiseTable:
             table = share.noise(clients)
             return on_coarser_grid(table, share.grid) if share.grid > 1 else table
@@ -127,14 +115,7 @@ class Distributed(Trust):
         They are rounded down to an eighth of the fewest: more noise is post-processing, and a
         ledger composes checks of a few kinds better than of one kind for each number of survivors.
         """
-        return self._cost(self.share(), survivors)
-
-    def sums_cost(self, survivors: int | None = None) -> Cost:
-        """Return what one release of sums of scores costs, as `cost` does."""
-        return self._cost(self.share(scored=True), survivors)
-
-    def _cost(self, share: ShareRelease, survivors: int | None) -> Cost:
         least = self.min_clients
         more = 0 if survivors is None else survivors - least
         counted = least + more - more % max(least // 8, 1)
-        return Cost.of_shares(share, counted, self.corrupted)
+        return Cost.of_shares(self.share(), counted, self.corrupted)

@@ -9,10 +9,8 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 from flwr_kld.accounting import Cost
-from flwr_kld.calibration.central import box_event
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, whole
-from flwr_kld.kernel.count import MOVES
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
@@ -90,31 +88,9 @@ class Trust(ABC):
             If the release depends on more than that: a single number's, on the plan.
         """
 
-    def sums_event(self, clients: int) -> Release:
-        """Return the release of sums of scores, in their steps.
-
-        By default pure discrete Laplace noise, or Gaussian noise where that is less: of many
-        columns, with ``delta > 0``.
-
-        Parameters
-        ----------
-        clients : int
-            Clients in the sum.
-        """
-        return box_event(self.guarantee, MOVES * self.allotment.columns)
-
-    def event_of(self, plan: QueryPlan, clients: int) -> Release:
-        """Return the release of what a plan asks; the errors are those of `event`."""
-        return self.event(clients) if plan.scores is None else self.sums_event(clients)
-
-    def noise_before(self, scored: bool) -> Noise:
-        """Return the noise that is added before the server sees a number; None if none is.
-
-        Parameters
-        ----------
-        scored : bool
-            Whether it is that of sums of scores, not of counts.
-        """
+    @property
+    def noise_before(self) -> Noise:
+        """The noise that is added before the server sees a number; None if none is."""
         return None
 
     @property
@@ -125,12 +101,12 @@ class Trust(ABC):
     @property
     def source(self) -> str:
         """Which of `TRUST_MODELS` says who adds the noise, as clients are told."""
-        return trust_of(self.noise_before(scored=False))
+        return trust_of(self.noise_before)
 
     @property
     def aggregator_keys(self) -> tuple[str, ...]:
         """Public keys of the aggregators, hexadecimal; none where there are none."""
-        noise = self.noise_before(scored=False)
+        noise = self.noise_before
         return noise.keys if isinstance(noise, AggregatorNoise) else ()
 
     @property
@@ -161,8 +137,6 @@ class Trust(ABC):
 
         Where single records are protected, a client may count at most `most_records`; 0 for all.
         """
-        if plan.scores is not None:
-            most_records = plan.scores[0].most_records
         return Terms(
             check=check,
             domain=plan.reference.domain.fingerprint,
@@ -176,19 +150,14 @@ class Trust(ABC):
             period=plan.period,
             most_records=self.most_records or most_records,
             allotment=plan.allotment,
-            score_wire=plan.score_wire,
             model=model,
-            noise=self.noise_before(plan.scores is not None),
+            noise=self.noise_before,
             unlisted_labels=plan.unlisted_labels,
         )
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; `survivors` in the sum, by default the fewest."""
         return Cost.of(self.event(self.min_clients if survivors is None else survivors))
-
-    def sums_cost(self, survivors: int | None = None) -> Cost:
-        """Return what one release of sums of scores costs; `survivors` as in `cost`."""
-        return Cost.of(self.sums_event(self.min_clients if survivors is None else survivors))
 
     def publish(
         self,
@@ -197,7 +166,7 @@ class Trust(ABC):
         noise: BitSource | NightNoise,
     ) -> Released:
         """Turn a cohort's sum into something public: the one place where privacy is spent."""
-        release = self.event_of(plan, total.clients)
+        release = self.event(total.clients)
         if isinstance(total, ShareSum):
             return total.release(release)
         return total.release(release, noise)

@@ -113,9 +113,10 @@ class ForLabels(Trust):
         """What each question promises."""
         return self.model.guarantee
 
-    def noise_before(self, scored: bool) -> Noise:
+    @property
+    def noise_before(self) -> Noise:
         """Return whose noise it is, if it is not the server's."""
-        return self.model.noise_before(scored)
+        return self.model.noise_before
 
     def event(self, clients: int) -> Release:
         """Return the release of labels; how many clients there are changes nothing."""
@@ -152,7 +153,8 @@ class TrustedAggregator(CentralNoise):
         super().__post_init__()
         check_public(self.aggregator)
 
-    def noise_before(self, scored: bool) -> AggregatorNoise:
+    @property
+    def noise_before(self) -> AggregatorNoise:
         """Return the noise that the aggregator adds."""
         return AggregatorNoise((self.aggregator.hex(),), self.noise)
 
@@ -186,7 +188,8 @@ class TwoAggregators(CentralNoise):
         super().__post_init__()
         check_pair(self.aggregators)
 
-    def noise_before(self, scored: bool) -> AggregatorNoise:
+    @property
+    def noise_before(self) -> AggregatorNoise:
         """Return the noise that either aggregator adds."""
         return AggregatorNoise(tuple(key.hex() for key in self.aggregators), self.noise)
 
@@ -194,17 +197,9 @@ class TwoAggregators(CentralNoise):
         """Return the release of counts: the noise of both, of which one has to suffice."""
         return _twice(super().event(clients))
 
-    def sums_event(self, clients: int) -> Release:
-        """Return the release of sums of scores, as `event` does."""
-        return _twice(super().sums_event(clients))
-
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs by one aggregator's noise."""
         return Cost.of(super().event(1))
-
-    def sums_cost(self, survivors: int | None = None) -> Cost:
-        """Return what one release of sums of scores costs by one aggregator's noise."""
-        return Cost.of(super().sums_event(1))
 
 
 def _twice(one: Release) -> Release:

@@ -7,7 +7,6 @@ move further than the noise hides.
 from __future__ import annotations
 
 from flwr_kld.errors import QueryRefused
-from flwr_kld.kernel.count import sums_move
 from flwr_kld.kernel.promise import Moves
 from flwr_kld.messages.terms import Terms
 
@@ -16,8 +15,6 @@ def worst_move(terms: Terms) -> Moves:
     """Return the worst move of exactly what a client counts by these terms, in counts."""
     # A record that changes its value leaves one cell and enters another, in each column of a table
     # by as many steps as that is allotted. A whole client adds at most the records that it counts.
-    if terms.allotment is None:
-        return sums_move(terms.columns)  # in steps, which clients compute from what is claimed
     if terms.guarantee.protects == "record":
         return terms.allotment.record_moves()
     if not terms.most_records:
@@ -31,8 +28,6 @@ def hidden_move(terms: Terms) -> Moves:
     share = terms.share()
     if share is not None:
         return share.moves
-    if terms.allotment is None:
-        return sums_move(terms.columns)
     if most_records := terms.guarantee.most_records:
         return terms.allotment.client_moves(most_records)
     return terms.allotment.record_moves()

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from flwr_kld.cohort.halves import MANY, About
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import Floats
 from flwr_kld.kernel.promise import WholeClients
@@ -36,10 +35,11 @@ from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 _WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150
 """Virtual writers who are clients, those who make the reference, and images of each."""
-THEMSELVES: About = "these clients"
 UNEQUAL = ("one giant", "two sizes", "Pareto sizes", "Dirichlet laws")
 """One client has 30 % of all records; a tenth have 300 and the others 40; …"""
 _DIRICHLET = 0.3
+_FEW = 40
+"""Clients below which a whole number of them drifts."""
 Noise = Literal["trusted", "gaussian", "aggregator", "distributed", "client level"]
 
 
@@ -58,7 +58,6 @@ class Setting:
     levels: int = 0  # Of each column of a table; 0 for one column
     alike: float | None = None  # See `Clients`
     noise: Noise = "trusted"  # Who adds it, and what it protects
-    about: About | None = None  # See `Checks`
 
     @property
     def name(self) -> str:
@@ -68,7 +67,6 @@ class Setting:
         return (
             f"{self.drift} of {self.symbols} {kind}, {self.clients}x{self.records}{alike}, "
             f"ε {self.epsilon:g} {self.noise}"
-            f"{'' if self.about is None else f', about {self.about}'}"
         )
 
     @cached_property
@@ -100,10 +98,7 @@ class Setting:
     def trust(self) -> Trust:
         """Who adds the noise."""
         if self.noise == "distributed":
-            themselves = self.about == THEMSELVES or self.clients < MANY
-            half = self.clients if themselves else self.clients // 2
-            least = max(4 * half // 5, 2)
-            return Distributed(self.epsilon, least)
+            return Distributed(self.epsilon, max(4 * self.clients // 5, 2))
         if self.noise == "client level":
             return Trusted(self.epsilon, protects=WholeClients(self.records))
         if self.noise == "aggregator":
@@ -138,28 +133,24 @@ class Setting:
 
     def _unequal(self, rng: np.random.Generator) -> Federation:
         """Let clients differ in size or law, and large ones in both from the reference."""
-        whole = self.about == THEMSELVES
         if self.drift == "Dirichlet laws":
             each = _DIRICHLET * np.ones(self.symbols)
-            if whole:
-                return Silos(rng.dirichlet(each, self.clients), self.records, pad=2)
-            law = np.append(each / each.sum(), [0.0, 0.0])
-            return Clients(law, Equal(self.records), each.sum())
+            return Silos(rng.dirichlet(each, self.clients), self.records, pad=2)
         if self.drift == "Pareto sizes":
-            return Clients(self._padded, Pareto(10, 1.1), None if whole else 1.0)
+            return Clients(self._padded, Pareto(10, 1.1))
         few, usual, large = 1, 50, round(0.3 / 0.7 * 50 * (self.clients - 1))
         if self.drift == "two sizes":
             few, usual, large = max(self.clients // 10, 1), 40, 300
         far = drifts.law_at(drifts.tilted(self.pi, rng), self.pi, 1.0)
         one, other = Clients(self._padded, Equal(usual)), Clients(far, Equal(large))
         share = few / self.clients
-        return Groups(((1 - share, one), (share, other)), exact=whole)
+        return Groups(((1 - share, one), (share, other)), exact=True)
 
     def _one_group(self, sizes: Equal, rng: np.random.Generator) -> Groups:
         """Let some clients tilt as far as they can, or a whole number of a few nearly so."""
         usual, far = np.append(self.pi, 0.0), drifts.tilted(self.pi, rng)(1.0)
         amount = drifts.amount_at(lambda a: (1 - a) * usual + a * far, self.pi, self.nats)
-        few = self.clients < MANY
+        few = self.clients < _FEW
         share = math.ceil(amount * self.clients) / self.clients if few else amount
         laws = usual, (1 - amount / share) * usual + amount / share * far
         undrifted, drifted = (Clients(np.append(law, 0.0), sizes, self.alike) for law in laws)

@@ -2,71 +2,69 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.halves import About, whom
-from flwr_kld.inference.bets import log_evidence
-from flwr_kld.inference.deciding import Deciding
-from flwr_kld.inference.decision import Alone, Outside
-from flwr_kld.inference.estimators.design_effect import Clients, Spread, spread
-from flwr_kld.inference.outside import outside_by_counts, outside_limits, outside_sum
-from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
-from flwr_kld.inference.witness import Witness
-from flwr_kld.kernel.count import ClientLimit, moved_by
-from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.check.conclusions import Conclusions
+from flwr_kld.check.decider import Alarm, Decider
+from flwr_kld.check.measured import Measured
+from flwr_kld.cohort.cohort import AskedClients, Participant
+from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.kernel.count import ClientSizes, moved_by
+from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
-from flwr_kld.planner.allotment import allot
-from flwr_kld.query.noisy import ClientSums, NoisyCounts, allotted, noise_in_counts
+from flwr_kld.kernel.vector import Released
+from flwr_kld.planner.allotment import RESOLUTION, allot
+from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations.studies.drifts import THETA
-from flwr_kld.simulations.studies.federations import Federation
-from flwr_kld.simulations.studies.records import Records, released
+from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.trust import Trust
-
-_POPULATION = "the population"
-
-
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """What a check published: counts of one half, and the other's sums of scores."""
-
-    first: NoisyCounts  # Of the cells
-    witness: Witness  # Learnt from them
-    sums: ClientSums  # Of its scores
-    spread: Spread  # How far counts spread because clients' records are alike
-
-    @property
-    def evidence(self) -> float:
-        """What a check adds to the logarithm of the evidence."""
-        return log_evidence(self.witness, self.sums)
+from flwr_kld.trust.distributed import Distributed
 
 
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """What a check about its own clients published."""
+def measured(
+    plan: QueryPlan,
+    event: Release,
+    counts: Integers,
+    alike: Sequence[float] | Floats,
+    sizes: Integers,
+    bits: BitSource,
+    *,
+    drawn: bool,
+    seen: bool = True,
+) -> Measured:
+    """Release the counts of clients of these sizes, and the alike records of each column.
 
-    first: NoisyCounts  # Of the cells, over all records
-    threshold: float  # Nats that are tolerated
-    _read: dict[float, WholeCohort] = field(default_factory=dict, repr=False)
+    Clients are `drawn` from more; their sizes are `seen` by whoever adds up.
+    """
+    alike = np.asarray(alike, dtype=np.float64) * plan.allotment.alike / moved_by(event.guarantee)
+    exact = np.concatenate([counts * plan.layout.steps[: plan.cells], np.rint(alike)])
+    values = exact[: plan.length].astype(np.int64) + sample(event.noise, plan.length, bits)
+    public = plan.layout.total_is_public(event.guarantee)
+    number = float(sizes.sum()) if public else plan.layout.records(values[: plan.cells])
+    return Measured(
+        noisy(Released(values, number, len(sizes), event, bits.private), plan),
+        asked=AskedClients(_clients(len(sizes)), drawn=drawn),
+        survivors=len(sizes),
+        left_out={},
+        traffic=(0.0, 0.0),
+        most_records=event.guarantee.most_records,
+        sizes=ClientSizes.of(sizes.tolist(), "a client") if public and seen else None,
+        holds_to_limits=seen,
+    )
 
-    @property
-    def evidence(self) -> float:
-        """What a check adds to the logarithm of the evidence, in a year of checks."""
-        return self.read(Alarm().level_at_once).log_evidence(self.threshold)
 
-    def read(self, error: float) -> WholeCohort:
-        """Read the counts once for tests that err with about this probability."""
-        if error not in self._read:
-            self._read[error] = whole_cohort(
-                self.first, theta=THETA, threshold=self.threshold, error=error
-            )
-        return self._read[error]
+@lru_cache(maxsize=16)
+def _clients(number: int) -> list[Participant]:
+    return [Participant(i) for i in range(number)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,97 +73,55 @@ class Checks:
 
     reference: Reference  # Π
     trust: Trust  # Who adds the noise
-    threshold: float  # Nats of D_θ that are tolerated
-    most_records: int  # That a client counts
-    about: About | None = None  # By default the population, if many clients are asked
+    threshold: float  # Nats of D_θ that are tolerated in each column
+    drawn: bool  # Whether the clients of a check are drawn from more
+    alarm: Alarm = field(default_factory=Alarm)
 
     def plan(self, rng: np.random.Generator) -> QueryPlan:
         """Draw a check's cells."""
-        return Partition().draw(self.reference, rng).allotted(self._trust.allotment.first(1))
+        return Partition().draw(self.reference, rng).allotted(self._trust.allotment)
+
+    def event(self, clients: int) -> Release:
+        """Return what so many clients release."""
+        return _event(self._trust, clients)
+
+    def ask(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> Measured:
+        """Ask for these records of one column."""
+        if self.trust.most_records:
+            records = records.at_most(self.trust.most_records, rng)
+        counts, event = records.counts(plan.cells), self.event(records.clients)
+        return measured(
+            plan, event, counts, [records.alike()], records.sizes, bits_of(rng),
+            drawn=self.drawn, seen=not isinstance(self.trust, Distributed),
+        )  # fmt: skip
+
+    def conclude(self, check: Measured) -> dict[str, ColumnReport]:
+        """Conclude a check that stands alone."""
+        return self._conclusions.conclude(check, "study")[0]
+
+    @cached_property
+    def decider(self) -> Decider:
+        """What decides about one of the columns."""
+        columns = self.reference.columns
+        name, reference = next(iter(columns.items()))
+        alarm = self.alarm.shared(len(columns))
+        return Decider(*self._tolerated, alarm, THETA, reference, name, len(columns))
+
+    @cached_property
+    def _conclusions(self) -> Conclusions:
+        each = dict.fromkeys(self.reference.columns, self._tolerated)
+        return Conclusions(self.reference, THETA, "posterior_counts", each, self.alarm)
 
     @property
-    def _most(self) -> int:
-        return self.trust.most_records or self.most_records
+    def _tolerated(self) -> tuple[float, float]:
+        return self.threshold, -math.expm1(-self.threshold)
 
     @cached_property
     def _trust(self) -> Trust:
         usual = Partition().draw(self.reference, np.random.default_rng(0))
-        drawn = (self.about or _POPULATION) == _POPULATION
-        return self.trust.over(allot(self.trust, usual, {}, theta=THETA, drawn=drawn))
-
-    def run(self, federation: Federation, clients: int, rng: np.random.Generator) -> Halves | Whole:
-        """Run one check on a fresh cohort."""
-        plan = self.plan(rng)
-        return self.of_records(plan, federation.draw(plan, clients, rng), rng)
-
-    def of_records(
-        self, plan: QueryPlan, asked: Records, rng: np.random.Generator
-    ) -> Halves | Whole:
-        """Run one check on these records."""
-        if self.about_themselves(asked.clients):
-            return Whole(self.counted(plan, asked, rng), self.threshold)
-        one, other = asked.by_client(rng)
-        first = self.counted(plan, one, rng)
-        witness = self.learnt(first, other)
-        limit = ClientLimit.of(one.sizes[one.sizes > 0], self._most, {})
-        alike = spread(first, Clients(limit.others, limit.single))
-        return Halves(first, witness, self.summed(witness, other, rng), alike)
-
-    def about_themselves(self, clients: int) -> bool:
-        """Whether a check decides about the very clients that it asks."""
-        if self.trust.guarantee.protects != "record":
-            return False
-        return (self.about or whom(clients, clients + 1, 2, self.trust.guarantee)) != _POPULATION
-
-    def counted(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> NoisyCounts:
-        """Publish one half's counts: of as many records of a client as the other half counts."""
-        records = records.at_most(self._most, rng)
-        bits = _bits(rng)
-        event = _event(self._trust, records.clients)
-        values = records.counts(plan.cells) + sample(noise_in_counts(event, plan), plan.cells, bits)
-        exact = plan.layout.total_is_public(event.guarantee)
-        number = max(float(len(records.cells) if exact else values.sum()), 1.0)
-        noise = sample(event.noise, 1, bits) * moved_by(event.guarantee) / allotted(plan).alike
-        alike = (float(records.alike() + noise[0]),)
-        return NoisyCounts(values, number, event, plan, bits.private, alike)
-
-    def learnt(self, first: NoisyCounts, other: Records) -> Witness:
-        """Learn a witness for the other half."""
-        guarantee = self.trust.guarantee
-        noise = _sums_event(self.trust, other.clients).table.variance ** 0.5
-        deciding = Deciding(
-            other.clients,
-            first.records,
-            self.most_records,
-            guarantee,
-            noise,
-            self.threshold,
-        )
-        return Witness.from_counts(first, deciding)
-
-    def summed(self, witness: Witness, other: Records, rng: np.random.Generator) -> ClientSums:
-        """Publish the other half's sums."""
-        event = _sums_event(self.trust, other.clients)
-        return released(witness.query_plan(), other, event, rng, _bits(rng))
-
-    def found_at_once(self, check: Halves | Whole, alarm: Alarm) -> bool:
-        """Whether a single check alarms, for the divergence or the fraction of records outside."""
-        alone, outside = single(check, alarm)
-        return min(alone.p_value, outside.p_value) < alone.level
-
-
-def single(check: Halves | Whole, alarm: Alarm) -> tuple[Alone, Outside]:
-    """Return what a single check shows by itself, where nothing outside is tolerated."""
-    level = alarm.level_at_once
-    if isinstance(check, Whole):
-        alone = Alone(check.read(level).p_value(check.threshold), level, "record")
-        return alone, alarm.outside(*outside_by_counts(check.first, 0.0, level=alarm.level), 0.0)
-    witness, sums = check.witness, check.sums
-    p_value = 1.0
-    if witness.plan.outside.any():
-        p_value = outside_sum(witness, sums, level).p_value()
-    limits = outside_limits(witness, sums, level=alarm.level)
-    return alarm.alone(witness, sums), alarm.outside(limits, p_value, 0.0)
+        trust = self.trust.over(self.reference.domain.per_record)
+        allowed = dict.fromkeys(self.reference.columns, self.threshold + RESOLUTION)
+        return trust.over(allot(trust, usual, allowed, theta=THETA, drawn=self.drawn))
 
 
 @lru_cache(maxsize=64)
@@ -173,10 +129,6 @@ def _event(trust: Trust, clients: int) -> Release:
     return trust.event(clients)
 
 
-@lru_cache(maxsize=64)
-def _sums_event(trust: Trust, clients: int) -> Release:
-    return trust.sums_event(clients)
-
-
-def _bits(rng: np.random.Generator) -> SeededBits:
+def bits_of(rng: np.random.Generator) -> SeededBits:
+    """Return seeded bits for noise."""
     return SeededBits(int(rng.integers(2**63)))

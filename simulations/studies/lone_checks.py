@@ -1,24 +1,17 @@
-"""Checks that stand alone: what they find, what they exclude, and how often their limits hold.
+"""Checks of clients who are all asked: what they find, what they exclude, and how often they err.
 
 Run ``python simulations/studies/lone_checks.py QUESTION [--runs N] [--workers 2] [--out DIR]``.
-Each run is one check of a fresh cohort by the product's own classes. The questions:
+Each run is one check of fresh records by the product's own classes. The questions:
 
-- ``coverage``: how often the lower bound is at most the population's D_θ, and the upper limit at
-  least, where 95 % is promised for each, and D_θ within two of its stated deviations; means;
-- ``unequal``: the same of clients of two sizes, of one that has 30 % of all records, of sizes of a
-  Pareto law, and of a Dirichlet law each, asked all or drawn, and of 3,000 of whom many tilt far;
-- ``clustered``: whether what reports tell of a population is true where clients' records are
-  alike, at design effects of 1, 3, 9, 25 and 50: sentences, PSI's 95 % interval, and the
-  population's D_θ within two of its stated deviations, also as a check of as many clients tells
-  it that has no threshold, and so no deciding half;
-- ``themselves``: how often the very first check finds a drift of clients who are all that are
-  connected, so that the whole cohort decides, at the level at which a year of checks is safe, a
-  fifth of 5 % in 365 checks: D_θ 1.5 to 3 times the threshold of 0.1 nats;
+- ``coverage``: how often the lower bound is at most D_θ, and the upper limit at least, where 95 %
+  is promised for each, and D_θ within two of its stated deviations;
+- ``themselves``: how often the very first check finds a drift, at the level of one check of a year
+  without a false alarm: D_θ 1.5 to 3 times the threshold of 0.1 nats;
 - ``level``: how often such a check finds D_θ above what it is, at a level of 5 % and of a
   thousandth, for laws of every shape;
-- ``false_no_drift``: how often "no drift" is said where D_θ is exactly threshold + resolution, the
-  least that it excludes, in more than 200 settings; it may be in 20 % of the runs of each. In a
-  quarter of so many runs nothing drifts: a check that never says "no drift" would pass, too.
+- ``false_no_drift``: how often "no drift" is reported where D_θ is exactly threshold + resolution,
+  the least that it excludes; it may be in 20 % of the runs of each. In a quarter of so many runs
+  nothing drifts: a check that never reports "no drift" would pass, too.
 
 Writes ``QUESTION.csv`` and ``QUESTION.json``.
 """
@@ -33,18 +26,13 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.check.decider import Alarm
-from flwr_kld.cohort.halves import MANY
-from flwr_kld.inference.decision import decide
-from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.figures.figures import figures
-from flwr_kld.inference.lower_bound import LowerBound, divergence_sum, lower_confidence_bound
-from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
-from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.report.explanation import sentence
-from flwr_kld.simulations.studies.check_setting import THEMSELVES, UNEQUAL, Noise, Setting
-from flwr_kld.simulations.studies.checks import Checks, Halves, Whole, single
+from flwr_kld.check.measured import Measured
+from flwr_kld.inference.verdict import Verdict
+from flwr_kld.inference.whole_cohort import whole_cohort
+from flwr_kld.report import Outcome
+from flwr_kld.report.report import ColumnReport
+from flwr_kld.simulations.studies.check_setting import Noise, Setting
+from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
     Row,
@@ -57,117 +45,54 @@ from flwr_kld.simulations.studies.runner import (
 )
 
 LEVEL = 0.95
-_YEAR, _ALONE = Alarm(), Alarm(horizon=1)
 _RARE = 1e-3
-_SHOWN = 40
-"""Settings in the printed table."""
-_FINEST = 1e4
-"""Steps of a nat that seeds tell apart."""
-_CLOSE = 1e-3
-"""Of a PSI, whose interval never reaches 0 itself."""
-
-
-def limits(check: Halves | Whole, level: float) -> tuple[LowerBound, UpperLimit]:
-    """Limit D_θ from below and from above, in nats."""
-    if isinstance(check, Whole):
-        found = check.read(1 - level)
-        bound, effect = LowerBound(found.at_least(level), found.at_least(0.5)), 1.0
-    else:
-        bound = lower_confidence_bound(check.witness, check.sums, level=level)
-        effect = effects_of(check).of_drift
-    return bound, upper_limit(check.first, theta=THETA, level=level, design_effect=effect)
-
-
-def effects_of(check: Halves | Whole) -> DesignEffects:
-    """Return design effects as a check tells them: 1 where records are drawn by themselves."""
-    if isinstance(check, Whole):
-        return DesignEffects()
-    most = check.witness.deciding.most_records
-    along = divergence_sum(check.witness, check.sums, 1 - LEVEL).design_effect
-    return DesignEffects.told([check.spread], most, along)
-
-
-def population(check: Halves | Whole) -> Estimate:
-    """Estimate D_θ of the population as a check does."""
-    return posterior_ratios(check.first, theta=THETA, effects=effects_of(check))
-
-
-def verdict(check: Halves | Whole, alarm: Alarm, threshold: float) -> Verdict:
-    """Decide a check that stands alone."""
-    bound, upper = limits(check, alarm.level)
-    alone, outside = single(check, alarm)
-    return decide(
-        bound,
-        alone,
-        upper,
-        alarm.detector.update(check.evidence),
-        outside,
-        threshold=threshold,
-        resolution=alarm.resolution,
-        level=alarm.level,
-        population="those who were asked",
-    )
-
+_SHOWN = 12
+_FINEST = 10_000
+"""Of nats, in what seeds a setting."""
+_ALONE = Alarm(horizon=1)
 
 Read = dict[str, float]
 """Numbers of one check, of which a row has the means."""
 
 
-def covers(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
+def concluded(checks: Checks, check: Measured) -> tuple[ColumnReport, Verdict]:
+    """Return what the product reports of the first column."""
+    column = next(iter(checks.conclude(check).values()))
+    if column.verdict is None:
+        raise TypeError("a study of decisions needs a threshold")
+    return column, column.verdict
+
+
+def covers(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say whether both limits and the stated deviation hold, and where the limits are."""
-    bound, upper = limits(check, LEVEL)
-    truth = max(setting.truth, 0.0)
-    told = population(check)
+    column, verdict = concluded(checks, check)
+    truth, told = max(setting.truth, 0.0), column.reading.of_population
+    lower, upper = verdict.lower_bound or 0.0, verdict.interval[1] if verdict.interval else np.inf
     return {
-        "lower_holds": bound.lower <= truth,
-        "upper_holds": upper.value >= truth,
-        "population_holds": abs(told.value - truth) <= 2 * told.error.total,
-        "lower": max(bound.lower, 0.0),
-        "upper": upper.value,
+        "lower_holds": lower <= truth,
+        "upper_holds": upper >= truth,
+        "population_holds": told is not None and abs(told.value - truth) <= 2 * told.deviation,
+        "lower": max(lower, 0.0),
+        "upper": upper,
     }
 
 
-def finds(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
+def finds(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say whether a drift is found at the level of one check of a year."""
-    return {"found": checks.found_at_once(check, _YEAR)}
+    return {"found": concluded(checks, check)[1].outcome is Outcome.DRIFT}
 
 
-def tells(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
-    """Say whether what a report tells of the population is true of it."""
-    first, effects = check.first, effects_of(check)
-    plan, law = first.plan, setting.federation.law(checks.most_records)
-    p = np.asarray(np.bincount(plan.cell_of, law, plan.cells), dtype=np.float64)
-    inside = (plan.mass > 0) & (p > 0)
-    pi, p = plan.mass[inside], p[inside]
-    psi = float((p - pi) @ np.log(p / pi))
-    told = figures(first, effects).psi
-    undecided = posterior_ratios(first, theta=THETA, effects=replace(effects, along=1.0))
-    z, other_z = (
-        (one.value - max(setting.truth, 0.0)) / one.error.total
-        for one in (population(check), undecided)
-    )
-    return {
-        "sentence": sentence("it", first, effects=effects) is not None,
-        "psi_holds": told.low - _CLOSE <= psi <= told.high,
-        "population_holds": abs(z) <= 2,
-        "squared_z": z**2,
-        "undecided_holds": abs(other_z) <= 2,
-        "undecided_squared_z": other_z**2,
-        "effect": effects.average,
-    }
-
-
-def errs(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
+def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say at which levels a test of the true D_θ rejects it."""
-    if not isinstance(check, Whole):
-        raise TypeError("this question is about checks of their own clients")
-    p_value = check.read(_RARE).p_value(max(setting.truth, 0.0))
+    truth = max(setting.truth, 0.0)
+    found = whole_cohort(check.published, theta=THETA, threshold=truth, error=_RARE)
+    p_value = found.p_value(truth)
     return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
 
 
-def says(setting: Setting, checks: Checks, check: Halves | Whole) -> Read:
+def says(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say which outcome a single check has."""
-    said = verdict(check, _ALONE, checks.threshold).outcome
+    said = concluded(checks, check)[1].outcome
     return {outcome.name.lower(): said is outcome for outcome in Outcome}
 
 
@@ -210,32 +135,6 @@ def coverage_settings() -> list[Setting]:
     ]
 
 
-def unequal_settings() -> list[Setting]:
-    """List clients of unequal sizes and laws, in cohorts of 12 to 400, and 3,000 of two kinds."""
-    unequal = [
-        Setting(10, kind, 0.0, clients, most, about=about)
-        for kind, most in zip(UNEQUAL, (200, 300, 100, 100), strict=True)
-        for clients in (12, 40, 100, 400)
-        for about in (THEMSELVES, None)
-        if about or clients >= MANY
-    ]
-    return unequal + [
-        Setting(symbols, "one group", nats, 3_000, 100, epsilon)
-        for symbols, nats, epsilon in ((5, 0.3, 1.0), (5, 0.15, 1.0), (20, 0.15, 5.0))
-    ]
-
-
-def clustered_settings() -> list[Setting]:
-    """List clients whose records are more and more alike, without a drift and with one."""
-    return [
-        Setting(20, "tilted", nats, *cohort, epsilon, alike=alike)
-        for cohort in ((400, 50), (120, 50))
-        for epsilon in (0.3, 1.0, 5.0)
-        for alike in (None, 23.5, 5.1, 1.04, 0.0)  # design effects of 1, 3, 9, 25 and 50
-        for nats in (0.0, 0.1)
-    ]
-
-
 _ANYWHERE = (
     "vanishing", "new category", "rare category", "tilted", "alternating", "spread", "sparse",
     "one group",
@@ -258,7 +157,7 @@ _GUARANTEES: tuple[dict[str, Any], ...] = (
     {"epsilon": 5.0, "noise": "distributed"},
 )
 _ALIKE = (None, None, 50.0, None, 5.0)
-"""Of clients in cohorts that are split by client."""
+"""Of clients."""
 _EACH = 3
 """Settings of each drift; of one that takes long to prepare, one less."""
 
@@ -299,12 +198,13 @@ class Question:
     """What is asked of single checks."""
 
     settings: Callable[[], list[Setting]]
-    read: Callable[[Setting, Checks, Halves | Whole], Read]  # Off one check
+    read: Callable[[Setting, Checks, Measured], Read]  # Off one check
     threshold: float | None  # Nats that are tolerated; None for D_θ itself
     runs: int  # Checks in each setting
     worst: str  # What is to be small, or large: the printed table begins with the worst
     largest: bool = False  # Whether a large one is bad
     without: bool = False  # Whether a quarter of so many checks have no drift, too
+    alarm: Alarm = _ALONE  # How sure a verdict must be
 
 
 def themselves_settings() -> list[Setting]:
@@ -315,13 +215,11 @@ def themselves_settings() -> list[Setting]:
         (20, "vanishing", 60, (0.2,)), (20, "rare category", 60, (0.15,)),
         (1_000, "spread", 400, (0.15, 0.2)),
     )  # fmt: skip
-    alike = (
-        Setting(50, "spread", nats, 200, 50, alike=5.1, about=THEMSELVES) for nats in (0.2, 0.3)
-    )
+    alike = (Setting(50, "spread", nats, 200, 50, alike=5.1) for nats in (0.2, 0.3))
     return [
         *alike,  # a design effect of 9
         *(
-            Setting(symbols, drift, nats, clients, 50, about=THEMSELVES)
+            Setting(symbols, drift, nats, clients, 50)
             for symbols, drift, clients, divergences in cases
             for nats in divergences
         ),
@@ -343,7 +241,7 @@ def level_settings() -> list[Setting]:
     return [
         Setting(
             symbols, shape, nats, clients, each, epsilon,
-            noise=noise, about=THEMSELVES,
+            noise=noise,
         )
         for nats in (0.0, 0.01, 0.1)
         for symbols, clients, each in cohorts
@@ -355,9 +253,7 @@ def level_settings() -> list[Setting]:
 
 QUESTIONS = {
     "coverage": Question(coverage_settings, covers, 0.05, 1000, "lower_holds"),
-    "unequal": Question(unequal_settings, covers, 0.05, 200, "upper_holds"),
-    "clustered": Question(clustered_settings, tells, 0.05, 200, "population_holds"),
-    "themselves": Question(themselves_settings, finds, 0.1, 200, "found"),
+    "themselves": Question(themselves_settings, finds, 0.1, 200, "found", alarm=Alarm()),
     "level": Question(level_settings, errs, None, 50, "at_5_percent", largest=True),
     "false_no_drift": Question(
         false_no_drift_settings, says, 0.1, 50, "no_drift", largest=True, without=True
@@ -370,13 +266,11 @@ def means(name: str, setting: Setting, runs: int) -> Read:
     question = QUESTIONS[name]
     rng = generator(setting.name, int(_FINEST * setting.nats))
     threshold = setting.nats if question.threshold is None else question.threshold
-    checks = Checks(
-        setting.reference, setting.trust, threshold, setting.records, about=setting.about
-    )
-    found = [
-        question.read(setting, checks, checks.run(setting.federation, setting.clients, rng))
-        for _ in range(runs)
-    ]
+    checks = Checks(setting.reference, setting.trust, threshold, drawn=False, alarm=question.alarm)
+    plan, found = checks.plan(rng), []
+    for _ in range(runs):
+        records = setting.federation.draw(plan, setting.clients, rng)
+        found.append(question.read(setting, checks, checks.ask(plan, records, rng)))
     return {key: float(np.mean([one[key] for one in found])) for key in found[0]}
 
 

@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from flwr_kld.calibration.central import analytic_sigma, continual_release
 from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.check.decider import Alarm, Decider
-from flwr_kld.check.measured import Exchanged, Measured
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.cohort.halves import Part
+from flwr_kld.check.measured import Measured
+from flwr_kld.cohort.cohort import AskedClients, Participant
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.one_thread import one_thread
@@ -221,7 +220,7 @@ class Year:
     def decider(self) -> Decider:
         """Return a fresh one, to which nothing is tolerable."""
         alarm = Alarm(horizon=len(self.nights)).shared(self.columns)
-        return Decider(0.0, 0.0, alarm, THETA, self.reference, "x", self.columns, True)
+        return Decider(0.0, 0.0, alarm, THETA, self.reference, "x", self.columns)
 
     def measured(self, night: int, counts: Floats, records: int) -> Measured:
         """Say what a check published."""
@@ -229,8 +228,8 @@ class Year:
         event = replace(released(columns=self.columns), added=_gaussian(deviation))
         plan = self.plan.allotted(Allotment.even(1))
         values = NoisyCounts(counts.astype(np.int64), float(records), event, plan, False)
-        part = Part([Participant(1), Participant(2)], "record")
-        return Measured(Exchanged(values, 2, 2, {}, (0.0, 0.0)), [part])
+        clients = AskedClients([Participant(1), Participant(2)])
+        return Measured(values, clients, 2, {}, (0.0, 0.0))
 
     def suspect(self, night: int, counts: Floats, records: int) -> bool:
         """Whether a night is not far from any alarm: nothing else is worth reading."""
@@ -253,7 +252,7 @@ class Year:
             if not self.suspect(night, shown, records):
                 continue
             measured = self.measured(night, shown, records)
-            verdict = decider.decide(measured, "nights", None, 1.0).verdict
+            verdict = decider.decide(measured, None, None, "nights").verdict
             if verdict is not None and verdict.outcome is Outcome.DRIFT:
                 return int(night)
         return -1
@@ -325,7 +324,7 @@ def flown(task: Configuration) -> Arrays:
     for night in lasting:
         shown = noise[night - shift] + _in_cells(counts[night], year.plan)
         measured = year.measured(int(night - shift), shown, int(counts[night].sum()))
-        verdict = decider.decide(measured, "flights", None, 1.0).verdict
+        verdict = decider.decide(measured, None, None, "flights").verdict
         if verdict is not None and verdict.outcome is Outcome.DRIFT:
             return {"after": np.array([night + 1 - MAY])}
     return {"after": np.array([-1])}

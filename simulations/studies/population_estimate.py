@@ -21,7 +21,6 @@ from itertools import product
 import numpy as np
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.check.report_parts import read
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.divergence import skewed_divergence
@@ -34,7 +33,6 @@ from flwr_kld.query.noisy import NoisyCounts, noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers, split_writers
-from flwr_kld.simulations.studies.check_setting import THEMSELVES
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.papers.estimators import paper
@@ -139,11 +137,12 @@ def first_number(item: tuple[str, int, float, int]) -> Row:
     source, split, epsilon, run = item
     found = world(source, split)
     reference = Reference.from_counts(found.domain, found.past.sum(axis=0))
-    checks = Checks(reference, Trusted(epsilon), 0.05, _EACH, about=THEMSELVES)
+    checks = Checks(reference, Trusted(epsilon), 0.05, drawn=False)
     rng, size = generator("all digits", split, run), found.domain.size
     plan, everyone = checks.plan(rng), np.arange(len(found.hands.size))
     asked = Writers(found.hands, found.hands, 0.0, _EACH, size).written(plan, everyone, rng)
-    told = read(checks.counted(plan, asked, rng), estimator="posterior_counts", theta=THETA)
+    column = next(iter(checks.conclude(checks.ask(plan, asked, rng)).values()))
+    told = column.reading
     truth = skewed_divergence(reference.probabilities, found.hands.law(size), THETA)
     if told.population_estimate is None or told.population_deviation is None:
         raise ValueError(told.note)

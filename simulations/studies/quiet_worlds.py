@@ -39,7 +39,7 @@ from flwr_kld.simulations.handwriting.source import load_writers, split_writers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
-from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 
 _BINS, _THRESHOLD, _TRUST = 20, 0.1, Trusted(1.0, 1e-6)
 _QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)
@@ -93,11 +93,9 @@ class World:
             return {name: self._drawn(law[:_BINS], own) for name, law in laws.items()}
 
         answer_drift_queries(app, rows, reference.domain)
-        monitor = KLDrift(
-            reference, _TRUST, threshold=_THRESHOLD, seed=seed,
-            about="the population" if self.drawn else "these clients",
-        )  # fmt: skip
-        return monitor.check(InProcessGrid(app, self.clients))
+        cohort = UniformCohort(self.clients) if self.drawn else None
+        monitor = KLDrift(reference, _TRUST, threshold=_THRESHOLD, cohort=cohort, seed=seed)
+        return monitor.check(InProcessGrid(app, self.clients * (1 + self.drawn)))
 
     def _law(self, column: int) -> np.ndarray:
         """Even in the first column, then more and more of a slope; one of 20 bins each."""
@@ -160,7 +158,7 @@ def written(item: tuple[str, int, bool, float]) -> Row:
     answer_drift_queries(app, lambda context: images[context.node_config["partition-id"]], domain)
     monitor = KLDrift(
         Reference.from_counts(domain, counts), Trusted(epsilon), threshold=_THRESHOLD, seed=split,
-        about="the population" if drawn else "these clients",
+        cohort=UniformCohort(len(images) // 2) if drawn else None,
     )  # fmt: skip
     report = monitor.check(InProcessGrid(app, len(images)))
     return {

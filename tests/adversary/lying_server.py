@@ -28,11 +28,10 @@ from split_federation import federation as split_between
 from tables import REFERENCE as OF_TABLE
 from tables import TABLE, rows, table_app
 
-from flwr_kld.calibration.central import calibrated_laplace, pure_laplace
+from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.admission import Gate
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, _units, numbers_of
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.terms import NoiseShares, Terms
@@ -171,7 +170,7 @@ class LyingServer:
             aggregation=kind and kind(),
             threshold=0.05,
         )
-        monitor.check(grid)  # one half is asked for counts, the other for sums of scores
+        monitor.check(grid)
         self._openings = [i for i, message in enumerate(self._messages) if asks(message)]
 
     def lie(self, rng: random.Random, seen: Watch) -> int:
@@ -221,60 +220,15 @@ def hold(question: Terms, session: Session | None) -> None:
         assert session.min_clients >= noise.n_min
     if question.counted:
         assert asked.protects == "record"
-        assert question.scores is question.period is None
-    if question.scores is not None:
-        delta = sums_delta(question.scores, asked, noise)
-    else:
-        delta = exact_delta(
-            asked,
-            question.most_records,
-            noise,
-            question.allotment,
-            row_moves(question.wire) if question.columns > 1 else 1,
-        )
+        assert question.period is None
+    delta = exact_delta(
+        asked,
+        question.most_records,
+        noise,
+        question.allotment,
+        row_moves(question.wire) if question.columns > 1 else 1,
+    )
     assert delta <= asked.delta
-
-
-@lru_cache(maxsize=1000)
-def sums_delta(columns: tuple[Scores, ...], asked: Guarantee, noise: NoiseShares | None) -> float:
-    """Delta at the claimed epsilon of sums of scores: their farthest move, by trying moves."""
-    steps = tuple(move for scores in columns for move in farthest(scores, asked) if move)
-    if noise is not None:
-        event = noise.release(asked, len(columns))
-        table, shifts = event.noise(noise.n_min), tuple(event.grid * move for move in steps)
-        return float(hockey_stick(table, shifts, asked.epsilon)) if shifts else 0.0
-    try:
-        central = pure_laplace(asked, len(columns) * sum(MOVES))
-    except ValueError:
-        return 0.0
-    return float(hockey_stick(central.table, (sum(steps),), asked.epsilon))
-
-
-def farthest(scores: Scores, asked: Guarantee) -> list[int]:
-    """Whole steps by which each number of a client's answer moves: the most that was found.
-
-    Of each number, under the worst coin, from what the client computes of neighbours, exactly.
-    """
-    units, moves = _units(scores, asked), [0] * len(NUMBERS)
-    for pair in neighbours(scores, asked):
-        numbers = numbers_of((scores,), np.array(pair)).tolist()
-        both = zip(*numbers, units, moves, strict=True)
-        moves = [max(most, math.ceil(abs(x - y) / unit)) for x, y, unit, most in both]
-    return moves
-
-
-def neighbours(scores: Scores, asked: Guarantee) -> Iterator[tuple[Counts, Counts]]:
-    """Counts of one client, as different as they can be, and what else they could have been."""
-    most = scores.most_records
-    cells = np.eye(scores.cells, dtype=np.int64)
-    kinds = {int(find(table)) for table in scores.tables for find in (np.argmin, np.argmax)}
-    clients = [cells[kind] * size for kind in kinds for size in {0, 1, most // 2, most - 1, most}]
-    if asked.protects != "record":
-        yield from product([cells[0] * 0], clients)
-        return
-    for client, kind in product(clients, kinds):
-        if client.sum() > 0:
-            yield client, client - cells[client.argmax()] + cells[kind]
 
 
 @lru_cache(maxsize=1000)

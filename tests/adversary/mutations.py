@@ -16,7 +16,6 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.plan import plan_fingerprint
-from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire
 from flwr_kld.sums.session import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
@@ -50,20 +49,14 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
     try:
         asked = content["terms"]
         cell_of = np.frombuffer(zlib.decompress(asked["wire"]), dtype="<i4").astype(np.int32)
-        cells = asked["cells"]
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
         period = SimpleNamespace(to_json=partial(str, asked["period"]))  # also what is none
         period = None if asked["period"] == "null" else period
-        if asked["score_wire"] != NO_SCORES and rng.random() < 0.4:
-            asked["score_wire"] = _scores(asked["score_wire"], len(cells), rng)
         labels = SimpleNamespace(to_json=partial(str, asked["unlisted_labels"]))
         labels = None if asked["unlisted_labels"] == "null" else labels
-        scores = scores_from_wire(asked["score_wire"], len(cells), int(cell_of.max()) + 1)
-        if scores and rng.random() < 0.7:
-            asked["most_records"] = scores[0].most_records
         asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, period, allotment_of(asked), scores, labels
+            asked["reference"], cell_of, period, allotment_of(asked), labels
         )
         if "phase" in content:
             fit_sessions(content)
@@ -86,20 +79,6 @@ def fit_sessions(content: RecordDict) -> None:
             length=terms.length,
         )  # fmt: skip
         content["phase"][member] = session.to_bytes()
-
-
-def _scores(wire: bytes, columns: int, rng: random.Random) -> bytes:
-    """Change a number of scores, which deflating hides; or their form, or their length."""
-    head, body = wire[:4], wire[5:]
-    body = bytearray(zlib.decompress(body) if wire[4] else body)
-    start = int(rng.choice([0, 4 * columns, 12 * columns]))  # sizes, ceilings, or scores
-    place = rng.randrange(start, len(body))
-    body[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, body[place] ^ 1 << rng.randrange(8)])
-    told = rng.choice([body, body, body, body[:-2], body + b"\0\0", body + bytes(10**6)])
-    if rng.random() < 0.1:
-        head = rng.randbytes(4)
-    plain = rng.random() < 0.3
-    return head + (b"\0" + told if plain else b"\1" + zlib.compress(told))
 
 
 def _change(content: RecordDict, other: RecordDict, rng: random.Random) -> None:

@@ -7,8 +7,6 @@ anything is counted, or bounds what is counted all the same.
 import json
 import zlib
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -29,8 +27,6 @@ from flwr_kld.kernel.vector import ClearSum, Layout
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import plan_fingerprint
-from flwr_kld.query.score_wire import NO_SCORES, scores_from_wire, scores_to_wire
-from flwr_kld.report import Outcome
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -54,43 +50,34 @@ def compact(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def told_otherwise(name, *, cells=None, terms=None, scores=None):
+def told_otherwise(name, *, cells=None, terms=None):
     """Let an honest server's clients hear lies; return what came of the check, and what was done.
 
-    `terms` changes fields, `cells` the map of symbols, `scores` those of the second exchange.
+    `terms` changes fields, `cells` the map of symbols.
     """
     trust, kind = SETTINGS[name]
     honest = table_app(aggregator=KEY.public)
 
     def client(message, context):
         asked = message.content.get("terms", {})
-        if "wire" in asked and (scores is None or asked["score_wire"] != NO_SCORES):
+        if "wire" in asked:
             lie(message.content, asked)
         return honest(message, context)
 
     def lie(content, asked):
         cell_of = CELLS if cells is None else np.asarray(cells, dtype=np.int32)
-        told = scores_from_wire(asked["score_wire"], COLUMNS, PLAN.cells)
-        if scores is not None:
-            told = scores(told)
-            asked["score_wire"] = told if isinstance(told, bytes) else scores_to_wire(told)
-            told = () if isinstance(told, bytes) else told
         asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
         if cells is not None:
             asked["cells"] = [1, 1, max(int(cell_of.max()) - 1, 1)]
-        asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, None, allotment_of(asked), told
-        )
+        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, None, allotment_of(asked))
         asked.update(terms or {})
         if "phase" in content:
             with suppress(ValueError):  # the client is to refuse what cannot be read
                 fit_sessions(content)
 
-    many = 40 if scores is not None else 20  # sums are asked of halves of clients
-    grid = federation(client, nodes=many + 1) if name == "sealed" else grid_of(client, many)
-    about = "the population" if scores is not None else None
+    grid = federation(client, nodes=21) if name == "sealed" else grid_of(client, 20)
     with watching() as seen:
-        asking = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=0.05, about=about)
+        asking = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=0.05)
         try:
             return asking.check(grid), seen
         except CheckFailed as error:
@@ -138,44 +125,13 @@ def test_another_number_of_columns_is_refused(name, columns, monkeypatch):
     assert {terms.columns for terms in calibrated} <= {COLUMNS}
 
 
-def joined(scores):
-    whole = {f: sum((getattr(s, f) for s in scores), ()) for f in ("divergence", "outside")}
-    return (replace(scores[0], **whole),)
-
-
-@cache
-def bomb():
-    return zlib.compress(bytes(10**7))
-
-
-SCORES = {
-    "of fewer columns": lambda scores: scores[:-1],
-    "of more columns": lambda scores: (*scores, scores[0]),
-    "of one column with all cells": joined,
-    "in another order": lambda scores: scores[::-1],
-    "of other records": lambda s: (replace(s[0], most_records=s[0].most_records + 1), *s[1:]),
-    "cut off": lambda scores: scores_to_wire(scores)[:-1],
-    "inflating to a bomb": lambda s: scores_to_wire(s)[:5] + b"\1" + bomb(),
-}
-
-
-@pytest.mark.parametrize("scores", SCORES.values(), ids=list(SCORES))
-@pytest.mark.parametrize("name", SETTINGS)
-def test_scores_that_do_not_fit_the_columns_are_refused(name, scores):
-    report, seen = told_otherwise(name, scores=scores)
-    assert report.verdict.outcome is Outcome.INCONCLUSIVE
-    assert "the second half of the cohort gave no bound" in report.verdict.reason
-    assert not [question for question in seen.counted if question.scores is not None]
-
-
 @pytest.mark.parametrize("most", [0, 1, 20, 21, 2**31 - 1])
 def test_whole_clients_count_as_many_records_as_their_noise_is_sized_for(most, monkeypatch):
     put, count = [], Records.counted
 
     def counting(*args):
         rows = count(*args)
-        if rows.layout.scores is None:
-            put.extend(rows._values.copy())
+        put.extend(rows._values.copy())
         return rows
 
     monkeypatch.setattr(Records, "counted", counting)
@@ -247,7 +203,7 @@ def miscount(monkeypatch):
 
         def counting(*args):
             rows = count(*args)
-            if node["id"] == LIAR and rows.layout.scores is None:
+            if node["id"] == LIAR:
                 rows._values = change(rows._values[0]).astype(np.int32)[None]
             return rows
 

@@ -226,7 +226,7 @@ def test_people_read_the_decision_first(cli, url, flower_app, settled):
     assert lines[0].startswith(f"INCONCLUSIVE  check {KEY}")
     text = " ".join(lines)
     assert "what would resolve it: ask twice as many clients" in text
-    assert "lower bound: the population's is at least 0.050, with probability 95 %" in text
+    assert "lower bound: at least 0.050, with probability 95 %" in text
     assert "0.5 of 1 left in the window" in text
 
 

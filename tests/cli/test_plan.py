@@ -13,15 +13,15 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 
 
 @pytest.fixture(autouse=True)
-def one_first_half(monkeypatch):
-    """A forecast draws one first half and not eight: its numbers are in planner/test_forecast."""
-    monkeypatch.setattr("flwr_kld.planner.detection._WITNESSES", 1)
+def two_cohorts(monkeypatch):
+    """A forecast draws two cohorts and not sixteen: its numbers are in planner/test_forecast."""
+    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def checked(url):
     trips = np.repeat(["bus", "car", "train"], [20, 12, 8])
     answer_drift_queries(app, lambda context: trips, REFERENCE.domain)
     monitor = KLDrift(
-        REFERENCE, Trusted(1.0), threshold=0.05, about="the population", ledger=url, seed=1
+        REFERENCE, Trusted(1.0), threshold=0.05, cohort=UniformCohort(60), ledger=url, seed=1
     )
-    return monitor.check(InProcessGrid(app, 60), key="monday")
+    return monitor.check(InProcessGrid(app, 80), key="monday")
 
 
 def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked, tmp_path):
@@ -142,7 +142,6 @@ def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked
     counts = checked.columns["labels"].counts
     assert (row["clients"], row["records"]) == (60, 40)
     assert row["design_effect"] == counts.design_effect
-    assert row["most_records"] == checked.one_client.most_records
     own = json.loads(cli(*typed, "--like", url, "--clients", 80, "--correlation", 0.5).stdout)[0]
     assert (own["clients"], own["design_effect"]) == (80, design_effect_of(40, 0.5))
 

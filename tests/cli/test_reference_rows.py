@@ -84,7 +84,7 @@ def test_init_says_it_of_a_sample_and_not_of_made_up_rows(cli, tmp_path):
 
 @pytest.mark.parametrize(("number", "words"), [(400, "too few"), (40_000, "enough")])
 def test_plan_says_it_once_and_of_each_column(cli, tmp_path, monkeypatch, number, words):
-    monkeypatch.setattr("flwr_kld.planner.detection._WITNESSES", 1)
+    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
     reference(number).save(tmp_path / "r.json")
     typed = ("plan", tmp_path / "r.json", "--clients", 40, "--records", 300, "--threshold", 0.05)
     done = cli(*typed, "--cells", 64)

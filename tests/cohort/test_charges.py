@@ -1,13 +1,11 @@
-"""What both halves of a check are charged, in a ledger."""
+"""What a check is charged, in a ledger."""
 
-import numpy as np
 import pytest
 from accounting.books import pure
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cohort.charges import charges, delivered, warn_of_pace
-from flwr_kld.cohort.cohort import Participant, RotatingCohort, UniformCohort
-from flwr_kld.cohort.halves import Part, halves
+from flwr_kld.cohort.charges import charges, warn_of_pace
+from flwr_kld.cohort.cohort import AskedClients, Participant, RotatingCohort, UniformCohort
 from flwr_kld.strategies import Distributed
 
 TRUST = Distributed(1.0, min_clients=16)
@@ -20,26 +18,13 @@ def ledger(tmp_path):
     return made
 
 
-def settled(ledger, clients, about, survivors):
-    """Releases of a check whose halves had so many survivors; None for one that failed."""
-    people = [Participant(i) for i in range(clients)]
-    parts = [Part(people, "record")]
-    if about == "the population":
-        parts = halves(people, 16, np.random.default_rng(0))
-    reservation = ledger.reserve("k", charges(TRUST, parts))
-    ledger.settle(reservation, {}, delivered=delivered(TRUST, survivors))
-    return ledger.check("k").releases
-
-
-def test_counts_of_the_whole_cohort_are_one_charge_of_what_they_cost(ledger):
-    (release,) = settled(ledger, 39, "these clients", (20,))
+def test_a_check_is_charged_what_its_survivors_deliver(ledger):
+    asked = AskedClients([Participant(i) for i in range(39)])
+    reservation = ledger.reserve("k", charges(TRUST, asked))
+    ledger.settle(reservation, {}, delivered=[TRUST.cost(20)])
+    (release,) = ledger.check("k").releases
     booked = release.delivered or release.asked
     assert (booked.epsilon, booked.delta) == (TRUST.cost(20).epsilon, TRUST.cost(20).delta)
-
-
-def test_halves_of_clients_are_charged_apart(ledger):
-    assert len(settled(ledger, 400, "the population", (200, 200))) == 2
-    assert ledger.spent().epsilon <= 1.0
 
 
 @pytest.mark.parametrize(

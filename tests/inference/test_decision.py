@@ -1,17 +1,15 @@
-"""What a check on sums over clients says, and on which grounds."""
+"""What a check says, and on which grounds."""
 
 from dataclasses import dataclass, replace
 
 import pytest
 
-from flwr_kld.inference.decision import Alone, Outside, decide, hold_to_estimates
+from flwr_kld.inference.decision import Alone, Outside, Population, decide, hold_to_estimates
 from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.lower_bound import LowerBound
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.verdict import Outcome
 
-BOUND = LowerBound(lower=0.01, point=0.03)
-ALONE = Alone(0.9, 1e-4, "client")
+ALONE = Alone(0.9, 1e-4)
 NOTHING_OUTSIDE = Outside(None, 1.0, 0.0, 0.1)
 QUIET, LOUD = (EDetector(0.03, checks=5, evidence=value) for value in (0.1, 40.0))
 
@@ -26,11 +24,11 @@ class Limit:
 
 
 def decided(
-    bound=BOUND, alone=ALONE, upper=None, evidence=QUIET, outside=NOTHING_OUTSIDE, **options
+    lower=0.01, alone=ALONE, upper=None, evidence=QUIET, outside=NOTHING_OUTSIDE, **options
 ):
     return decide(
-        bound, alone, upper, evidence, outside,
-        threshold=0.1, resolution=0.1, level=0.95, population="these 30 clients", **options
+        lower, alone, upper, evidence, outside,
+        threshold=0.1, resolution=0.1, level=0.95, about="these 30 clients", **options
     )  # fmt: skip
 
 
@@ -41,18 +39,13 @@ def decided(
         ({"upper": Limit(0.21)}, Outcome.INCONCLUSIVE, "only known to be at most 0.21 nats"),
         ({"upper": None}, Outcome.INCONCLUSIVE, "nothing excludes one of 0.2 nats"),
         (
-            {"upper": Limit(0.19), "bound": replace(BOUND, point=0.3)},
-            Outcome.INCONCLUSIVE,
-            "second one reads 0.3 nats",
-        ),
-        (
             {"upper": Limit(0.19), "alone": replace(ALONE, p_value=9e-5)},
             Outcome.DRIFT,
             "above 0.1 nats",
         ),
         ({"upper": Limit(0.19), "evidence": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
         (
-            {"upper": Limit(0.19), "bound": replace(BOUND, lower=0.12)},
+            {"upper": Limit(0.19), "lower": 0.12},
             Outcome.INCONCLUSIVE,
             "only with confidence 95 %",
         ),
@@ -78,8 +71,7 @@ def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
 @pytest.mark.parametrize(
     "options",
     [
-        {"bound": replace(BOUND, lower=0.12)},
-        {"bound": replace(BOUND, point=0.3)},
+        {"lower": 0.12},
         {"alone": replace(ALONE, p_value=9e-5)},
         {"evidence": LOUD},
         {"outside": Outside(OutsideLimits(0.0, 0.2, 0.05, 0.95), 1.0, 0.0, 0.1)},
@@ -136,3 +128,51 @@ def test_what_is_inconclusive_says_what_would_resolve_it():
     assert decided(upper=Limit(0.3)).resolve == "3 times the records for 0.2"
     assert decided(upper=Limit(0.3)).interval == (0.01, 0.3)
     assert decided().interval is None
+
+
+SURE = Alone(1e-9, 1e-4)
+
+
+def population(**options):
+    usual = {
+        "clients": 60, "value": 0.3, "error": 0.02, "tolerated": 0.1, "level": 1e-4,
+        "missed_level": 1e-4, "least": lambda part: 0.3 * (1 - part),
+    }  # fmt: skip
+    return Population(**usual | options)
+
+
+def test_drawn_clients_have_drifted_if_their_population_shows_it_whatever_they_missed():
+    verdict = decided(alone=SURE, drawn=(population(), population()))
+    assert verdict.outcome is Outcome.DRIFT
+    assert "unless the draw missed a kind held by more than 14 % of its clients" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        {"error": 0.05},  # three and a half errors
+        {"value": 0.12},
+        {"least": lambda part: 0.3 * (1 - 5 * part)},  # explained by clients that were missed
+        {"value": -float("inf")},  # no estimate
+    ],
+)
+def test_what_may_be_chance_of_the_draw_is_no_drift_and_says_how_many_would_tell(less):
+    verdict = decided(alone=SURE, drawn=(population(**less), population()))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "these 60 clients have moved" in verdict.reason
+    assert "drawing" in verdict.resolve
+
+
+def test_the_fraction_outside_needs_its_population_as_well():
+    outside = Outside(OutsideLimits(0.3, 0.4, 0.35, 0.95), 1e-9, 0.1, 0.2)
+    for drawn, outcome in (
+        (population(), Outcome.DRIFT),
+        (population(error=0.1), Outcome.INCONCLUSIVE),
+    ):
+        assert decided(outside=outside, drawn=(population(), drawn)).outcome is outcome
+
+
+def test_more_clients_tell_more():
+    few = population(error=0.06)
+    assert "about 87 clients" in few.resolve  # 4 errors of .06 √(60 / n) below .2
+    assert population(value=0.1).resolve == "asking all clients, or drawing many more"

@@ -9,6 +9,7 @@ from chance import most
 from flwr_kld import Labels, Reference
 from flwr_kld.check.report_parts import read
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.setting import published
 from flwr_kld.query.partition import Partition
@@ -39,10 +40,9 @@ def test_it_is_within_two_of_its_deviations(symbols, rows):
     for seed in range(runs):
         plan = Partition(1000).draw(reference, rng)
         counts = np.bincount(plan.cell_of, rng.multinomial(15_000, law), plan.cells)
+        noisy = published(counts.astype(np.int64), plan, events[seed % 3], SeededBits(seed))
         told = read(
-            published(counts.astype(np.int64), plan, events[seed % 3], SeededBits(seed)),
-            estimator="posterior_counts",
-            theta=0.01,
+            noisy, estimator="posterior_counts", theta=0.01, population=posterior_ratios(noisy)
         )
         off = told.population_estimate - truth
         missed += abs(off) > 2 * told.population_deviation

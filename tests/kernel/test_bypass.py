@@ -16,9 +16,8 @@ from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee, Release
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.continual import Continual
-from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
-from flwr_kld.kernel.promise import WholeClients
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
@@ -36,7 +35,7 @@ from flwr_kld.kernel.vector import (
 ROOT = Path(flwr_kld.__file__).parents[1]
 KERNEL = ROOT / "flwr_kld/kernel"
 LAYOUT = Layout((3,))
-SCORED = Layout((1,), (Scores((1,), (0,), 1, 1),))
+ALIKE = Layout((1,), Allotment((1,), 1))
 EVENT = calibrated_laplace(Guarantee(1.0))
 SELECTION = selection_release(Guarantee(1.0, 1e-6))
 
@@ -94,7 +93,7 @@ RUN = {
     "coins that are none": (
         TypeError,
         lambda: ClientRows.count(
-            [np.array([7])], np.zeros(8, np.int32), SCORED, Guarantee(1.0), Half()
+            [np.array([7])], np.zeros(8, np.int32), ALIKE, Guarantee(1.0), Half()
         ),
     ),
     "an event without noise": (

@@ -14,7 +14,6 @@ from flwr_kld.calibration.central import continual_release
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.channels import KeyedBits
 from flwr_kld.kernel.continual import UNIT, Continual
-from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
 from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, WholeClients
@@ -283,10 +282,6 @@ def test_a_session_hides_counts_of_records_and_nothing_else():
     alike = Layout((4,), allotment=Allotment((1,), alike=3))
     with pytest.raises(ValueError, match="what records add to counts"):
         total(alike).release(release, NightNoise(stream, seeds(1)))
-    scores = Scores((1, -1), (0, 0), 10, 5)
-    summed = Layout((2,), (scores,))
-    with pytest.raises(ValueError, match="counts"):
-        ClearSum(summed).release(release, NightNoise(stream, seeds(1)))
     whole = Guarantee(1.0, 1e-6, protects=WholeClients(1000))
     ball = Ball(2, 1000**2, 1000)
     of_clients = Release("discrete-gaussian", discrete_gaussian(6_000.0), ball, whole)

@@ -4,19 +4,12 @@ import math
 from fractions import Fraction
 from itertools import pairwise, product
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from examples import examples
 from flwr_kld.accounting import Cost
-from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.calibration.central import (
     ball_event,
-    box_event,
     calibrated_gaussian,
-    calibrated_laplace,
 )
 from flwr_kld.calibration.laws import (
     discrete_gaussian,
@@ -25,10 +18,9 @@ from flwr_kld.calibration.laws import (
 )
 from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import MOVES
-from flwr_kld.kernel.delta import exp_below, hockey_stick, log_concave, moves_delta
+from flwr_kld.kernel.delta import exp_below, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
-from flwr_kld.kernel.promise import Ball, Box, WholeClients
+from flwr_kld.kernel.promise import Ball, WholeClients
 
 TABLES = {
     "gaussian": discrete_gaussian(7.3),
@@ -44,34 +36,6 @@ def is_log_concave(weights):
     return all(
         b * b >= a * c for (a, b), (_, c) in pairwise(pairwise((0, *weights, 0)))
     )  # fmt: skip
-
-
-def test_a_box_of_a_bumpy_table_is_not_its_corner():
-    """A table whose even numbers are likely hides a move of two better than one of one."""
-    table = some_table([400, 1, 300, 1])
-    assert hockey_stick(table, (2,), 0.5) < hockey_stick(table, (1,), 0.5)
-    assert moves_delta(table, Box((2,)), 0.5) >= hockey_stick(table, (1,), 0.5)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_log_concave_law_just_below(name):
-    table = TABLES[name]
-    below = log_concave(table)
-    assert is_log_concave(below.weights)
-    outside = table.reach - below.reach
-    inside = table.weights[outside : len(table.weights) - outside]
-    assert all(w <= t for w, t in zip(below.weights, inside, strict=True))
-    assert below.tail - table.tail < TOTAL >> 75
-
-
-@pytest.mark.parametrize("epsilon", [0.05, 0.4, 1.5])
-@pytest.mark.parametrize("name", TABLES)
-def test_no_move_inside_a_box_is_worse_than_its_corner(name, epsilon):
-    """Exactly, for one and two coordinates, to the 1e-12 that both bounds are rounded by."""
-    table, corner = TABLES[name], (4, 3)
-    bound = moves_delta(table, Box(corner), epsilon) + Fraction(1, 1 << 40)
-    for a, b in product(range(5), range(-3, 4)):
-        assert hockey_stick(table, (a, b), epsilon) <= bound
 
 
 def some_table(falls):
@@ -95,43 +59,6 @@ def brute(table, shifts, epsilon):
         q = math.prod(law(k - shift) for k, shift in zip(outcome, shifts, strict=True))
         whole += max(p - bound * q, Fraction(0))
     return whole
-
-
-@settings(max_examples=examples(25))
-@given(
-    falls=st.lists(st.integers(1, 400), min_size=2, max_size=3),
-    epsilon=st.floats(0.01, 3),
-)
-def test_the_bound_of_a_box_holds_for_all_its_moves_whatever_the_table(falls, epsilon):
-    table, corner = some_table(falls), (2, 1, 1)
-    bound = moves_delta(table, Box(corner), epsilon)
-    for moves in product(range(3), range(2), range(2)):
-        assert brute(table, moves, epsilon) <= bound
-
-
-@pytest.mark.parametrize(
-    ("columns", "delta", "mechanism"),
-    [
-        (1, 1e-6, "discrete-laplace"),
-        (11, 1e-6, "discrete-gaussian"),
-        (50, 1e-6, "discrete-gaussian"),
-        (11, 0.0, "discrete-laplace"),
-    ],
-)
-def test_sums_of_scores_get_the_smaller_noise(columns, delta, mechanism):
-    corner, asked = MOVES * columns, Guarantee(1.0, delta)
-    event = box_event(asked, corner)
-    assert (event.mechanism, event.moves, event.guarantee) == (mechanism, Box(corner), asked)
-    assert event.delta_at(1.0) <= delta < event.delta_at(0.99)
-    pure = calibrated_laplace(Guarantee(1.0), shifts=corner)
-    assert event.table.variance <= pure.table.variance
-    if mechanism == "discrete-gaussian":
-        less = discrete_gaussian(0.9 * math.sqrt(event.table.variance))
-        assert moves_delta(less, event.moves, 1.0) > delta
-        rng = np.random.default_rng(columns)  # any smaller move is hidden, too
-        for _ in range(5):
-            smaller = tuple(rng.integers(0, np.array(corner) + 1).tolist())
-            assert hockey_stick(event.table, smaller, 1.0) <= delta
 
 
 def test_a_ball_counts_for_all_its_moves_at_any_epsilon():
@@ -170,30 +97,14 @@ def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanis
         assert hockey_stick(discrete_gaussian(hardly_less * sigma), worst, 1.0) > delta
 
 
-@pytest.mark.parametrize("corner", [(), (1, -1), (0.5,)])
-def test_a_box_needs_bounds(corner):
-    with pytest.raises(ValueError, match=r"corner|shift"):
-        Box(corner)
-
-
 @pytest.mark.parametrize("mechanism", ["skellam", "discrete-gaussian"])
-@pytest.mark.parametrize("moves", [(1, -1) * 11, Box(MOVES)], ids=["counts", "sums"])
-def test_shares_hide_the_moves_of_a_table(mechanism, moves):
+def test_shares_hide_the_moves_of_a_table(mechanism):
     """As much noise as one server would add; a tenth of the shares missing is noticed."""
-    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, mechanism=mechanism, moves=moves)
-    shifts = moves.corner if isinstance(moves, Box) else moves
+    shifts = (1, -1) * 11
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, mechanism=mechanism, moves=shifts)
     central = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts).table.variance
     assert share.noise(50).variance / share.grid**2 == pytest.approx(central, rel=0.01)
     assert share.delivered_delta(50) <= 1e-6 < share.delivered_delta(45)
     assert epsilon_of(share, 40) == pytest.approx(1.25**0.5, rel=0.02)
     cost = Cost.of_shares(share, 50)
     assert cost.shifts == tuple(share.grid * shift for shift in shifts)
-
-
-def test_the_ledger_composes_a_box_by_its_corner():
-    event = box_event(Guarantee(0.5, 1e-6), (3, 2, 1) * 4)
-    cost = Cost.of(event)
-    assert cost.shifts == (3, 2, 1) * 4
-    one, ten = (composed_epsilon(((cost, n),), 1e-6) for n in (1, 10))
-    assert one == pytest.approx(0.5, rel=2e-3)
-    assert ten < 0.5 * 10**0.5 * 1.2

@@ -13,7 +13,7 @@ from typing import Any
 from messages.vector_forms import GONE, Kind, claim
 
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import ClientLimit
+from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.envelopes import (
     Answer,
@@ -32,9 +32,6 @@ FOLDER = Path(__file__).parents[2] / "docs/vectors"
 KEY = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 SIG = 2 * KEY
 WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
-SCORES = bytes.fromhex(
-    "64000000" "00" "04000000" "c800000000000000" "0300feff00000100" "cdffcdffcdffcd03"
-)  # fmt: skip
 
 
 CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
@@ -47,9 +44,6 @@ OF_CLIENTS = replace(
     TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS,
     most_records=100, noise=NoiseShares(5, "skellam"),
 )  # fmt: skip
-OF_SUMS = replace(
-    TERMS, check="00f1e2d3c4b5a699", most_records=100, allotment=None, score_wire=SCORES
-)
 OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5, "discrete-laplace"))
 SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "laplace"))
 SPLIT = replace(
@@ -68,7 +62,6 @@ KINDS = {
         {
             "every record": TERMS,
             "whole clients are protected by noise that they add": OF_CLIENTS,
-            "sums of scores": OF_SUMS,
             "records of a night": replace(TERMS, period=NIGHT),
             "clients add the noise": OF_SHARES,
             "an aggregator adds the noise": SEALED,
@@ -102,11 +95,6 @@ KINDS = {
             "an id that is too long": {"check": "0" * 65},
             "cells as text": {"wire": "text"},
             "a period of no end": {"period": '{"column":"visited","start":"2026-11-24"}'},
-            "scores as text": {"score_wire": "[]"},
-            "scores that are missing": {"score_wire": GONE},
-            "scores that are cut off": {"score_wire": bytes(4)},
-            "scores that are twice deflated": {"score_wire": bytes(4) + b"\x02"},
-            "scores over more records than are counted": {"score_wire": b"\2" + bytes(4)},
             "a period that is not JSON": {"period": "[" * 50},
             "more columns than a table may have": {"cells": [1] * 4097},
             "noise that nobody is to add": {"noise": "{}"},
@@ -218,12 +206,7 @@ KINDS = {
                 "00f1e2d3c4b5a697", 19, 1900.0,
                 b"".join(n.to_bytes(8, "little", signed=True) for n in (190, 381, -2, 1331)),
                 {"7:0": "NotOpened: the sealed counts are cut short"}, True,
-                ClientLimit(400, 400, 31_800, {"3:0": 30_000}, 0, 101.5),
-            ),
-            "sums of scores, of which no limit is told": Published(
-                "00f1e2d3c4b5a697", 19, 0.0,
-                b"".join(n.to_bytes(8, "little", signed=True) for n in (9, 20, 1900, 0, 0)),
-                {}, True, None,
+                ClientSizes(1900, 400, "3:0", 0, 101.5),
             ),
             "labels that are shown, with their counts": Published(
                 "00f1e2d3c4b5a697", 19, 0.0,
@@ -242,15 +225,16 @@ KINDS = {
             "reasons as a list": {"rejected": "[]"},
             "a reason that is a number": {"rejected": '{"why":-3}'},
             "counts as a list": {"values": [190, 381, -2, 1331]},
-            "a limit of no records": {
-                "limit": '{"claimed":1,"largest":1,"most_records":0,"others":0.0,"over":{},'
-                '"single":0}'
+            "sizes of no records": {
+                "sizes": '{"holder":"3:0","largest":0,"others":0.0,"records":0,"single":0}'
+            },
+            "more records of one client than of all": {
+                "sizes": '{"holder":"3:0","largest":9,"others":0.0,"records":8,"single":0}'
             },
             "fewer than no other records": {
-                "limit": '{"claimed":9,"largest":9,"most_records":9,"others":-1.0,"over":{},'
-                '"single":0}'
+                "sizes": '{"holder":"3:0","largest":9,"others":-1.0,"records":9,"single":0}'
             },
-            "no word of a limit": {"limit": GONE},
+            "no word of sizes": {"sizes": GONE},
         },
     ),
 }  # fmt: skip

@@ -122,8 +122,8 @@ def power(**options):
 
 @pytest.mark.parametrize(
     "less",
-    [{"trust": Trusted(0.25)}, {"clients": 50}, {"design_effect": 4.0}, {"level": 0.99},
-     {"threshold": 0.005}, {"trust": Distributed(1.0, min_clients=5)}],
+    [{"trust": Trusted(0.25)}, {"clients": 50}, {"design_effect": 4.0},
+     {"threshold": 0.015}, {"trust": Distributed(1.0, min_clients=5)}],
 )  # fmt: skip
 def test_less_of_anything_finds_less(less):
     assert power(**less) + 0.2 < power()
@@ -169,8 +169,7 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     drawn = forecast(alone, replace(FEW, clients=100, population=200)).noise
     assert told.noise == pytest.approx(3 * drawn, rel=0.02)
     few = [forecast(alone, replace(FEW, population=n)).noise for n in (None, 200)]
-    assert drawn > 1.05 * few[0]  # so that alike records are told better
-    assert few[1] == few[0]  # of so few clients noise is all that is not known
+    assert few[1] > 1.05 * few[0]  # so that alike records are counted better
     assert told.setting.level == 0.95
 
 
@@ -182,7 +181,7 @@ def test_a_column_among_many_is_found_nearly_as_soon_as_alone(columns):
         clients=200, records=50, trust=Trusted(1.0, 1e-6).over(columns), threshold=0.05
     )
     alone, among = (
-        forecast(column, replace(setting, level=1 - alarm.level_at_once)).smallest
+        forecast(column, replace(setting, level=1 - alarm.rate / alarm.horizon)).smallest
         - setting.threshold
         for alarm in (Alarm(), Alarm().shared(columns))
     )

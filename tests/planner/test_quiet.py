@@ -63,7 +63,7 @@ def test_where_nothing_moved_the_estimate_is_far_below():
 
 def test_a_plan_knows_that_noise_hides_how_alike_records_are():
     """A check tells its design effect with noise, and takes the upper end."""
-    setting = Setting(clients=60, records=50, trust=Trusted(0.3), population=600, threshold=0.1)
-    themselves = replace(setting, clients=30, population=None)
+    setting = Setting(clients=30, records=30, trust=Trusted(0.3), population=600, threshold=0.1)
+    themselves = replace(setting, population=None)
     assert forecast(REFERENCE, themselves).quiet_from is not None
     assert forecast(REFERENCE, setting).quiet_from is None

@@ -18,23 +18,10 @@ def setting(**options):
     return Setting(**{"clients": 200, "records": 100.0, "trust": Trusted(1.0), **options})
 
 
-def test_a_check_of_a_population_counts_half_of_its_records_in_each_exchange():
-    assert (setting().total, setting().answering) == (20_000, 200)
-    drawn = setting(population=2000)
-    assert (drawn.total, drawn.answering) == (10_000, 100)
-    assert (setting(threshold=None).total, setting(threshold=None).answering) == (20_000, 200)
-
-
-def test_few_clients_or_all_answer_once_with_all_of_their_records():
-    few = setting(clients=39, design_effect=3.0, population=100)
-    assert (few.about, few.total, few.answering) == ("these clients", 3900, 39)
-    everybody, drawn = setting(design_effect=3.0), setting(design_effect=3.0, population=201)
-    assert everybody.about == "these clients"
-    assert drawn.about == "the population"
-    relied_on = setting(trust=Distributed(1.0, min_clients=101), population=201)
-    assert relied_on.about == "these clients"
-    hidden = Trusted(1.0, protects=WholeClients(50))
-    assert setting(clients=30, records=40, trust=hidden).about == "the population"
+def test_a_check_counts_all_records_of_its_clients_once():
+    assert (setting().total, setting().drawn) == (20_000, False)
+    assert (setting(population=2000).total, setting(population=2000).drawn) == (20_000, True)
+    assert not setting(population=200).drawn
 
 
 def test_aggregation_follows_from_trust():
@@ -72,7 +59,7 @@ def test_the_noise_is_the_trust_models():
     assert setting(trust=Trusted(1.0)).event == calibrated_laplace(Guarantee(1.0))
     central = setting().event.table.variance
     assert setting(trust=RELIED, population=400).event.table.variance == pytest.approx(
-        central / 0.8, rel=1e-4
+        2.5 * central, rel=1e-4
     )
 
 

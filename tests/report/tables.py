@@ -14,6 +14,7 @@ from flwr_kld import Binned, Labels, Partition, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.noisy import NoisyCounts
@@ -52,7 +53,10 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
     columns = {}
     for place, name in enumerate(drifts):
         counts = published(drifts[name], 100 * number + place, labels=name == NAMES[0])
-        reading = replace(read(counts, estimator="posterior_counts", theta=0.01), drawn_from="all")
+        found = read(
+            counts, estimator="posterior_counts", theta=0.01, population=posterior_ratios(counts)
+        )
+        reading = replace(found, drawn_from="all")
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(
             name, counts, reading, verdict,

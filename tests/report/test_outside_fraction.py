@@ -35,7 +35,7 @@ FULL = decided(Outcome.DRIFT, 0.2)
 
 def test_the_terminal_says_what_was_estimated_bounded_and_tolerated():
     assert (
-        f"records outside the reference: {SAID}; of the population's, at least 25.1 %, at most "
+        f"records outside the reference: {SAID}; at least 25.1 %, at most "
         "29.9 %, with probability 95 % each; 9.52 % are tolerated"
     ) in list(report_lines(bounded()))
     assert f"records outside the reference: {SAID}" in list(report_lines(UNDECIDED))
@@ -59,7 +59,7 @@ def test_the_page_says_it_beside_the_estimate(tmp_path):
         "<dt>Records outside the reference <dd>27 % ± 1 %, &#39;other&#39; in &lt;job&gt; <small>"
     )
     assert (
-        f"{said}fraction of the records, one s.d.; of the population at least 25.1 %, "
+        f"{said}fraction of the records, one s.d.; at least 25.1 %, "
         "at most 29.9 %, each with probability 95 %; 9.52 % are tolerated</small>"
     ) in words([Point(1, bounded())])
     undecided = words([Point(1, UNDECIDED)])

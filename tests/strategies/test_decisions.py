@@ -2,30 +2,31 @@
 
 import json
 from dataclasses import replace
+from datetime import date, timedelta
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
-from scipy.stats import binom
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import LedgerUnavailable
-from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Alarm,
     Distributed,
     KLDrift,
+    Period,
     PlainSum,
     RotatingCohort,
     SecureSum,
+    SinceLastCheck,
     Trusted,
 )
 
@@ -80,26 +81,59 @@ def test_drift_is_found_and_none_is_not_invented(trust, aggregation, nodes):
     assert same.lower_bound <= 0.05
 
 
-def test_evidence_adds_up_over_checks_and_restarts(ledger):
-    """Evidence grows by 4.1 ± 0.5 nats a day over restarts; 33 is reached on day 7 or so."""
+DAYS = 12
+NIGHTLY = Table({"fruit": list(FRUIT.names)})
+PUBLIC = Reference.from_counts(NIGHTLY, {"fruit": [40, 30, 20, 10, 0, 0]})
+
+
+@pytest.fixture
+def nightly(ledger, monkeypatch):
+    """Checks of the records of one day after the other, of all clients, who have drifted."""
+
+    def next_day(self, last, now=None):
+        start = date(2024, 1, 1) if last is None else date.fromisoformat(last.end[:10])
+        return Period("day", str(start), str(start + timedelta(days=1)))
+
+    def rows(context):
+        fruit, days = [], []
+        for day in range(DAYS):
+            fruit += basket(context, each=40)
+            days += [f"2024-01-{day + 1:02}T12:00"] * 40
+        return {"fruit": fruit, "day": days}
+
+    monkeypatch.setattr(SinceLastCheck, "next", next_day)
+    app = ClientApp()
+    answer_drift_queries(app, rows, NIGHTLY)
+    grid = grid_of(app, 60)
+
+    def monitor(**options):
+        usual = {"threshold": 0.01, "period": SinceLastCheck("day"), "ledger": ledger}
+        return KLDrift(PUBLIC, Trusted(0.4), **usual | options)
+
+    return monitor, grid
+
+
+def test_evidence_adds_up_over_checks_of_new_records_and_restarts(ledger, nightly):
+    monitor, grid = nightly
     ledger.set_budget(Budget(6.0, 1e-6, window_days=30))
-    small = grid_of(app_of(lambda context: basket(context, each=40)), 60)
-    outcomes, standing = [], []
-    for day in range(12):
-        monitor = KLDrift(  # a new process each day
-            REFERENCE,
-            Trusted(0.4),
-            threshold=0.01,
-            ledger=ledger,
-            alarm=Alarm(resolution=9, horizon=10**10),
-            about="the population",
-        )
-        report = monitor.check(small, key=f"day {day}")
+    outcomes, evidence = [], []
+    for day in range(DAYS):  # a new process each day
+        report = monitor(alarm=Alarm(resolution=9, horizon=10**10)).check(grid, key=f"day {day}")
         outcomes.append(report.outcome)
-        standing.append(report.verdict.evidence)
-    assert standing[0] < 1
-    assert standing[-1] > report.verdict.alarm_at
+        evidence.append(report.verdict.evidence)
+    assert evidence[0] < evidence[-1]
+    assert evidence[-1] > report.verdict.alarm_at
     assert outcomes[-1] is Outcome.DRIFT
+    assert "evidence of" in report.verdict.reason or "alone" in report.verdict.reason
+
+
+@pytest.mark.parametrize("options", [{"period": None}, {"cohort": RotatingCohort(50)}])
+def test_no_evidence_adds_up_over_old_records_or_drawn_clients(ledger, nightly, options):
+    monitor, grid = nightly
+    ledger.set_budget(Budget(6.0, 1e-6, window_days=30))
+    for day in range(3):
+        report = monitor(**options).check(grid, key=f"day {day}")
+        assert report.verdict.evidence is None
 
 
 def remembered_as(alarm=ALONE, **changed):
@@ -143,7 +177,6 @@ def test_the_same_key_spends_and_asks_once(ledger):
 
 
 def test_a_small_rotating_cohort_that_decides_costs_each_client_one_check(ledger):
-    """Its halves are buckets of records; together they touch those clients, and nobody else."""
     for day in range(4):
         monitor = KLDrift(
             REFERENCE, Trusted(1.0), cohort=RotatingCohort(5), threshold=0.05, ledger=ledger
@@ -163,38 +196,25 @@ def test_what_cannot_decide():
             Alarm(**bad)
 
 
-def test_what_checks_published_outlives_a_restart(ledger):
-    """Else each restarted server would learn anew where to look."""
-    first, again = (
-        KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about="the population", ledger=ledger)
-        for _ in range(2)
-    )
-    first.check(grid(nodes=40))
-    again._conclusions.recall(ledger, "default")
-    assert len(again._conclusions.recent["labels"].checks) == 1
-    assert again._conclusions.recent == first._conclusions.recent
+def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, nightly):
+    monitor, _ = nightly
 
-
-@pytest.mark.parametrize("about", ["these clients", "the population"])
-def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, about):
-    def monitor():
-        return KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about=about, ledger=ledger)
-
-    def tuesday(message):  # from first to last, while Monday's clients are asked
-        if ledger.check("tuesday") is None:
-            earlier.check(grid(nodes=40), key="tuesday")
+    def other(message):  # from first to last, while the first one's clients are asked
+        if ledger.check("second") is None:
+            earlier.check(grid_of(grid._app, 40), key="second")
 
     def concluded(measured, budget):
         answers.append(measured)
         return conclude(measured, budget)
 
-    earlier, later, federation, answers = monitor(), monitor(), grid(nodes=40), []
-    federation._lose, conclude = tuesday, later._conclusions.conclude
+    earlier, later, answers = monitor(), monitor(), []
+    grid = grid_of(nightly[1]._app, 40, lose=other)
+    conclude = later._conclusions.conclude
     later._conclusions.conclude = concluded
-    report = later.check(federation, key="monday")
-    assert {e.key: e.state for e in ledger.history()} == {"monday": "settled", "tuesday": "settled"}
-    assert Report.from_dict(json.loads(json.dumps(ledger.check("monday").report))) == report
-    # As if Monday's answers had come after Tuesday's check, and once.
+    report = later.check(grid, key="first")
+    assert {e.key: e.state for e in ledger.history()} == {"first": "settled", "second": "settled"}
+    assert Report.from_dict(json.loads(json.dumps(ledger.check("first").report))) == report
+    # As if the first one's answers had come after the second check, and once.
     earlier._conclusions.conclude(answers[0], "default")
     assert earlier._conclusions._deciders == later._conclusions._deciders
     again = monitor()
@@ -202,39 +222,16 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, a
     assert again._conclusions._deciders == later._conclusions._deciders
 
 
-def test_a_check_that_was_not_settled_is_no_evidence(ledger, monkeypatch):
+def test_a_check_that_was_not_settled_is_no_evidence(ledger, nightly, monkeypatch):
     def full(*_, **__):
         raise LedgerUnavailable("the disk is full")
 
-    monitor, fresh = (
-        KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about="the population", ledger=ledger)
-        for _ in range(2)
-    )
+    made, grid = nightly
+    monitor, fresh = made(), made()
     monkeypatch.setattr(ledger, "settle", full)
     with pytest.raises(LedgerUnavailable):
-        monitor.check(grid(nodes=40))
+        monitor.check(grid)
     (decider,), (new,) = (one._conclusions._deciders.values() for one in (monitor, fresh))
     assert decider._detector != new._detector
     assert decider.recall(ledger, "default")
-    assert (decider._detector, decider.recent) == (new._detector, new.recent)
-
-
-def test_clients_of_two_kinds_are_within_the_upper_limit():
-    """By the mean design effect of all cells, 11 of 40 limits are below the truth."""
-    symbols, clients, runs, rng = 20, 100, 40, np.random.default_rng(1)
-    usual, far = np.full(symbols, 1 / symbols), np.exp(np.linspace(0, 3, symbols))
-    law = 0.7 * usual + 0.3 * far / far.sum()
-    domain = Labels([str(i) for i in range(symbols)])
-    reference = Reference.from_probabilities(domain, [*usual, 0, 0])
-    truth = skewed_divergence(reference.probabilities, [*law, 0, 0], 0.01)
-    drawn, app = {}, ClientApp()
-    answer_drift_queries(app, lambda context: drawn[context.node_id], domain)
-    grid = grid_of(app, clients)
-    monitor = KLDrift(reference, Trusted(3.0), threshold=0.1, about="the population", seed=1)
-    misses = 0
-    for _ in range(runs):
-        for node in grid.get_node_ids():
-            kind = far / far.sum() if rng.random() < 0.3 else usual
-            drawn[node] = [str(i) for i in rng.choice(symbols, 100, p=kind)]
-        misses += monitor.check(grid).upper_limit < truth
-    assert misses <= binom.isf(1e-2, runs, 0.05)
+    assert decider._detector == new._detector

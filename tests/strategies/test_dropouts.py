@@ -97,17 +97,6 @@ def test_an_aggregator_that_rejects_nobody_asked_is_not_believed(aggregator_says
         sealing().check(grid)
 
 
-@pytest.mark.parametrize(("about", "left"), [("these clients", 60), ("the population", 30)])
-def test_a_second_half_that_fails_leaves_out_whom_it_asked(about, left):
-    def lose(message):
-        return message.content["terms"]["check"].endswith("-2")
-
-    monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, about=about)
-    report = monitor.check(grid_of(nodes=60, lose=lose))
-    adds_up(report)
-    assert report.cohort.survivors == left
-
-
 class Echo(InProcessGrid):
     """Each reply comes twice."""
 

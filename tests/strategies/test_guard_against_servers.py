@@ -95,8 +95,9 @@ class Thinning(Distributed):
     def cost(self, survivors=None):
         return Cost.of(self.event(self.min_clients))
 
-    def noise_before(self, scored):
-        return replace(super().noise_before(scored), n_min=18)
+    @property
+    def noise_before(self):
+        return replace(super().noise_before, n_min=18)
 
 
 SHARES = NoiseShares(10, "discrete-laplace").to_json()

@@ -21,13 +21,11 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
-from flwr_kld.kernel.count import Scores
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.query.period import Period
 from flwr_kld.query.plan import plan_fingerprint, plan_for_labels
-from flwr_kld.query.score_wire import scores_to_wire
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -273,9 +271,7 @@ def other_column(asked, labels: str):
     asked["unlisted_labels"] = labels
     cells = np.frombuffer(zlib.decompress(asked["wire"]), "<i4").astype(np.int32)
     named = None if labels == "null" else UnlistedLabels.from_json(labels)
-    asked["plan"] = plan_fingerprint(
-        asked["reference"], cells, None, Allotment.even(1), None, named
-    )
+    asked["plan"] = plan_fingerprint(asked["reference"], cells, None, Allotment.even(1), named)
 
 
 NOISE = {
@@ -300,12 +296,6 @@ LIES = {
     "whole clients": (
         lambda a: a.update(guarantee=claimed(protects={"most_records": 5}), most_records=5),
         "of records",
-    ),
-    "labels and scores": (
-        lambda a: a.update(
-            allotment="null", most_records=5, score_wire=scores_to_wire((Scores((1,), (0,), 9, 5),))
-        ),
-        "unlisted_labels",
     ),
     "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
     "a period, whose records the length of a box would tell": (

@@ -18,7 +18,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import Alarm, KLDrift, Trusted
+from flwr_kld.strategies import Alarm, KLDrift, Trusted, UniformCohort
 
 ONCE = Alarm(horizon=1)
 
@@ -115,7 +115,7 @@ def test_a_drift_between_quarters_is_found_and_where_there_are_enough_records_it
 
 def test_clustered_clients_of_a_cohort_count_for_fewer_records():
     world, rng = World(clients=200, records=50, alike=5.0), np.random.default_rng(3)
-    report = world.monitor(world.public, rng, about="the population").check(world.grid(rng))
+    report = world.monitor(world.public, rng, cohort=UniformCohort(100)).check(world.grid(rng))
     told, counted = report.as_reference(world.public), report.reading.records
     (column,) = report.columns.values()
     assert column.counts.design_effect > 3

@@ -75,7 +75,6 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
         ("terms", "cells", [2**24] * 2, "the terms of the check: cells is out of range"),
         ("terms", "noise", "null", "the terms of the check: trust is out of range"),
         ("terms", "noise", "[" * 10000, "the terms of the check: noise is out of range"),
-        ("terms", "score_wire", bytes(5), "the terms of the check: allotment"),
         ("order", "least", "many", "the order to an aggregator: least is not of its type"),
         ("numbers", "1003:0", "text", "sealed counts are bytes"),
     ],

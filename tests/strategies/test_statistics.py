@@ -230,10 +230,9 @@ def test_what_is_described_can_be_watched_at_no_further_cost(tmp_path):
 
 def test_a_drawn_cohort_tells_of_the_population_and_its_clients_alike_records():
     drawn = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(50)).ask(people_grid())
-    asked = Statistics(PEOPLE, Trusted(20.0), cohort=UniformCohort(50), about="these clients")
-    own = asked.ask(people_grid())
+    own = Statistics(PEOPLE, Trusted(20.0)).ask(people_grid())
     assert "drawn from" in drawn.whom
-    assert own.whom.startswith("these 50 clients")
+    assert own.whom.startswith("these")
 
     def width(report):
         share = report.columns["site"].statistics.histogram[0]

@@ -147,9 +147,9 @@ def published(**changes):
 
 
 def names_a_stranger(content: RecordDict) -> None:
-    limit = json.loads(content["published"]["limit"])
-    limit["over"] = {"\x1b[2Jnobody": 10**6}
-    content["published"]["limit"] = json.dumps(limit, sort_keys=True, separators=(",", ":"))
+    sizes = json.loads(content["published"]["sizes"])
+    sizes["holder"] = "\x1b[2Jnobody"
+    content["published"]["sizes"] = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def names_a_stranger(content: RecordDict) -> None:
         (published(records=0.0), "other numbers than the terms ask for"),
         (published(records=20 * 2.0**31), "other numbers than the terms ask for"),
         (published(records=1e300), "other numbers than the terms ask for"),
-        (names_a_stranger, "clients that sent it no numbers"),
+        (names_a_stranger, "a client that sent it no numbers"),
         (published(records=float("nan")), "the published numbers"),
         (published(rejected="[]"), "the published numbers"),
         (published(rejected='{"why": -3}'), "the published numbers"),

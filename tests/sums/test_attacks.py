@@ -8,12 +8,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from splitting import CELLS, RUN, Actors, agreed, scored, terms_of
+from splitting import CELLS, RUN, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks, from_ring, seal
-from flwr_kld.kernel.count import MOVES, InvalidReply
+from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
@@ -38,7 +38,6 @@ def actors():
     [
         {},
         {"guarantee": Guarantee(1.0, protects=WholeClients(100)), "most_records": 100},
-        scored(10, 10),
     ],
 )
 def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
@@ -209,13 +208,11 @@ LIES = {
     "period": [Period("visited", "2026-11-24", "2026-11-25")],
     "most_records": [5],
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
-    "score_wire": [scored(CELLS)["score_wire"]],
     "model": ["a" * 64],
     "night": [Night("5e", 1, 9, 2)],
     "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
 }
 RESHAPED = {
-    "score_wire": scored(CELLS),
     "cells": {"allotment": None},
     "night": {"guarantee": Guarantee(1.0, 1e-6)},
 }
@@ -292,18 +289,16 @@ def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, pl
     ],
 )
 def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, columns):
-    """The exact loss of the farthest move, of counts and of sums, under one noise of the two."""
-    cells, most = [CELLS] * columns, guarantee.most_records
-    counts, sums = (
-        terms_of([AggregatorKey.generate(), AggregatorKey.generate()],
-                 guarantee=guarantee, **{"cells": cells, "allotment": None} | told).central()
-        for told in ({"most_records": most}, scored(*cells))
-    )  # fmt: skip
+    """The exact loss of the farthest move, under one noise of the two."""
+    most = guarantee.most_records
+    event = terms_of(
+        [AggregatorKey.generate(), AggregatorKey.generate()],
+        guarantee=guarantee, cells=[CELLS] * columns, allotment=None, most_records=most,
+    ).central()  # fmt: skip
     each = (most,) if most else (1, -1)
-    for event, shifts in ((counts, each * columns), (sums, MOVES * columns)):
-        assert hockey_stick(event.table, shifts, guarantee.epsilon) <= guarantee.delta
-        half = hockey_stick(event.table, shifts, 0.9 * guarantee.epsilon)
-        assert half > guarantee.delta, "more noise than is promised"
+    assert hockey_stick(event.table, each * columns, guarantee.epsilon) <= guarantee.delta
+    half = hockey_stick(event.table, each * columns, 0.9 * guarantee.epsilon)
+    assert half > guarantee.delta, "more noise than is promised"
 
 
 def test_a_ledger_charges_one_noise_and_estimators_know_both():

@@ -182,9 +182,3 @@ def test_the_planner_forecasts_it():
     assert row.epsilon_per_year < 365
     with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
         Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")
-
-
-def test_whole_counts_tell_nothing_of_a_population():
-    with pytest.raises(ValueError, match="'bounded' releases whole counts only"):
-        Statistics(REFERENCE.domain, TRUST, about="the population")
-    assert Statistics(REFERENCE.domain, TRUST).ask(grid()).whom == "these 20 clients"

@@ -76,8 +76,8 @@ def test_the_number_inside_shows_only_in_noised_counts():
         released = clear.release(trust.over(2).event(1), SystemBits())
         assert released.records == rows.layout.records(released.values)
         answer = [0], Held([rows.to_wire(0)])
-        found = ClearSum.of_answers([answer], rows.layout, trust.guarantee, SystemBits(), most=1)
-        assert found.limit is None
+        found = ClearSum.of_answers([answer], rows.layout, trust.guarantee, most=1)
+        assert found.sizes is None
 
 
 def test_the_number_outside_would_be_hidden_as_well():

@@ -15,13 +15,8 @@ from guard.files import question
 from rows import counted as counted_of
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import MOVES, NUMBERS, Scores, answer_of, sums_move
-from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Allotment, Ball, WholeClients, l1_norm
 from flwr_kld.query.partition import Partition
-from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.worst_move import worst_move
 
 MOST = 4
@@ -47,13 +42,6 @@ def tables(columns: int, most: int):
     ]
     symbols = [encoded[np.array(chosen, dtype=np.int64)] for chosen in every]
     return plan, dict(zip(every, counted_of(plan, *symbols)._values, strict=True))
-
-
-def answers(scores, counts, guarantee, seed):
-    """What clients with these counts answer if all of them throw the same coins."""
-    coins = SeededBits(seed).words(len(NUMBERS) * len(scores))
-    steps = answer_of(scores, counts, guarantee, np.tile(coins, (len(counts), 1)))
-    return steps.astype(np.int64)
 
 
 def neighbours(counted):
@@ -117,44 +105,3 @@ def test_a_whole_client_moves_within_the_ball_of_its_rows(columns, most):
 
 
 SCORES = [((5, -3, 1), (0, 1, -1)), ((-2, -2, 4), (3, 3, -1)), ((1, 0, -7), (0, 0, 0))]
-
-
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize(("columns", "most"), [(1, MOST), (2, 3), (3, 2)])
-def test_scores_of_every_column_move_within_their_steps(columns, most, whole):
-    """Whatever the coin, if both throw the same."""
-    _, counted = tables(columns, most)
-    scores = tuple(Scores(*one, 6, most) for one in SCORES[:columns])
-    guarantee = Guarantee(1.0, protects=WholeClients(most) if whole else "record")
-    corner = np.array(sums_move(columns).corner).reshape(columns, len(NUMBERS))
-    for seed in range(2):
-        found = answers(scores, np.array(list(counted.values())), guarantee, seed)
-        steps = dict(zip(counted, found, strict=True))
-        pairs = [(one, ()) for one in counted] if whole else neighbours(counted)
-        moves = np.abs([steps[a] - steps[b] for a, b in pairs])
-        assert (moves.reshape(-1, columns, len(NUMBERS)) <= corner).all()
-
-
-def test_scores_of_up_to_four_rows_move_within_their_steps_in_three_columns():
-    """What is counted decides what is answered: 4,619 counts stand for the 31,000 tables."""
-    _, counted = tables(3, MOST)
-    scores = tuple(Scores(*one, 6, MOST) for one in SCORES)
-    distinct, place = np.unique(list(counted.values()), axis=0, return_inverse=True)
-    steps = answers(scores, distinct, Guarantee(1.0), 2)[place]
-    moves = [np.ptp(steps[others], axis=1).max(axis=0) for others in beside(counted)]
-    assert len(distinct) == 4619
-    assert (np.max(moves, axis=0) <= sums_move(3).corner).all()
-
-
-@pytest.mark.parametrize("noise", ["skellam", "discrete-gaussian"])
-@pytest.mark.parametrize(("columns", "less"), [(1, False), (3, False), (4, True), (11, True)])
-def test_shares_of_sums_take_the_law_with_less_noise(noise, columns, less):
-    """And what they deliver is bounded for the very corner of the moves."""
-    laplace = Distributed(1.0, 20, 1e-6).over(columns).share(scored=True)
-    trust = Distributed(1.0, 20, 1e-6, noise).over(columns)
-    taken = trust.share(scored=True)
-    assert taken.mechanism == (noise if less else "discrete-laplace")
-    assert taken.variance <= laplace.variance
-    shifts = tuple(taken.grid * move for move in MOVES * columns)
-    assert hockey_stick(taken.noise(20), shifts, 1.0) <= 1e-6
-    assert trust.sums_event(20).table.variance == pytest.approx(taken.variance, rel=1e-3)

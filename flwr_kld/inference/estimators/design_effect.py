@@ -9,7 +9,6 @@ population are, they are alike because they are one client's. Proof note: ``docs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,8 +33,6 @@ _DIFFERENT = 1e-6
 @dataclass(frozen=True)
 class Spread:
     """How far the counts of a check spread, over independent records: the design effect. Public."""
-
-    # One check's design effect is noisy; recent checks together tell it better.
 
     ratio: float  # By noise, it may be below 0
     noise: float  # Standard deviation of the noise in it
@@ -91,8 +88,6 @@ class DesignEffects:
 
     average: float = 1.0  # Over its cells; 0 where nothing was sampled
     most: float = 1.0  # If all records of a client were alike
-    # Of the score that tells of its drift, where half of the clients were asked for that
-    along: float = 1.0
     doubt: float = 0.0  # By how much the average is more than likely: it is on the safe side
 
     def __post_init__(self) -> None:
@@ -100,18 +95,12 @@ class DesignEffects:
             raise ValueError("a design effect is at least 1, or 0 where nothing was sampled")
 
     @classmethod
-    def told(cls, spreads: Sequence[Spread], most: float, along: float = 1.0) -> DesignEffects:
-        """Estimate them from checks, each by the weight of its noise.
-
-        One standard deviation of its noise above the estimate, and at most `most`.
-        """
-        ratio = np.array([one.ratio for one in spreads])
-        noise = np.array([one.noise for one in spreads])
-        weight = 1 / (1 + noise**2)
-        mean = float(weight @ ratio / weight.sum())
-        deviation = math.sqrt(float(weight**2 @ noise**2)) / float(weight.sum())
-        likely, safe = (min(max(x, 1.0), max(most, 1.0)) for x in (mean, mean + deviation))
-        return cls(safe, most, along, safe - likely)
+    def of(cls, spread: Spread, most: float) -> DesignEffects:
+        """Estimate them: one standard deviation of noise above what is likely, at most `most`."""
+        likely, safe = (
+            min(max(x, 1.0), max(most, 1.0)) for x in (spread.ratio, spread.ratio + spread.noise)
+        )
+        return cls(safe, most, safe - likely)
 
     @property
     def likely(self) -> float:
@@ -142,11 +131,6 @@ class DesignEffects:
         """Return the largest that a part of the records may have, if no others are alike."""
         average = min(1 + (self.average - 1) / min(part, 1.0), max(self.most, self.average))
         return replace(self, average=average)
-
-    @property
-    def of_drift(self) -> float:
-        """That of the divergence: clients may differ most in the very way in which they drift."""
-        return max(self.average, self.along)
 
     def of_cells(self, law: Floats) -> Floats:
         """Return the largest that each cell's fraction may have; shape [cells]."""

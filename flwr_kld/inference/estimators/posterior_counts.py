@@ -115,7 +115,7 @@ def expected_shares(noisy: NoisyCounts, *, theta: float) -> Floats:
     """Posterior mean of P under the prior of `posterior_counts`, shape [cells], summing to 1."""
     # The prior is the one of `posterior_counts`: the ratio ``r = P / Π`` is a mixture of narrow
     # Gammas whose weights vary smoothly with ln Π. Unlike noisy frequencies, the mean of r shrinks
-    # towards what cells of like mass have in common, so a witness made of it does not follow noise.
+    # towards what cells of like mass have in common.
     # Cells that Π says are impossible keep their noisy count, or nothing.
     plan = noisy.plan
     possible = np.flatnonzero(plan.mass > 0)

@@ -81,7 +81,7 @@ def posterior_ratios(
     by_noise = cells.weight @ (noise / (noise + by_records))
     privacy = variance * by_noise / cells.weight.sum()
     # It is at least 1: where that is likely, its mean is above what is told of it.
-    average = max(effects.likely + effects.doubt / 4, effects.along)
+    average = effects.likely + effects.doubt / 4
     sampling = max(average / effect, 1.0) * max(variance - privacy, 0.0)
     possible = above_zero(value, math.sqrt(sampling + privacy))
     return assemble(

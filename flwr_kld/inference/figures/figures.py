@@ -49,7 +49,7 @@ class Figures:
 
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
-    design_effect = effects.of_drift
+    design_effect = effects.average
     seen = noisy_fractions(noisy)
     laws = drawn_laws(noisy, seen, design_effect=design_effect)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)

@@ -10,7 +10,7 @@ from scipy import stats
 from flwr_kld import Labels, Reference
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.count import ClientLimit, alike_records
+from flwr_kld.kernel.count import ClientSizes, alike_records
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
@@ -23,30 +23,14 @@ TRUST = Trusted(1.0).over(STEPS)
 
 
 def test_without_noise_it_is_what_was_seen():
-    assert DesignEffects.told([Spread(3.0, 0.0)], 50.0).average == pytest.approx(3.0)
-    assert DesignEffects.told([Spread(0.4, 0.0)], 50.0).average == 1.0
-    assert DesignEffects.told([Spread(80.0, 0.0)], 50.0).average == 50.0
+    assert DesignEffects.of(Spread(3.0, 0.0), 50.0).average == pytest.approx(3.0)
+    assert DesignEffects.of(Spread(0.4, 0.0), 50.0).average == 1.0
+    assert DesignEffects.of(Spread(80.0, 0.0), 50.0).average == 50.0
 
 
 def test_what_may_be_noise_is_added():
-    assert DesignEffects.told([Spread(5.0, 10.0)], 50.0).average == pytest.approx(15.0)
-    assert DesignEffects.told([Spread(-20.0, 2.0)], 50.0).average == 1.0
-
-
-def test_recent_checks_tell_what_one_cannot():
-    rng = np.random.default_rng(0)
-    alone, together = [], []
-    for _ in range(200):
-        spreads = [Spread(3.0 + 4.0 * rng.standard_normal(), 4.0) for _ in range(16)]
-        alone.append(DesignEffects.told(spreads[-1:], 50.0).average)
-        together.append(DesignEffects.told(spreads, 50.0).average)
-    errors = [float(np.mean((np.array(found) - 3) ** 2)) for found in (alone, together)]
-    assert errors[1] < 0.3 * errors[0]
-
-
-def test_a_check_that_sees_little_weighs_little():
-    clear, dim = Spread(2.0, 0.1), Spread(40.0, 30.0)
-    assert DesignEffects.told([clear, dim], 50.0).average < 2.5
+    assert DesignEffects.of(Spread(5.0, 10.0), 50.0).average == pytest.approx(15.0)
+    assert DesignEffects.of(Spread(-20.0, 2.0), 50.0).average == 1.0
 
 
 @pytest.mark.parametrize("concentration", [0.5, 5.0, 200.0])
@@ -96,8 +80,8 @@ def counted(sizes, correlation, seed) -> tuple[NoisyCounts, Clients]:
     noisy += sample(noise_in_counts(event, plan), plan.cells, bits)
     steps = alike + sample(event.table, 1, bits)[0]
     found = NoisyCounts(noisy, float(sum(sizes)), event, plan, False, (2.0 * steps,))
-    limit = ClientLimit.of(sizes, max(sizes), {})
-    return found, Clients(limit.others, limit.single)
+    shared = ClientSizes.of(sizes, "largest")
+    return found, Clients(shared.others, shared.single)
 
 
 WORLDS = {

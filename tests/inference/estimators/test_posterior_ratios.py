@@ -240,16 +240,6 @@ def test_what_is_stated_reaches_to_what_may_be(plan_for, release, zipf):
     assert 0 < -told.value <= told.error.total
 
 
-def test_clients_who_differ_in_how_they_drift_make_the_error_larger(plan_for, release, zipf):
-    """The value stays: what is known of one number says nothing of the others."""
-    counts = release(plan_for(zipf(20)), np.full(20, 400), 1.0)
-    effects = DesignEffects(), DesignEffects(along=16.0)
-    found = [ESTIMATORS["posterior_ratios"](counts, effects=one) for one in effects]
-    assert found[0].value == pytest.approx(found[1].value)
-    assert found[1].error.sampling == pytest.approx(4 * found[0].error.sampling)
-    assert found[1].error.privacy == pytest.approx(found[0].error.privacy)
-
-
 @pytest.mark.parametrize("effect", [70_000, 10.0**7])
 def test_no_design_effect_loses_a_check(plan_for, release, zipf, effect):
     """Clients of millions of records, all alike."""

@@ -1,0 +1,73 @@
+"""The least divergence that is left if a part of the records were others: by water-filling.
+
+Two questions have this answer. Of clients that were drawn: which divergence may the population have
+if a kind of its clients was missed by chance? Of the largest client: could its records alone have
+made this? Proof note: ``docs/proofs/decisions.md``.
+
+Examples
+--------
+Of two labels one has nearly vanished. If a quarter of the population was missed, it may hold that
+label only:
+
+>>> import numpy as np
+>>> reference, clients = np.array([0.5, 0.5]), np.array([0.99, 0.01])
+>>> f"{least_if_missed(reference, clients, 0.0, theta=0.01):.2f}"
+'1.42'
+>>> f"{least_if_missed(reference, clients, 0.25, theta=0.01):.2f}"
+'0.13'
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import Floats
+
+
+def missed_part(clients: int, error: float) -> float:
+    """Return the part of a population that so many drawn clients miss with probability `error`."""
+    return -math.expm1(math.log(error) / clients)
+
+
+def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float) -> float:
+    """Return the least D_θ, in nats, of a population of whom a part was missed.
+
+    Parameters
+    ----------
+    reference, law : Floats
+        Fractions of the cells, shape [cells], each summing to 1; `law` is that of those drawn.
+    part : float
+        Part of the population that may follow any other law, in [0, 1].
+    theta : float
+        θ of D_θ.
+    """
+    return skewed_divergence(reference, _raised(reference, (1 - part) * law, part), theta)
+
+
+def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float) -> float:
+    """Return the least D_θ, in nats, if a part of the records had any other values.
+
+    Parameters are those of `least_if_missed`; `law` is that of all records.
+    """
+    inside, outside = reference > 0, float(law[reference == 0].sum())
+    left = np.where(inside, law, law * max(1 - part / outside, 0.0) if outside else 0.0)
+    left[inside] = _lowered(reference[inside], law[inside], max(part - outside, 0.0))
+    return skewed_divergence(reference, _raised(reference, left, 1 - float(left.sum())), theta)
+
+
+def _raised(reference: Floats, law: Floats, added: float) -> Floats:
+    """Raise the lowest ratios to the reference to one level, until so much is added."""
+    inside = np.flatnonzero(reference)
+    order = inside[np.argsort(law[inside] / reference[inside])]
+    levels = (added + np.cumsum(law[order])) / np.cumsum(reference[order])
+    return np.asarray(np.maximum(law, float(levels.min()) * reference))
+
+
+def _lowered(reference: Floats, law: Floats, taken: float) -> Floats:
+    """Lower the highest ratios to the reference to one level, until so much is taken away."""
+    order = np.argsort(-law / reference)
+    levels = (np.cumsum(law[order]) - taken) / np.cumsum(reference[order])
+    return np.asarray(np.minimum(law, max(float(levels.max()), 0.0) * reference))
