@@ -7,24 +7,27 @@ from functools import partial
 
 import pytest
 from federation import REFERENCE, SHARES, app_of, grid_of
+from flwr.clientapp import ClientApp
 from recipes import recipe_text
 
-from flwr_kld import Report
+from flwr_kld import Labels, Reference, Report
 from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
-from flwr_kld.clients import FirstUse
+from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.report import CheckSeries
+from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.series import views
+from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
     PlainSum,
     SecureSum,
     Statistics,
+    UniformCohort,
 )
 from flwr_kld.strategies.sealed_sum import SealedSum
 
@@ -182,3 +185,15 @@ def test_the_planner_forecasts_it():
     assert row.epsilon_per_year < 365
     with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
         Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")
+
+
+def test_drawn_clients_are_a_sample_of_clients_where_nothing_tells_how_alike_their_records_are():
+    """1,000 clients of one label each: D is 0. As 10,000 draws, 200 of them are .1 nats off."""
+    labels = Labels(list(range(50)))
+    reference = Reference.from_probabilities(labels, [0.02] * 50 + [0.0, 0.0])
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: [int(c.node_config["partition-id"]) % 50] * 50, labels)
+    grid = InProcessGrid(app, 1000)
+    for seed in range(3):
+        monitor = KLDrift(reference, TRUST, cohort=UniformCohort(200), threshold=0.05, seed=seed)
+        assert monitor.check(grid).outcome is not Outcome.DRIFT
