@@ -8,6 +8,7 @@ from flwr_kld.messages.envelopes import Published
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
+from flwr_kld.sums.session_book import silent_names
 
 
 class SealedSum(ByAggregators):
@@ -42,8 +43,10 @@ class SealedSum(ByAggregators):
         carried = told.carried if terms.night else 0
         if (told.clients, len(told.rejected)) != (left + carried, len(rejected)):
             raise CheckFailed("the aggregator's numbers of clients do not add up")
-        if told.sizes is not None and told.sizes.holder not in map(str, boxes):
-            raise CheckFailed("the aggregator names a client that sent it no numbers")
+        in_the_sum = {str(client) for client in boxes if client not in rejected}
+        in_the_sum.update(silent_names(carried))
+        if told.sizes is not None and told.sizes.holder not in in_the_sum:
+            raise CheckFailed("the aggregator names a client whose numbers are not in its sum")
         try:
             release = exchange.trust.event(told.clients)
             released = told.released(release, terms)

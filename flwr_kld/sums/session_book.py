@@ -222,7 +222,7 @@ class NightAnswers(Private):
             ]
             yield [sender for sender, _ in rows], Held([row for _, row in rows])
         last = Held(list(self.silent().values()))
-        yield [f"silent client {i}" for i in range(self.carried)], last
+        yield silent_names(self.carried), last
 
     def claim(self, bits: BitSource, refused: Iterable[Any] = ()) -> NightNoise:
         """Write down that the night is used, and with what; return its noise.
@@ -232,6 +232,11 @@ class NightAnswers(Private):
         out = frozenset(map(_digest_of, refused))
         self._came = {c: answer for c, answer in self._came.items() if self._senders[c] not in out}
         return self._book.claim(self._terms, self._came, self._senders, bits)
+
+
+def silent_names(clients: int) -> list[str]:
+    """Return what reports call so many silent clients, whose own names no book keeps."""
+    return [f"{place} of the silent ones" for place in range(1, clients + 1)]
 
 
 def _about(what: str, session: str, night: int) -> bytes:

@@ -163,6 +163,20 @@ def test_silent_clients_count_as_they_did(federation):
     assert off(report, federation.truth()) < 7
 
 
+def test_the_largest_client_may_be_a_silent_one(federation):
+    if federation.model == "split":
+        pytest.skip("nobody sees how many records a client holds")
+    monitor = federation.monitor()
+    most = max(federation.records)
+    federation.records[most] = {f"more {i}": "durian" for i in range(30 * EACH)}
+    monitor.check(federation.grid)
+    federation.silent = {most}
+    report = monitor.check(federation.grid)
+    assert (report.cohort.silent, report.cohort.survivors) == (1, NODES - 1)
+    assert report.one_client.name is not None
+    assert "silent" in report.one_client.name
+
+
 def test_a_node_that_comes_back_under_another_id_is_not_counted_twice(federation):
     if federation.model == "split":
         pytest.skip("clients of a roster have names")

@@ -162,7 +162,7 @@ def names_a_stranger(content: RecordDict) -> None:
         (published(records=0.0), "other numbers than the terms ask for"),
         (published(records=20 * 2.0**31), "other numbers than the terms ask for"),
         (published(records=1e300), "other numbers than the terms ask for"),
-        (names_a_stranger, "a client that sent it no numbers"),
+        (names_a_stranger, "whose numbers are not in its sum"),
         (published(records=float("nan")), "the published numbers"),
         (published(rejected="[]"), "the published numbers"),
         (published(rejected='{"why": -3}'), "the published numbers"),
