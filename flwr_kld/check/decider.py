@@ -231,6 +231,7 @@ class Decider:
             level=self.level,
             missed_level=self.alarm.rate / self.alarm.horizon,
             least=lambda part: least_if_missed(mass, law, part, theta=self.theta),
+            sizes_known=measured.sizes_known,
         )
         return both, replace(
             both,

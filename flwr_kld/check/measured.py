@@ -96,6 +96,11 @@ class Measured:
         return DesignEffects.of(spread(counts, clients, groups), self.most_alike)
 
     @property
+    def sizes_known(self) -> bool:
+        """Whether the records of the largest client are known or limited."""
+        return self.sizes is not None or bool(self.most_records)
+
+    @property
     def most_alike(self) -> float:
         """Design effect if all records of each client are alike, at most."""
         if self.sizes is not None:

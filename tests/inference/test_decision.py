@@ -144,7 +144,14 @@ def population(**options):
 def test_drawn_clients_have_drifted_if_their_population_shows_it_whatever_they_missed():
     verdict = decided(alone=SURE, drawn=(population(), population()))
     assert verdict.outcome is Outcome.DRIFT
-    assert "unless the draw missed a kind held by more than 14 % of its clients" in verdict.reason
+    assert "unless the draw missed a kind with more than 14 % of its" in verdict.reason
+
+
+def test_unknown_sizes_are_a_condition_of_what_is_said_of_a_population():
+    drawn = population(sizes_known=False), population(sizes_known=False)
+    assert "far more records than the others" in decided(alone=SURE, drawn=drawn).reason
+    drawn = population(), population()
+    assert "than the others" not in decided(alone=SURE, drawn=drawn).reason
 
 
 @pytest.mark.parametrize(
