@@ -151,7 +151,7 @@ class Records(Private):
         cell_of: NDArray[np.int32],
         most: int = LARGEST_CLIENT,
     ) -> ClientRows:
-        """Count what the terms take of each member's by cell, or add up scores: a row each."""
+        """Count what the terms take of each member's by cell: a row each."""
         Records._take(members, terms, most)
         return ClientRows.count(
             [own._symbols for own in members],

@@ -224,7 +224,7 @@ class CheckSeries(Series[Report]):
         if decided:
             levels = sorted({r.verdict.level for r in reports if r.verdict})
             sure = ", ".join(f"{100 * level:g} %" for level in levels)
-            caption += f"; bounds: their own is at least–at most, with probability {sure} each"
+            caption += f"; bounds of the asked clients' own divergence, each with {sure} confidence"
         if columns["drifted"]:
             caption += "; of a table, numbers of the first column by decision and lower bound"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"

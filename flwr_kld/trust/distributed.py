@@ -29,8 +29,7 @@ class Distributed(Trust):
     delta : float
         In (0, 1). Default 1e-9: discrete Laplace shares use next to nothing of it.
     noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
-        Law that the shares add up to. Sums of scores get discrete Laplace noise where that is less:
-        where a table has few columns.
+        Law that the shares add up to.
     protects : "record" or WholeClients
         As in `Trusted`.
     corrupted : int
