@@ -58,7 +58,6 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.planner.forecast import Forecast
-from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.tally import LocalReports
@@ -144,8 +143,6 @@ EXAMPLES = {
     accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
     planner.forecast: {"reference": EVEN, "setting": SETTING},
-    planner.plan: {"reference": EVEN, "settings": [SETTING]},
-    design_effect_of: {"records": 2.0, "correlation": 0.5},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0},
     predictors.Hypotheses: {"candidates": {"even": EVEN, "odd": ODD}},
     Intake: {"predictor": MIXTURE, "round": 1},

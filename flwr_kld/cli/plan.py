@@ -19,9 +19,8 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
-from flwr_kld.cli.reference import in_words, most_first
-from flwr_kld.domain.table import Table as DataTable
-from flwr_kld.kernel.promise import Protects, WholeClients
+from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first
+from flwr_kld.kernel import Guarantee
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
@@ -34,6 +33,13 @@ if TYPE_CHECKING:
 
 _RELIED_ON = 0.8
 """Part of the clients in an exchange that distributed noise is sized for."""
+_MOVES = 4
+"""As in apps of `flwr-kld init`: a record comes, may change once, and goes."""
+
+_SECURE_SUMS = ("secure-sum", "distributed")
+_NO_SESSION = "secure sums have no standing session: every check pays"
+
+Who = Literal["trusted", "secure-sum", "trusted-aggregator", "two-aggregators", "distributed"]
 
 
 def plan(
@@ -43,139 +49,93 @@ def plan(
         list[int] | None,
         typer.Option(min=2, help="Number of clients that answer; may be repeated."),
     ] = None,
+    population: Annotated[
+        int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
+    ] = None,
     records: Annotated[
         float | None, typer.Option(help="Mean number of records per client.")
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
-            help="Clients, records and their correlation as in a check: a ledger's URL, whose last "
-            "one counts, or a report's JSON file."
+            help="Clients, records, their correlation, and privacy as in a check: the last one of "
+            "a ledger's URL, or of URL#POPULATION; or a report's JSON file."
         ),
     ] = None,
-    like_population: Annotated[
-        str, typer.Option(help="Name of the population in that ledger.")
-    ] = DEFAULT_POPULATION,
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="Epsilon of a check, in nats; may be repeated.")
+        list[float] | None,
+        typer.Option(help="Epsilon of a check, in nats, 1 by default; may be repeated."),
     ] = None,
     delta: Annotated[
-        float, typer.Option(min=0, max=1, help="Delta of a check: tables need less noise with it.")
-    ] = 0.0,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Data dictionary, table.toml, whose thresholds are to hold."),
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Delta of a check, 0 by default: tables need less noise with it."
+        ),
     ] = None,
     threshold: Annotated[
         float,
         typer.Option(
-            min=0, help="Tolerated divergence of columns that have no threshold, in nats."
+            min=0,
+            help="Tolerated divergence, in nats, of columns without a threshold in the reference.",
         ),
-    ] = 0.0,
-    estimate_only: Annotated[
-        bool, typer.Option("--estimate-only", help="Plan checks that decide nothing.")
-    ] = False,
-    cells: Annotated[int, typer.Option(min=16, help="Number of cells of the query.")] = 1000,
+    ] = DEFAULT_THRESHOLD,
     trust: Annotated[
-        Literal["trusted", "trusted-aggregator", "two-aggregators", "distributed"],
-        typer.Option(help="Who adds the noise."),
+        Who, typer.Option(help="Who adds the noise; with secure-sum, the server to a secure sum.")
     ] = "trusted",
-    secure_sum: Annotated[
-        bool, typer.Option("--secure-sum", help="With --trust trusted: use secure sums.")
-    ] = False,
-    whole_clients: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Protect whole clients of at most so many records; else single records."
-        ),
-    ] = None,
-    correlation: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Correlation of a client's records: 0 independent, 1 identical."
-        ),
-    ] = None,
-    population: Annotated[
-        int | None, typer.Option(help="Clients among whom cohorts rotate; by default those asked.")
-    ] = None,
     nights: Annotated[
         int,
         typer.Option(
-            min=1, help="Checks of the same records that one epsilon pays for: a standing session."
+            min=1,
+            help="Checks of the same records that one epsilon pays for: a standing session, in "
+            "which each record may change once.",
         ),
     ] = 1,
-    moves: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="With --nights: how often a record may come or go in all; 2 by default."
-        ),
-    ] = None,
-    checks: Annotated[int, typer.Option(min=1, help="Checks a year.")] = 365,
-    drift: Annotated[
-        Literal["spread", "tilted", "vanishing", "one symbol"],
-        typer.Option(help="Shape of the drift to find."),
-    ] = "spread",
     as_json: AsJson = False,
 ) -> None:
     """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked."""
     # Imported here: the other commands do without it.
-    from flwr_kld.planner import Setting
-    from flwr_kld.planner import plan as forecasts
-    from flwr_kld.planner.forecast import flat
-    from flwr_kld.planner.setting import design_effect_of
+    from flwr_kld.planner import Setting, forecast
 
-    known = Reference.load(reference, None if table is None else DataTable.from_toml(table))
-    last = None if like is None else last_check(like, like_population)
+    known = Reference.load(reference)
+    last = None if like is None else last_check(like)
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
         say(f"assumed: {last}")
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
-    protects: Protects = "record" if whole_clients is None else WholeClients(whole_clients)
-    effects = None
-    if last is not None and correlation is None:
-        effects = last.effects(records)
+    usual = Guarantee(1.0) if last is None else last.guarantee
     settings = [
         Setting(
             clients=cohort,
             records=records,
-            trust=standing(
-                trust_of(
-                    trust,
-                    amount,
-                    delta,
-                    protects,
-                    cohort,
-                ),
-                nights,
-                moves,
-            ),
-            threshold=None if estimate_only else threshold,
-            cells=cells,
-            aggregation="secure-sum" if secure_sum else None,
-            design_effect=design_effect_of(max(records, 1.0), correlation or 0.0),
-            population=present,
-            checks=checks,
+            trust=trust_of(trust, _promised(usual, amount, delta), cohort, nights),
+            threshold=threshold,
+            aggregation=trust if trust == "secure-sum" else None,
+            population=population or (last.among(cohort) if last else None),
         )
         for cohort in clients
-        for present in [population or (last.among(cohort) if last else None)]
-        for amount in epsilon or [1.0]
+        for amount in epsilon or [usual.epsilon]
     ]
+    effects = None if last is None else last.effects(records)
     watched = track(settings, "forecasting", console=messages, transient=True)
-    rows = forecasts(known, watched, drift=drift, design_effects=effects)
+    rows = [forecast(known, one, design_effects=effects) for one in watched]
     if as_json:
-        print_json(flat(rows))
-    else:
-        for forecast in _tables(rows):
-            results.print(forecast, "")
-        if checks > 1 and (trust == "distributed" or secure_sum):
-            results.print("secure sums have no standing session: every check pays", markup=False)
-        each = {str(one.column): one.reference_records for one in rows[0].by_column}
-        if needed := most_first(each):
-            results.print(f"reference: {in_words(known, needed)}", markup=False)
+        print_json([column.to_dict() for row in rows for column in row.by_column])
+        return
+    for table in _tables(rows):
+        results.print(table, "")
+    if trust in _SECURE_SUMS:
+        results.print(_NO_SESSION, markup=False)
+    each = {str(one.column): one.reference_records for one in rows[0].by_column}
+    if needed := most_first(each):
+        results.print(f"reference: {in_words(known, needed)}", markup=False)
 
 
-def last_check(place: str, population: str) -> LastCheck:
+def _promised(usual: Guarantee, epsilon: float, delta: float | None) -> Guarantee:
+    return Guarantee(epsilon, usual.delta if delta is None else delta, usual.protects)
+
+
+def last_check(place: str) -> LastCheck:
     """Read the last check of a ledger, or a report's file."""
     from flwr_kld.planner.last_check import LastCheck
 
@@ -185,60 +145,64 @@ def last_check(place: str, population: str) -> LastCheck:
             return LastCheck.of(Report.from_json(file.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(f"{place} is not a check's report: {error}") from None
-    for entry in existing_ledger(place).newest_first(population):
+    url, _, population = place.partition("#")
+    population = population or DEFAULT_POPULATION
+    for entry in existing_ledger(url).newest_first(population):
         if (report := report_of(entry)) is not None:
             return LastCheck.of(report)
-    raise ValueError(f"{place} has no check of population {population!r} that gave a report")
+    raise ValueError(f"{url} has no check of population {population!r} that gave a report")
 
 
-def standing(trust: Trust, nights: int, moves: int | None) -> Trust:
-    """Return the session of so many nights under a trust model; itself for one."""
-    if nights == 1:
-        if moves is not None:
-            raise ValueError("--moves goes with --nights: without a session each check is paid for")
-        return trust
-    from flwr_kld.standing.standing import Standing
-
-    return Standing(trust, nights, moves or 2)  # type: ignore[arg-type]  # it refuses others
-
-
-def trust_of(name: str, epsilon: float, delta: float, protects: Protects, clients: int) -> Trust:
-    """Return the model of that name, for this many clients in an exchange."""
+def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust:
+    """Return the model of that name, for so many clients in an exchange and nights in a session."""
     from flwr_kld.messages.sealing import AggregatorKey
+    from flwr_kld.standing.standing import Standing
     from flwr_kld.trust.distributed import Distributed
-    from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
+    from flwr_kld.trust.trusted import CentralNoise, Trusted, TrustedAggregator, TwoAggregators
 
+    epsilon, delta, protects = promised.epsilon, promised.delta, promised.protects
+    key = AggregatorKey.generate().public  # any key: nobody will seal counts to it
+    if nights > 1 and name in _SECURE_SUMS:
+        raise ValueError(f"--nights: {_NO_SESSION}")
     if name == "distributed":
-        least = max(int(_RELIED_ON * clients), 2)
-        if not delta:
-            return Distributed(epsilon, least, protects=protects)
-        return Distributed(epsilon, least, delta, "discrete-gaussian", protects)
-    if name == "trusted-aggregator":  # any key: nobody will seal counts to it
-        return TrustedAggregator(
-            epsilon, delta, protects=protects, aggregator=AggregatorKey.generate().public
+        relied_on = max(int(_RELIED_ON * clients), 2)
+        return Distributed(
+            epsilon,
+            relied_on,
+            delta or Distributed.delta,
+            "discrete-gaussian" if delta > Distributed.delta else "discrete-laplace",
+            protects,
         )
-    if name == "two-aggregators":
-        pair = AggregatorKey.generate().public, AggregatorKey.generate().public
-        return TwoAggregators(epsilon, delta, protects=protects, aggregators=pair)
-    return Trusted(epsilon, delta, protects=protects)
+    if name == "trusted-aggregator":
+        trust: CentralNoise = TrustedAggregator(epsilon, delta, protects=protects, aggregator=key)
+    elif name == "two-aggregators":
+        trust = TwoAggregators(epsilon, delta, protects=protects, aggregators=(key, key))
+    else:
+        trust = Trusted(epsilon, delta, protects=protects)
+    return Standing(trust, nights, _MOVES) if nights > 1 else trust
+
+
+_MEANING = {
+    "noise": "standard deviation in each count, in records",
+    "error": "of the estimated divergence where the threshold is reached, in nats",
+    "finds": "smallest drift, spread over all values, that a check reports in 4 cases of 5; – none",
+    "quiet": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
+    "ε a year": "of one person under daily checks, at δ = 1e-6",
+    "seconds": "of a check: how often nodes poll decides",
+}
 
 
 def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
-    """Yield a row for each setting; then for each one on a table, a row for each column."""
+    """Yield a row for each setting; of a table, also a row for each column; and what they mean."""
     of_table = bool(rows[0].columns)
-    about = (
-        "divergences and ε in nats; finds: the least drift that is found with the power; quiet: "
-        "where nothing drifted, drifts of the usual shapes from here on are excluded (– "
-        "inconclusive); ε a year of one person, at δ = 1e-6"
-    )
+    about = f"that tolerates {_tolerated(rows[0])} nats"
     if of_table:
-        about += "; error, finds and quiet are those of the column that is the hardest to check"
+        about = "of a table: its column that is hardest to check"
     yield table_of(
         ("clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year", "seconds"),
         ((_cells(row), False) for row in rows),
         left=(),
-        caption=about,
-        title=f"what checks will tell, find and cost ({rows[0].drift} drift)",
+        title=f"forecast of a check {about}",
     )
     for row in rows if of_table else ():
         yield table_of(
@@ -248,13 +212,16 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
                 for one in row.by_column
             ),
             left=("column",),
-            title=f"each column, of {row.setting.clients:,} clients, ε = "
-            f"{row.setting.epsilon:g} in all",
+            title=f"columns, with {row.setting.clients:,} clients and ε = {row.setting.epsilon:g}",
         )
+    meaning = Table.grid(padding=(0, 2))
+    for words in _MEANING.items():
+        meaning.add_row(*words)
+    yield meaning
 
 
 def _tolerated(row: Forecast) -> str:
-    return "–" if row.setting.threshold is None else f"{row.setting.threshold:g}"
+    return f"{row.setting.threshold:g}"
 
 
 def _found(row: Forecast) -> tuple[str, ...]:
@@ -263,12 +230,13 @@ def _found(row: Forecast) -> tuple[str, ...]:
 
 
 def _cells(row: Forecast) -> tuple[str, ...]:
+    setting = row.setting
     return (
-        f"{row.setting.clients:,}",
-        f"{row.setting.epsilon:g}",
-        f"{row.counted:,}",
+        f"{setting.clients:,}",
+        f"{setting.epsilon:g}",
+        f"{setting.total:,}",
         f"{row.noise:.3g}",
         *_found(row),
-        f"{row.epsilon_per_year:.3g}",
-        f"{row.seconds:.0f}",
+        f"{setting.epsilon_per_year:.3g}",
+        f"{setting.seconds:.0f}",
     )

@@ -6,13 +6,13 @@ Examples
 >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
 >>> from flwr_kld.trust.trusted import Trusted
 >>> row = forecast(reference, Setting(clients=100, records=50, trust=Trusted(epsilon=1.0)))
->>> row.counted, round(row.noise, 1), row.checks_per_person
-(2500, 2.8, 365)
+>>> row.setting.total, round(row.noise, 1), row.setting.checks_per_person
+(5000, 2.9, 365)
 >>> 0.001 < row.smallest < 0.005
 True
 """
 
-from flwr_kld.planner.forecast import forecast, plan
+from flwr_kld.planner.forecast import forecast
 from flwr_kld.planner.setting import Setting
 
-__all__ = ["Setting", "forecast", "plan"]
+__all__ = ["Setting", "forecast"]

@@ -14,6 +14,7 @@ from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.decision import ERRORS, LIKELY
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.inference.part_of_records import least_if_missed, missed_part
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.kernel.law import BitSource, SeededBits
@@ -41,6 +42,8 @@ _SPREAD = 0.5
 _NEAR = 0.15
 """Relative distance of drifts between which the quantile of the power is taken for linear."""
 _RARE = 1e-9
+_POWER = 0.8
+"""Probability with which the smallest drift is found."""
 
 
 def power_of(setting: Setting, plan: QueryPlan, law: Law, *, cohorts: int = _COHORTS) -> float:
@@ -52,11 +55,11 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law, *, cohorts: int = _COH
         return power
     threshold, error = _threshold_of(setting), min(_YEARLY, 1 - setting.level)
     missed = missed_part(setting.clients, error)
-    if least_if_missed(plan.mass, p, missed, theta=setting.theta) <= threshold:
+    if least_if_missed(plan.mass, p, missed, theta=THETA) <= threshold:
         return 0.0
     effects = DesignEffects(setting.design_effect, max(setting.records, setting.design_effect))
     found = [
-        posterior_ratios(counts, theta=setting.theta, effects=effects)
+        posterior_ratios(counts, theta=THETA, effects=effects)
         for counts in drawn(p, setting.total, setting.design_effect, cohorts, generator, bits)
     ]
     errors = [(one.value - threshold) / max(one.error.total, _SMALLEST) for one in found]
@@ -93,7 +96,7 @@ def _threshold_of(setting: Setting) -> float:
 def by_counts(setting: Setting, counts: NoisyCounts) -> WholeCohort:
     """Read a cohort's counts as a check of a setting does that is about its own clients."""
     error = min(_YEARLY, 1 - setting.level)
-    return whole_cohort(counts, theta=setting.theta, threshold=_threshold_of(setting), error=error)
+    return whole_cohort(counts, theta=THETA, threshold=_threshold_of(setting), error=error)
 
 
 def _power_by_counts(setting: Setting, counts: Iterable[NoisyCounts]) -> float:
@@ -165,15 +168,15 @@ def _deviation(roots: Law) -> float:
 
 
 def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | None:
-    """Least D_θ, in nats, that is found with the setting's power, or None."""
+    """Least D_θ, in nats, that is found with probability 0.8, or None."""
 
     @cache
     def excess(log_divergence: float, cohorts: int = _COHORTS) -> float:
-        law = drift.at(math.exp(log_divergence), setting.theta)
+        law = drift.at(math.exp(log_divergence), THETA)
         power = power_of(setting, plan, law, cohorts=cohorts)
-        return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(setting.power))
+        return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(_POWER))
 
-    least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(setting.theta)
+    least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(THETA)
     if least >= most:
         return None
     low, high = math.log(least), math.log(most)

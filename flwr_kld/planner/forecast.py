@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from flwr_kld.accounting.composition import composed_epsilon
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.inference.estimators.registry import estimate
-from flwr_kld.inference.estimators.score import check_threshold
+from flwr_kld.inference.estimators.score import THETA, check_threshold
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.allotment import allot
+from flwr_kld.planner.allotment import RESOLUTION, allot
 from flwr_kld.planner.detection import Estimating, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
@@ -29,16 +28,10 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 
-YEARLY_DELTA = 1e-6
-
-_EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
-
-_WAIT = 5.0
-"""Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""
-
-_CPU = {"plain-sum": 2e-4, "secure-sum": 1.3e-3, "sealed-sum": 4e-4, "split-sum": 4e-4}
-"""Seconds of the server for each client, on one core: 0.2 ms a message of Flower's, and 0.5 ms for
-the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
+_PROMISED = 0.9
+"""Probability with which a check that is promised to be quiet is, in all columns, if none moved."""
+_COHORTS = 24
+"""The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +39,16 @@ class Forecast:
     """One row of a plan."""
 
     setting: Setting  # What was forecast
-    counted: int  # Records in one exchange
     noise: float  # Standard deviation in each cell, in records
-    # Of the estimate where the population's divergence is the threshold, in nats
-    truth: float  # D_θ of the population
-    reading: float  # Mean estimate
-    # Root mean squares of distances. Of the cohort's own D_θ from the population's: a cohort that
-    # is small for its domain lies far from it, on average too. Of the estimate from the cohort's:
-    # noise, symbols that were not asked, and bias. And of the estimate from the population's.
-    sampling: float
-    privacy: float
+    # Root mean square distance of the estimate from the population's D_θ where that is the
+    # threshold, in nats
     error: float
-    # Least divergence that is found with the setting's power, in nats; None if none is, or if the
+    # Least divergence that is found with probability 0.8, in nats; None if none is, or if the
     # setting has no threshold
     smallest: float | None
     # D_θ from which on drifts of all usual shapes are seen by a check that is quiet where nothing
     # drifted; None if it would be inconclusive, or the setting has no threshold
     quiet_from: float | None
-    drift: str  # Shape of the drift that both are for
-    checks_per_person: int  # Checks of a year that touch one person at most
-    epsilon_per_year: float  # Epsilon of all of them, in nats, at delta 1e-6
-    seconds: float  # Of a check; rough
     # About how many records of the reference the threshold needs; None if its law is known exactly,
     # or the setting has no threshold
     reference_records: int | None = None
@@ -123,8 +105,8 @@ def forecast(
     instance("setting", setting, Setting, "a Setting(clients=…, records=…, trust=…)")
     query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
     thresholds = _thresholds(setting, query)
-    allowed = {name: nats + setting.resolution for name, nats in thresholds.items()}
-    steps = allot(setting.trust, query, allowed, theta=setting.theta, drawn=setting.drawn)
+    allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
+    steps = allot(setting.trust, query, allowed, theta=THETA, drawn=setting.drawn)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))
     if not reference.is_table:
@@ -148,7 +130,7 @@ def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
     domain = query.reference.domain
     own = domain.thresholds if isinstance(domain, Table) else {}
     said = dict.fromkeys(query.columns, setting.threshold) | dict(own)
-    return {name: check_threshold(nats, setting.theta) for name, nats in said.items()}
+    return {name: check_threshold(nats, THETA) for name, nats in said.items()}
 
 
 def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | None) -> Setting:
@@ -167,11 +149,11 @@ def _forecast(
     """Forecast a plan of one column; where it is of a table, at its part of the rate."""
     moves = Drift(query.reference, drift)
     threshold, own = setting.threshold or 0.0, setting
-    excluded = threshold + setting.resolution
+    excluded = threshold + RESOLUTION
     if column is not None:  # not every column can drift as far as others are allowed to
-        threshold = min(threshold, moves.largest(setting.theta))
+        threshold = min(threshold, moves.largest(THETA))
         own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
-    law = moves.at(threshold, setting.theta)
+    law = moves.at(threshold, THETA)
     decides = setting.threshold is not None
     smallest = seen = None
     if decides:  # against what is tolerated and what the reference cannot tell
@@ -181,18 +163,13 @@ def _forecast(
         seen = _quiet_from(setting, query, excluded)
     return Forecast(
         setting=setting,
-        counted=setting.total,
         noise=math.sqrt(noise_in_counts(setting.event, query).variance),
-        **expected_accuracy(setting, query, law),
+        error=expected_error(setting, query, law),
         smallest=smallest,
         quiet_from=seen,
-        drift=drift,
-        checks_per_person=checks_per_person(setting),
-        epsilon_per_year=epsilon_per_year(setting),
-        seconds=seconds_of(setting),
         reference_records=rows_needed(
-            query.reference, setting.threshold or 0.0, setting.resolution,
-            theta=setting.theta, level=setting.level,
+            query.reference, setting.threshold or 0.0, RESOLUTION,
+            theta=THETA, level=setting.level,
         ) if decides else None,
         column=column,
     )  # fmt: skip
@@ -202,9 +179,7 @@ def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None
     """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
     apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
     effect = _told(setting, query, apart) if setting.drawn else 1.0
-    check = Estimating(
-        query, setting.event, setting.total, effect, setting.threshold or 0.0, setting.theta
-    )
+    check = Estimating(query, setting.event, setting.total, effect, setting.threshold or 0.0, THETA)
     if check.above(query.reference.probabilities) > -apart:
         return None
     return check.quiet_from(most, _hidden(query, setting))
@@ -222,89 +197,20 @@ def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
     """Return what the reference cannot tell, at its share of the setting's error."""
     level = 1 - SHARE * (1 - setting.level)
-    return allowance(query.reference, theta=setting.theta, level=level)
+    return allowance(query.reference, theta=THETA, level=level)
 
 
 def _difficulty(row: Forecast) -> tuple[float, float]:
     return math.inf if row.smallest is None else row.smallest, row.error
 
 
-def plan(
-    reference: Reference,
-    settings: Iterable[Setting],
-    *,
-    drift: Shape = "spread",
-    design_effects: Mapping[str, float] | None = None,
-) -> list[Forecast]:
-    """Forecast every setting; the parameters are those of `forecast`.
-
-    Examples
-    --------
-    >>> from flwr_kld import Labels, Reference
-    >>> from flwr_kld.trust.trusted import Trusted
-    >>> reference = Reference.from_probabilities(Labels(["cat", "dog"]), [0.5, 0.5])
-    >>> models = [Trusted(epsilon) for epsilon in (0.5, 2.0)]
-    >>> settings = [Setting(clients=100, records=50, trust=trust) for trust in models]
-    >>> [f"{row.noise:.1f}" for row in plan(reference, settings)]
-    ['5.6', '1.4']
-    """
-    return [
-        forecast(reference, setting, drift=drift, design_effects=design_effects)
-        for setting in settings
-    ]
-
-
-def seconds_of(setting: Setting) -> float:
-    """Return the seconds of a check. Rough: how often nodes poll decides."""
-    name = setting.aggregation or setting.trust.aggregations[0]
-    return _EXCHANGES[name] * _WAIT + setting.clients * _CPU[name]
-
-
-def checks_per_person(setting: Setting) -> int:
-    """Return how many checks of a year touch the person who is asked most often: all take turns."""
-    return math.ceil(setting.checks * setting.clients / (setting.population or setting.clients))
-
-
-def epsilon_per_year(setting: Setting) -> float:
-    """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person."""
-    times = math.ceil(checks_per_person(setting) / setting.trust.nights)
-    total = times * setting.epsilon
-    if times == 1:
-        return total
-    return min(total, composed_epsilon(((setting.trust.cost(), times),), YEARLY_DELTA))
-
-
-_PROMISED = 0.9
-"""Probability with which a check that is promised to be quiet is, in all columns, if none moved."""
-_COHORTS = 24
-"""The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
-
-
-def expected_accuracy(setting: Setting, plan: QueryPlan, law: Law) -> dict[str, Any]:
-    """Try the estimator on cohorts drawn from a law; deterministic. Fields of `Forecast`."""
-    # Shapes: law [domain.size].
-    p, theta, event = plan.reference.probabilities, setting.theta, setting.event
-    truth = max(skewed_divergence(p, law, theta), 0.0)
+def expected_error(setting: Setting, plan: QueryPlan, law: Law) -> float:
+    """Try the estimator on cohorts drawn from a law, shape [domain.size]; deterministic."""
+    truth = max(skewed_divergence(plan.reference.probabilities, law, THETA), 0.0)
     generator, bits = np.random.default_rng(0), SeededBits(0)
-    own, reading = np.empty((2, _COHORTS))
-    for i in range(_COHORTS):
+    found = []
+    for _ in range(_COHORTS):
         (h,) = draw_cohorts(law, setting.total, setting.design_effect, 1, generator)
         in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
-        own[i] = skewed_divergence(p, h, theta)
-        reading[i] = estimate(published(in_cells, plan, event, bits), theta=theta).value
-    return {
-        "truth": truth,
-        "reading": float(reading.mean()),
-        "sampling": _distance(own, truth),
-        "privacy": _distance(reading, own),
-        "error": _distance(reading, truth),
-    }
-
-
-def _distance(a: Law, b: Law | float) -> float:
-    return float(np.sqrt(((a - b) ** 2).mean()))
-
-
-def flat(rows: Sequence[Forecast]) -> list[dict[str, Any]]:
-    """Return one JSON-able row a forecast, of a table one a column."""
-    return [one.to_dict() for row in rows for one in row.by_column]
+        found.append(estimate(published(in_cells, plan, setting.event, bits), theta=THETA).value)
+    return float(np.sqrt(np.mean((np.array(found) - truth) ** 2)))

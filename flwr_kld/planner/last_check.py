@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.report import Report
 
@@ -20,7 +21,7 @@ class LastCheck:
     clients: int  # That answered
     records: float  # Mean number of a client that it counted
     most_records: int | None  # That one client counted, at most; None if that is not known
-    delta: float  # Of its guarantee
+    guarantee: Guarantee  # What it promised
     drawn: bool  # Whether they stand for others, whom they were drawn from
     # Design effect in each column; empty if the check did not tell
     design_effects: dict[str, float]
@@ -38,7 +39,7 @@ class LastCheck:
             clients,
             records,
             report.one_client.most_records,
-            report.guarantee.delta,
+            report.guarantee,
             "client" in draws,
             {
                 name: one.design_effect
@@ -60,7 +61,7 @@ class LastCheck:
     def __str__(self) -> str:
         most = "" if self.most_records is None else f", at most {self.most_records:,} of one"
         size = f"{self.clients:,} clients of about {self.records:,.0f} records{most}"
-        return f"as in the check {self.name}: {size}; {self._alike}"
+        return f"as in the check {self.name}: {size}; {self.guarantee}; {self._alike}"
 
     @property
     def _alike(self) -> str:

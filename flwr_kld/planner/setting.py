@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.estimators.score import check_level, check_theta
+from flwr_kld.accounting.composition import composed_epsilon
+from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
-from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.drift import Law
 from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
 from flwr_kld.query.partition import Partition
@@ -30,13 +31,22 @@ _MOST_CLIENTS = {
 }
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
 
-_MOST_CHECKS = 366 * 24 * 60
-"""A year: schedules have no more than one a minute."""
+YEARLY_DELTA = 1e-6
+_YEAR = 365
+
+_EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
+
+_WAIT = 5.0
+"""Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""
+
+_CPU = {"plain-sum": 2e-4, "secure-sum": 1.3e-3, "sealed-sum": 4e-4, "split-sum": 4e-4}
+"""Seconds of the server for each client, on one core: 0.2 ms a message of Flower's, and 0.5 ms for
+the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to check, and how often.
+    """One way to check every day.
 
     Parameters
     ----------
@@ -54,20 +64,12 @@ class Setting:
     aggregation : {"plain-sum", "secure-sum", "sealed-sum", "split-sum"}, optional
         How counts become a sum; by default the first that the trust model allows.
     design_effect : float
-        >= 1: variance of a fraction over cohorts, relative to independent records; see
-        `design_effect_of`.
-    theta : float
-        θ of D_θ, in [0, 1).
+        >= 1: variance of a fraction over cohorts, relative to independent records. With m records
+        of each client that correlate with ρ, ``1 + (m - 1) ρ`` (Kish 1965, §5.4).
     level : float
         Confidence of the bound, in [0.5, 1).
-    resolution : float
-        Nats beyond the threshold that "no drift" has to exclude, > 0.
-    power : float
-        Probability, in (0, 1), with which a drift is to be found.
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
-    checks : int
-        A year, at most one a minute.
 
     Raises
     ------
@@ -82,12 +84,8 @@ class Setting:
     cells: int = 1000
     aggregation: str | None = None
     design_effect: float = 1.0
-    theta: float = 0.01
     level: float = 0.95
-    resolution: float = RESOLUTION
-    power: float = 0.8
     population: int | None = None
-    checks: int = 365
 
     def __post_init__(self) -> None:
         require_trust(self.trust)
@@ -104,11 +102,7 @@ class Setting:
             records=real("records", self.records, above=0, most=most_records),
             cells=Partition(self.cells).cells,
             design_effect=real("design_effect", self.design_effect, least=1),
-            theta=check_theta(self.theta),
             level=check_level(self.level),
-            resolution=real("resolution", self.resolution, above=0, unit="nats"),
-            power=real("power", self.power, above=0, below=1),
-            checks=whole("checks", self.checks, least=1, most=_MOST_CHECKS),
         )
         if self.threshold is not None:
             keep(self, threshold=real("threshold", self.threshold, least=0, unit="nats"))
@@ -146,6 +140,26 @@ class Setting:
         """Whether the clients of a check are a part of those who are there."""
         return (self.population or self.clients) > self.clients
 
+    @property
+    def checks_per_person(self) -> int:
+        """Checks of a year of daily ones that touch one person at most: all take turns."""
+        return math.ceil(_YEAR * self.clients / (self.population or self.clients))
+
+    @property
+    def epsilon_per_year(self) -> float:
+        """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person."""
+        times = math.ceil(self.checks_per_person / self.trust.nights)
+        total = times * self.epsilon
+        if times == 1:
+            return total
+        return min(total, composed_epsilon(((self.trust.cost(), times),), YEARLY_DELTA))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a check. Rough: how often nodes poll decides."""
+        name = self.aggregation or self.trust.aggregations[0]
+        return _EXCHANGES[name] * _WAIT + self.clients * _CPU[name]
+
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the trust model's numbers beside the others."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -157,13 +171,10 @@ class Setting:
             "delta": guarantee.delta,
             "protects": guarantee.protected,
             "min_clients": self.trust.min_clients,
+            "checks_per_person": self.checks_per_person,
+            "epsilon_per_year": self.epsilon_per_year,
+            "seconds": self.seconds,
         }
-
-
-def design_effect_of(records: float, correlation: float) -> float:
-    """``1 + (m - 1) ρ``: what clusters of m alike records cost (Kish 1965, §5.4)."""
-    records = real("records", records, least=1)
-    return 1 + (records - 1) * real("correlation", correlation, least=0, most=1)
 
 
 def draw_cohorts(

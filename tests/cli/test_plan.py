@@ -11,7 +11,6 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.setting import design_effect_of
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 
@@ -33,7 +32,7 @@ def file(tmp_path):
 def test_rows_are_the_planners(cli, file):
     done = cli(
         "plan", file, "--clients", 40, "--clients", 80, "--records", 60, "--epsilon", 0.5,
-        "--threshold", 0.02, "--correlation", 0.1, "--cells", 16, "--json",
+        "--threshold", 0.02, "--population", 400, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)
@@ -41,21 +40,17 @@ def test_rows_are_the_planners(cli, file):
         (40, 0.5, 60),
         (80, 0.5, 60),
     ]
-    setting = Setting(
-        clients=40, records=60, trust=Trusted(0.5), threshold=0.02, cells=16,
-        design_effect=design_effect_of(60, 0.1),
-    )  # fmt: skip
+    setting = Setting(clients=40, records=60, trust=Trusted(0.5), threshold=0.02, population=400)
     assert rows[0] == json.loads(json.dumps(forecast(REFERENCE, setting).to_dict()))
 
 
 def test_a_table(cli, file):
-    arguments = ("plan", file, "--clients", 1200, "--records", 10, "--cells", 16)
+    arguments = ("plan", file, "--clients", 1200, "--records", 10)
     done = cli(*arguments)
     assert done.exit_code == 0, done.output
     assert "1,200" in done.stdout
-    assert "–" in cli(*arguments, "--estimate-only").stdout  # nothing is found
     assert "every check pays" not in done.stdout
-    assert "every check pays" in cli(*arguments, "--secure-sum").stdout
+    assert "every check pays" in cli(*arguments, "--trust", "secure-sum").stdout
 
 
 def test_each_column_of_a_table_has_a_row(cli, tmp_path):
@@ -63,7 +58,7 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     table = Table({names[0]: ["bus", "car"], names[1]: ["left", "right"]})
     reference = Reference.from_counts(table, {names[0]: [5, 3], names[1]: [1, 9]})
     reference.save(tmp_path / "table.json")
-    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60, "--cells", 16)
+    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60)
     done = cli(*arguments)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -74,26 +69,18 @@ def test_each_column_of_a_table_has_a_row(cli, tmp_path):
     assert len({row["noise"] for row in rows}) == 1
 
 
-def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
+def test_thresholds_of_the_reference_are_those_of_the_plan(cli, tmp_path):
     names = {"way": ["bus", "car"], "hand": ["left", "right"]}
     table = Table(names, thresholds={"way": 0.2})
     reference = Reference.from_counts(table, {name: [0.6, 0.4] for name in names})
     reference.save(tmp_path / "table.json")
-    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60, "--cells", 16)
+    arguments = ("plan", tmp_path / "table.json", "--clients", 40, "--records", 60)
 
-    def planned(*options):
-        done = cli(*arguments, "--threshold", 0.01, *options, "--json")
-        assert done.exit_code == 0, done.output
-        return {row["column"]: row for row in json.loads(done.stdout)}
-
-    rows = planned()
+    done = cli(*arguments, "--threshold", 0.01, "--json")
+    assert done.exit_code == 0, done.output
+    rows = {row["column"]: row for row in json.loads(done.stdout)}
     assert {name: row["threshold"] for name, row in rows.items()} == {"way": 0.2, "hand": 0.01}
     assert rows["way"]["smallest"] > 0.2 > rows["hand"]["smallest"]
-    Table(names, thresholds={"way": 0.1, "hand": 0.3}).to_toml(tmp_path / "table.toml")
-    rows = planned("--table", tmp_path / "table.toml")
-    assert {name: row["threshold"] for name, row in rows.items()} == {"way": 0.1, "hand": 0.3}
-    rows = planned("--estimate-only")
-    assert {row["threshold"] for row in rows.values()} == {None}
     lines = cli(*arguments, "--threshold", 0.01).stdout.splitlines()
     assert any(line.split()[:2] == ["way", "0.2"] for line in lines)
 
@@ -103,10 +90,16 @@ def test_thresholds_of_the_data_dictionary_are_those_of_the_plan(cli, tmp_path):
     [
         (["--clients", 40], "--records"),
         (["--clients", 40, "--records", 0], "records must be a number in (0, 2147483647]"),
-        (["--clients", 10**7, "--records", 9, "--secure-sum"], "from 2 to 1,000,000, got 10000000"),
+        (
+            ["--clients", 10**7, "--records", 9, "--trust", "secure-sum"],
+            "from 2 to 1,000,000, got 10000000",
+        ),
         (["--clients", 40, "--records", 9, "--trust", "blind"], "blind"),
         (["--clients", 40, "--records", 9, "--threshold", 4.7], "would find nothing"),
-        (["--clients", 40, "--records", 9, "--moves", 4], "--moves goes with --nights"),
+        (
+            ["--clients", 40, "--records", 9, "--nights", 9, "--trust", "distributed"],
+            "secure sums have no standing session",
+        ),
     ],
 )
 def test_mistakes_are_explained(cli, file, arguments, why):
@@ -123,14 +116,14 @@ def checked(url):
     trips = np.repeat(["bus", "car", "train"], [20, 12, 8])
     answer_drift_queries(app, lambda context: trips, REFERENCE.domain)
     monitor = KLDrift(
-        REFERENCE, Trusted(1.0), threshold=0.05, cohort=UniformCohort(60), ledger=url, seed=1
+        REFERENCE, Trusted(0.5, 1e-6), threshold=0.05, cohort=UniformCohort(60), ledger=url, seed=1
     )
     return monitor.check(InProcessGrid(app, 80), key="monday")
 
 
 def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked, tmp_path):
     (tmp_path / "report.json").write_text(checked.to_json())
-    typed = ("plan", file, "--threshold", 0.05, "--cells", 16, "--json")
+    typed = ("plan", file, "--threshold", 0.05, "--json")
     found = [cli(*typed, "--like", place) for place in (url, tmp_path / "report.json")]
     for done in found:
         assert done.exit_code == 0, done.output
@@ -142,8 +135,9 @@ def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked
     counts = checked.columns["labels"].counts
     assert (row["clients"], row["records"]) == (60, 40)
     assert row["design_effect"] == counts.design_effect
-    own = json.loads(cli(*typed, "--like", url, "--clients", 80, "--correlation", 0.5).stdout)[0]
-    assert (own["clients"], own["design_effect"]) == (80, design_effect_of(40, 0.5))
+    assert (row["epsilon"], row["delta"]) == (0.5, 1e-6)
+    own = json.loads(cli(*typed, "--like", url, "--clients", 80, "--epsilon", 2).stdout)[0]
+    assert (own["clients"], own["epsilon"], own["delta"]) == (80, 2, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +146,19 @@ def test_a_plan_like_the_last_check_says_what_it_assumes(cli, file, url, checked
         ("no.json", "there is no file no.json"),
         ("sqlite:///no.db", "there is no ledger no.db"),
         ("{url}", "has no check of population 'default'"),
+        ("{url}#wards", "has no check of population 'wards'"),
     ],
 )
 def test_a_check_that_is_not_there(cli, file, url, place, why):
     done = cli("plan", file, "--like", place.format(url=url))
     assert done.exit_code == 4
     assert why in " ".join(done.stderr.split())
+
+
+def test_a_plan_for_nights_is_a_standing_sessions(cli, file):
+    done = cli(
+        "plan", file, "--clients", 3, "--records", 900, "--delta", 1e-6, "--nights", 365, "--json"
+    )
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    assert row["epsilon_per_year"] == 1

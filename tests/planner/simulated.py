@@ -9,11 +9,12 @@ from scipy.special import ndtri
 from flwr_kld import Partition, Reference
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting
 from flwr_kld.planner.detection import by_counts
 from flwr_kld.planner.drift import Drift
-from flwr_kld.planner.setting import design_effect_of, published
+from flwr_kld.planner.setting import published
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal
@@ -38,7 +39,7 @@ class Case:
 
     def law(self, divergence):
         """P of the population."""
-        return Drift(self.reference, self.shape).at(divergence, self.setting.theta)
+        return Drift(self.reference, self.shape).at(divergence, THETA)
 
     def federation(self, divergence):
         """Clients around such a population."""
@@ -55,7 +56,7 @@ class Case:
 def case(name, symbols=300, *, correlation=0.0, drift="spread", **setting) -> Case:
     """Return a case over Zipf's law; by default 200 clients with 100 records at epsilon 1."""
     chosen = {"clients": 200, "records": 100, "trust": Trusted(1.0), "cells": symbols} | setting
-    asked = Setting(**chosen, design_effect=design_effect_of(chosen["records"], correlation))
+    asked = Setting(**chosen, design_effect=1 + (chosen["records"] - 1) * correlation)
     return Case(name, drifts.reference_of(drifts.zipf(symbols)), asked, drift, correlation)
 
 
@@ -72,9 +73,9 @@ def surprises(case: Case, divergence, runs, seed=0):
 
 def error_at(case: Case, divergence, runs, seed=0) -> float:
     """Root mean square distance of simulated estimates from the population's D_θ."""
-    setting, rng = case.setting, generator(case.name, seed)
+    rng = generator(case.name, seed)
     law, federation = case.law(divergence), case.federation(divergence)
-    truth = skewed_divergence(case.reference.probabilities, law, setting.theta)
+    truth = skewed_divergence(case.reference.probabilities, law, THETA)
     firsts = [case.draw(federation, rng) for _ in range(runs)]
-    read = [estimate(first, theta=setting.theta).value for first in firsts]
+    read = [estimate(first, theta=THETA).value for first in firsts]
     return float(np.sqrt(np.mean((np.array(read) - truth) ** 2)))

@@ -33,6 +33,7 @@ def test_sizes_and_design_effects_are_the_checks_own():
     assert last.effects(100) == {"a": 3.0, "b": 1.0}
     assert last.among(18) == 19
     assert "monday" in str(last)
+    assert "per record" in str(last)
     assert "design effect 3 in a" in str(last)
 
 

@@ -182,7 +182,7 @@ def test_the_planner_forecasts_it():
     row = forecast(REFERENCE, setting)
     assert row.noise == pytest.approx(TRUST.event(20).table.variance ** 0.5)
     assert (row.to_dict()["trust"], row.to_dict()["delta"]) == ("bounded", 1e-6)
-    assert row.epsilon_per_year < 365
+    assert row.setting.epsilon_per_year < 365
     with pytest.raises(ValueError, match="'bounded' goes with plain-sum or secure-sum"):
         Setting(clients=20, records=100, trust=TRUST, aggregation="sealed-sum")
 

@@ -23,7 +23,7 @@ from flwr_kld.inference.estimators.drift_shapes import (
 )
 from flwr_kld.inference.estimators.free_law import CENTRE, GRID, RatioLaw, freed
 from flwr_kld.inference.estimators.groups import Groups
-from flwr_kld.inference.estimators.score import Floats, score
+from flwr_kld.inference.estimators.score import THETA, Floats, score
 from flwr_kld.inference.estimators.trend import Counted
 
 CAUTION = 0.5
@@ -32,7 +32,6 @@ CAUTION = 0.5
 _KEPT = 0.98
 """Fraction of the average that is read law by law."""
 _FREED = 3
-_THETA = 0.01
 _LEVEL_DEVIATION = 0.2
 """Deviation of ln E[r], over the root of twice the divergence of the law about its mean."""
 _MOST = 20.0
@@ -152,7 +151,7 @@ def _divergence(law: Floats) -> Floats:
     """Divergence of laws of r over their means, in nats, [H]."""
     r = np.exp(GRID)
     r[0] = 0.0
-    divergence: Floats = np.einsum("hu,hu->h", law, score(r / (law @ r)[:, None], _THETA))
+    divergence: Floats = np.einsum("hu,hu->h", law, score(r / (law @ r)[:, None], THETA))
     return np.maximum(divergence, 0.0)
 
 

@@ -11,6 +11,8 @@ from flwr_kld.kernel.arguments import real
 
 Floats = NDArray[np.float64]
 
+THETA = 0.01
+"""θ of every check: no symbol that nobody has makes D_θ infinite."""
 _NOTHING = -600.0
 
 
