@@ -37,7 +37,6 @@ from flwr_kld.strategies.exchange import (
     replies,
 )
 from flwr_kld.sums import Roster
-from flwr_kld.sums.graph import Tolerance
 from flwr_kld.sums.identity import claim_text
 from flwr_kld.sums.messages import decode
 from flwr_kld.sums.server import SumResult, SumServer
@@ -60,12 +59,9 @@ class SecureSum:
         The pinned list of clients' names and public keys. By default the server believes what
         nodes say when they are first asked: for demonstrations only, since a server that lies from
         the start could invent clients. Clients decide for themselves whom they believe.
-    tolerance : Tolerance
-        Corruption and dropouts that the graph of neighbours must withstand.
     """
 
     roster: Roster | None = None
-    tolerance: Tolerance = field(default_factory=Tolerance)
     _names: dict[Participant, str] = field(default_factory=dict, repr=False)
     _refused: dict[Participant, str] = field(default_factory=dict, repr=False)
     _first_use: Roster | None = field(default=None, repr=False)
@@ -117,7 +113,6 @@ class SecureSum:
                 check=exchange.check,
                 terms=terms.fingerprint,
                 length=terms.length,
-                tolerance=self.tolerance,
                 min_clients=least,
             )
             result = run.sum(SumServer(session, roster), shown)

@@ -134,7 +134,7 @@ EXAMPLES = {
     delta_of_draws: {"box": BOX, "draws": 1, "epsilon": 0.5},
     epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0},
     integral.mbde: {"symbols": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1},
-    integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX, "rounds": 1},
+    integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX},
     accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
     accounting.Charge: {"cost": accounting.Cost.claimed("m", Guarantee(1.0)), "clients": ["a"]},
     accounting.Cost: {

@@ -95,28 +95,23 @@ class Handwriting:
         """Return the images that show one of ``labels``, in the order of this data set."""
         return self._select(np.flatnonzero(np.isin(self.labels, list(labels))))
 
-    def patterns(
-        self, threshold: float = 0.0, *, faint: float | None = None, crop: bool | None = None
-    ) -> BlockPatterns:
+    def patterns(self, threshold: float = 0.0) -> BlockPatterns:
         """Return the 4x4 block-pattern domain that fits these images.
+
+        Blocks of ``pages`` cover the square around the ink, and ink of up to .02 counts as none:
+        their halos have 1 to 5 of 255.
 
         Parameters
         ----------
         threshold : float, default 0
             Largest mean ink of a background block, as a fraction of full ink.
-        faint : float, optional
-            Largest ink of a pixel that counts as none, as a fraction of full ink. Default: 0.02
-            for ``pages``, whose halos have 1 to 5 of 255, otherwise 0.
-        crop : bool, optional
-            Whether the blocks cover the square around the ink, or the whole image. Default: as
-            ``pages``.
         """
         return BlockPatterns(
             threshold,
             pixels=self.pixels,
             side=self.side,
-            faint=(_HALO if self.pages else 0.0) if faint is None else faint,
-            crop=self.pages if crop is None else crop,
+            faint=_HALO if self.pages else 0.0,
+            crop=self.pages,
         )
 
     def _select(self, rows: NDArray[np.int64]) -> "Handwriting":

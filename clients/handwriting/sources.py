@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -81,15 +81,13 @@ def _partitioner() -> Any:
 _ARRAYS = ("images", "labels", "writer")
 
 
-def load_npz(path: str | Path, *, pixels: Literal["uint8", "digits"] = "uint8") -> Handwriting:
+def load_npz(path: str | Path) -> Handwriting:
     """Load the arrays ``images``, ``labels`` and ``writer``; others are ignored.
 
     Parameters
     ----------
     path : str or Path
         Written by ``numpy.savez`` or ``numpy.savez_compressed``, without pickled objects.
-    pixels : "uint8" or "digits", default "uint8"
-        Full ink is 255 or 16.
 
     Returns
     -------
@@ -118,6 +116,6 @@ def load_npz(path: str | Path, *, pixels: Literal["uint8", "digits"] = "uint8") 
             f"{path.name} is damaged or holds pickled objects; save plain numeric arrays"
         ) from None
     try:
-        return Handwriting(images, labels, writer, pixels)
+        return Handwriting(images, labels, writer)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None

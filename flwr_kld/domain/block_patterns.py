@@ -17,32 +17,25 @@ from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import choice, keep, real, whole
 
-Pixels = Literal["uint8", "digits", "unit"]
-Ink = Literal["bright", "dark"]
+Pixels = Literal["uint8", "digits"]
 
-FULL_SCALE: dict[Pixels, int] = {"uint8": 255, "digits": 16, "unit": 1}
+FULL_SCALE: dict[Pixels, int] = {"uint8": 255, "digits": 16}
 """Largest pixel value of each image convention; the smallest is 0."""
 
-_ROUNDING = 1e-6
-"""Of a pixel of 32 bits from 0 to 1, with room: what is on a limit is not above it."""
 _GRID = 4
 _CHUNK = 4096  # images encoded at a time: bounds memory and keeps the work in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class BlockPatterns(Domain):
-    """Which of an image's sixteen blocks are background.
+    """Which blocks of an image, of bright ink on a background of 0, are background.
 
     Parameters
     ----------
     threshold : float, default 0
         Largest mean ink of a background block, as a fraction of full ink, in [0, 1].
-    ink : "bright" or "dark", default "bright"
-        Bright: ink is full scale on a background of 0 (MNIST). Dark: ink is 0 on a background of
-        full scale.
-    pixels : "uint8", "digits" or "unit", default "uint8"
-        "uint8": whole numbers 0 to 255. "digits": 0 to 16, as scikit-learn's digits. "unit": 0 to
-        1; to a millionth, so that an image of bytes / 255 is one in floats of any precision.
+    pixels : "uint8" or "digits", default "uint8"
+        "uint8": whole numbers 0 to 255. "digits": 0 to 16, as scikit-learn's digits.
     side : int, default 28
         Height and width in pixels, a multiple of 4.
     faint : float, default 0
@@ -67,7 +60,6 @@ class BlockPatterns(Domain):
     """
 
     threshold: float = 0.0
-    ink: Ink = "bright"
     pixels: Pixels = "uint8"
     side: int = 28
     faint: float = 0.0
@@ -82,7 +74,6 @@ class BlockPatterns(Domain):
                 threshold=real("threshold", self.threshold, least=0, most=1),
                 faint=real("faint", self.faint, least=0, below=1),
                 side=whole("side", self.side, least=_GRID),
-                ink=choice("ink", self.ink, get_args(Ink)),
                 pixels=choice("pixels", self.pixels, get_args(Pixels)),
             )
         except ValueError as error:
@@ -185,10 +176,9 @@ class BlockPatterns(Domain):
                 fits &= chunk == np.floor(chunk)
             readable = np.asarray(fits.all(axis=(1, 2)))
             chunk = np.where(readable[:, None, None], chunk, np.zeros((), chunk.dtype))
-        ink = full - chunk if self.ink == "dark" else chunk
         if self.faint:
-            ink = ink * (ink > self._of_full(self.faint, 1))
-        background = self._background(ink)
+            chunk = chunk * (chunk > self._of_full(self.faint, 1))
+        background = self._background(chunk)
         symbols = np.packbits(background, axis=1, bitorder="little").view("<u2")[:, 0]
         return np.where(readable, symbols.astype(np.int64), self.size - 1)
 
@@ -209,8 +199,7 @@ class BlockPatterns(Domain):
 
     def _of_full(self, fraction: float, area: int) -> float:
         """Fraction of full ink over an area in pixels; the fraction is read as a decimal."""
-        exact = float(Fraction(str(fraction)) * FULL_SCALE[self.pixels] * area)
-        return exact + _ROUNDING * area if fraction and self.pixels == "unit" else exact
+        return float(Fraction(str(fraction)) * FULL_SCALE[self.pixels] * area)
 
 
 def _real(values: Any) -> NDArray[Any] | None:

@@ -27,14 +27,7 @@ HELD_OUT = 5
 _TEMPERATURES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 
 
-def mollify(
-    symbols: ArrayLike,
-    base: FiniteBase,
-    box: Mollifier,
-    *,
-    rounds: int = ROUNDS,
-    bits: BitSource | None = None,
-) -> BoxLaw:
+def mollify(symbols: ArrayLike, base: FiniteBase, box: Mollifier) -> BoxLaw:
     """Fit a law of the box to records on a finite base.
 
     Parameters
@@ -46,10 +39,6 @@ def mollify(
         Q0. Public.
     box : Mollifier
         The set of laws. Public.
-    rounds : int
-        Of boosting. Default 10.
-    bits : BitSource, optional
-        For the split into records to fit and records held out.
 
     Returns
     -------
@@ -61,14 +50,14 @@ def mollify(
     ValueError
         If there are fewer than two records or one is not a symbol of the base.
     """
-    log_ratio, held = boost_freely(symbols, base, rounds=rounds, bits=bits)
+    log_ratio, held = boost_freely(symbols, base)
     return BoxLaw(base, box, cooled(log_ratio, base, box, held))
 
 
 def boost_freely(
     symbols: ArrayLike, base: FiniteBase, *, rounds: int = ROUNDS, bits: BitSource | None = None
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Boost without any bound on F but float64's; parameters as of `mollify`. Private."""
+    """Boost without any bound on F but float64's; bits split off the records held out. Private."""
     counts = _counted(symbols, base)
     records, rounds = int(counts.sum()), whole("rounds", rounds, least=1)
     order = np.argsort((bits or SystemBits()).words(records))
@@ -94,7 +83,7 @@ def cooled(log_ratio: Floats, base: FiniteBase, box: Mollifier, held: NDArray[np
 
 
 def mbde(symbols: ArrayLike, base: FiniteBase, epsilon: float, *, rounds: int = ROUNDS) -> BoxLaw:
-    """Fit the paper's mollified boosted density; parameters and errors as of `mollify`.
+    """Fit the paper's mollified boosted density in some rounds; the rest is as of `mollify`.
 
     Its box is the symmetric one of this epsilon. The paper takes 3 rounds.
     """

@@ -75,7 +75,7 @@ class Period(Model, what="the period of records"):
 
 @dataclass(frozen=True)
 class SinceLastCheck:
-    """Whole days, in UTC, since the period of the last check that gave a report.
+    """Whole days, in UTC, since the period of the last check that gave a report; at first, one.
 
     Parameters
     ----------
@@ -83,8 +83,6 @@ class SinceLastCheck:
         Column of the records that says when they came.
     lag : int
         Days that late records have to arrive: with 1, a check on 10 March ends before the 9th.
-    first : int
-        Days of the first period, before which no check is known. Default 1.
 
     Raises
     ------
@@ -94,20 +92,18 @@ class SinceLastCheck:
 
     column: str
     lag: int = 0
-    first: int = 1
 
     def __post_init__(self) -> None:
         check_column(self.column)
         keep(
             self,
             lag=whole("lag", self.lag, least=0, most=_MOST_DAYS, unit="days"),
-            first=whole("first", self.first, least=1, most=_MOST_DAYS, unit="days"),
         )
 
     def next(self, last: Period | None, now: datetime | None = None) -> Period:
         """Return the period after the last one; `CheckFailed` if no day of it is over."""
         today = (now or datetime.now(UTC)).astimezone(UTC).date() - timedelta(days=self.lag)
-        start, end = str(today - timedelta(days=self.first)), str(today)
+        start, end = str(today - timedelta(days=1)), str(today)
         if last is not None and last.column == self.column:
             start = last.end
         if datetime.fromisoformat(start) >= datetime.fromisoformat(end):

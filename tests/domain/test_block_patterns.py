@@ -12,7 +12,7 @@ from examples import examples
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.errors import DomainError
 
-FULL = {"uint8": 255, "digits": 16, "unit": 1}
+FULL = {"uint8": 255, "digits": 16}
 
 
 def square_around(ink: NDArray[Any]) -> tuple[slice, slice]:
@@ -31,8 +31,7 @@ def plain_loop(images: NDArray[Any], domain: BlockPatterns) -> list[int]:
     full = FULL[domain.pixels]
     symbols = []
     for image in images.astype(np.float64):
-        ink = full - image if domain.ink == "dark" else image
-        ink = np.where(ink <= domain.faint * full, 0, ink)
+        ink = np.where(image <= domain.faint * full, 0, image)
         if domain.crop:
             ink = ink[square_around(ink)]
         symbol = 0
@@ -54,12 +53,7 @@ def images_of(domain: BlockPatterns, n: int, seed: int) -> NDArray[Any]:
     blank = np.kron(rng.random((n, 4, 4)) < 0.5, block)
     shape = (n, domain.side, domain.side)
     ink: NDArray[Any] = rng.integers(0, FULL[domain.pixels], shape, endpoint=True)
-    if domain.pixels == "unit":
-        ink = rng.random(shape)
-    ink = np.where(blank, 0, ink)
-    if domain.ink == "dark":
-        ink = FULL[domain.pixels] - ink
-    return ink if domain.pixels == "unit" else ink.astype(np.uint8)
+    return np.where(blank, 0, ink).astype(np.uint8)
 
 
 def test_by_hand_one_inked_pixel() -> None:
@@ -77,17 +71,8 @@ def test_by_hand_every_block_is_its_own_bit() -> None:
     assert BlockPatterns().encode(images).tolist() == [0xFFFF ^ 1 << i for i in range(16)]
 
 
-def test_blank_paper_is_all_background_in_both_ink_conventions() -> None:
+def test_blank_paper_is_all_background() -> None:
     assert BlockPatterns().encode(np.zeros((1, 28, 28), np.uint8)).tolist() == [0xFFFF]
-    leaf = BlockPatterns(ink="dark", pixels="unit")
-    assert leaf.encode(np.ones((1, 28, 28))).tolist() == [0xFFFF]
-    assert leaf.encode(np.zeros((1, 28, 28))).tolist() == [0]
-
-
-def test_the_faintest_ink_counts_at_threshold_zero() -> None:
-    paper = np.ones((1, 28, 28))
-    paper[0, 0, 0] = np.nextafter(1, 0)
-    assert BlockPatterns(ink="dark", pixels="unit").encode(paper).tolist() == [0xFFFE]
 
 
 def test_threshold_is_inclusive_and_exact() -> None:
@@ -106,8 +91,7 @@ def test_threshold_one_makes_everything_background() -> None:
 
 @settings(max_examples=examples(100))
 @given(
-    st.sampled_from(["uint8", "digits", "unit"]),
-    st.sampled_from(["bright", "dark"]),
+    st.sampled_from(["uint8", "digits"]),
     st.sampled_from([0.0, 0.1, 0.37, 0.5]),
     st.sampled_from([4, 8, 12, 28]),
     st.sampled_from([0.0, 0.3]),
@@ -115,9 +99,9 @@ def test_threshold_one_makes_everything_background() -> None:
     st.integers(0, 2**32),
 )
 def test_equals_the_plain_loop(
-    pixels: Any, ink: Any, threshold: float, side: int, faint: float, crop: bool, seed: int
+    pixels: Any, threshold: float, side: int, faint: float, crop: bool, seed: int
 ) -> None:
-    domain = BlockPatterns(threshold, ink, pixels, side, faint, crop)
+    domain = BlockPatterns(threshold, pixels, side, faint, crop)
     images = images_of(domain, 5, seed)
     symbols = domain.encode(images)
     assert symbols.dtype == np.int64
@@ -141,27 +125,9 @@ def test_layout_in_memory_does_not_matter() -> None:
 
 
 def test_digits_may_be_float_as_scikit_learn_gives_them() -> None:
-    domain = BlockPatterns(0.2, "dark", "digits", 8)
+    domain = BlockPatterns(0.2, "digits", 8)
     images = images_of(domain, 50, seed=6)
     assert np.array_equal(domain.encode(images.astype(float)), domain.encode(images))
-
-
-def test_bright_bytes_and_dark_units_of_the_same_ink_agree() -> None:
-    images = images_of(BlockPatterns(), 50, seed=7)
-    leaf = BlockPatterns(ink="dark", pixels="unit")
-    assert np.array_equal(leaf.encode(1 - images / 255), BlockPatterns().encode(images))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("ink", ["bright", "dark"])
-@pytest.mark.parametrize("crop", [False, True])
-@pytest.mark.parametrize(("threshold", "faint"), [(0.2, 0.0), (0.5, 0.0), (0.4, 0.2), (0.0, 0.6)])
-def test_bytes_and_units_agree_where_ink_is_on_a_limit(dtype, ink, crop, threshold, faint) -> None:
-    """A pixel of 51 is 51 / 255 = 0.2; in 32 bits that is more."""
-    images = np.random.default_rng(0).choice(np.uint8([0, 51, 102, 153, 204, 255]), (300, 8, 8))
-    in_bytes = BlockPatterns(threshold, ink, "uint8", 8, faint, crop).encode(images)
-    in_units = BlockPatterns(threshold, ink, "unit", 8, faint, crop)
-    assert np.array_equal(in_units.encode((images / dtype(255)).astype(dtype)), in_bytes)
 
 
 @given(st.integers(0, 2**16 - 1))
@@ -232,11 +198,9 @@ def spoilt(value: Any, dtype: Any = np.float64) -> NDArray[Any]:
 @pytest.mark.parametrize(
     ("pixels", "images"),
     [
-        ("unit", spoilt(float("nan"))),
-        ("unit", spoilt(1.000321)),
-        ("unit", spoilt(-0.000321)),
-        ("unit", spoilt(float("inf"))),
-        ("unit", spoilt(213, np.uint8)),
+        ("digits", spoilt(float("nan"))),
+        ("digits", spoilt(-0.000321)),
+        ("digits", spoilt(float("inf"))),
         ("digits", spoilt(213, np.uint8)),
         ("digits", spoilt(213.0)),
         ("digits", spoilt(17, np.int64)),
@@ -311,7 +275,6 @@ def test_what_is_no_collection_is_refused_and_not_shown(records: Any) -> None:
         ({"faint": -0.1}, "faint"),
         ({"faint": float("nan")}, "faint"),
         ({"crop": 1}, "crop"),
-        ({"ink": "blue"}, "ink"),
         ({"pixels": "float"}, "pixels"),
         ({"side": 30}, "side"),
         ({"side": 0}, "side"),

@@ -89,7 +89,7 @@ def test_every_kind_of_the_package_is_read_by_a_process_that_has_not_imported_it
         {"kind": "times", "version": 1, "by": "hour"},
         {"kind": "codes", "version": 1, "names": ["80"], "buckets": 3, "prefix": 2},
         {
-            "kind": "block_patterns", "version": 1, "threshold": 0.0, "ink": "bright",
+            "kind": "block_patterns", "version": 1, "threshold": 0.0,
             "pixels": "uint8", "side": 28, "faint": 0.0, "crop": False,
         },
     ]  # fmt: skip

@@ -42,8 +42,6 @@ DOMAINS: list[Domain] = [
     Table({"x": ["a", "b"]}, sources={"x": "y"}),
     BlockPatterns(),
     BlockPatterns(0.25),
-    BlockPatterns(ink="dark"),
-    BlockPatterns(pixels="unit"),
     BlockPatterns(side=8),
     BlockPatterns(pixels="digits", side=8),
     BlockPatterns(faint=0.02),
@@ -75,7 +73,7 @@ def test_the_fingerprint_is_fixed_for_ever() -> None:
     assert (
         BlockPatterns().fingerprint
         == hashlib.sha256(
-            b'{"crop":false,"faint":0.0,"ink":"bright","kind":"block_patterns","pixels":"uint8",'
+            b'{"crop":false,"faint":0.0,"kind":"block_patterns","pixels":"uint8",'
             b'"side":28,"threshold":0.0,"version":1}'
         ).hexdigest()
     )
@@ -164,7 +162,7 @@ TABLE = Table({"x": ["a"]}).spec()
         (BLOCKS | {"side": 28.0}, "side"),
         (BLOCKS | {"side": "28"}, "side"),
         (BLOCKS | {"side": 27}, "multiple of 4"),
-        (BLOCKS | {"ink": "blue"}, "ink"),
+        (BLOCKS | {"pixels": "blue"}, "pixels"),
         (BLOCKS | {"threshold": "0"}, "threshold"),
         (BLOCKS | {"faint": 1}, "faint must be"),
     ],

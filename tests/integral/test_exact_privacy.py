@@ -13,7 +13,7 @@ from examples import examples
 from flwr_kld.integral import Mollifier, mbde, mollify
 from flwr_kld.integral.draws import BoxLaw, IntegerBox
 from flwr_kld.kernel.delta import exp_below
-from flwr_kld.kernel.law import TOTAL, SeededBits
+from flwr_kld.kernel.law import TOTAL
 
 BASES = ([1, 1, 1], [0.7, 0.2, 0.1], [1e-30, 0.5, 0.5])
 BOXES = {
@@ -30,7 +30,7 @@ def test_every_pair_of_data_sets_of_any_sizes_is_within_epsilon_under_a_box(box,
     for mass in BASES:
         base, mollifier = finite_base(mass), BOXES[box](epsilon)
         laws = [
-            box_weights(mollify(records, base, mollifier, rounds=2, bits=SeededBits(1)))
+            box_weights(mollify(records, base, mollifier))
             for records in [*data_sets(3, (2, 3, 4)), *data_sets(3, (60,))[::200]]
         ]
         assert all(sum(law) == TOTAL for law in laws)

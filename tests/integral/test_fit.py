@@ -8,7 +8,7 @@ from scipy.stats import norm
 from flwr_kld import BlockPatterns, Categories, Labels, Reference
 from flwr_kld.integral import FiniteBase, GaussianCells, Mollifier, mbde, mollify, project
 from flwr_kld.integral.boosting import tilted
-from flwr_kld.integral.fit import cooled, mbde_boosted
+from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted
 from flwr_kld.kernel.law import TOTAL, SeededBits
 
 
@@ -25,7 +25,7 @@ def one_dimension(cells=512):
 def test_mollify_comes_within_five_percent_of_the_exact_optimum(box):
     base, truth = one_dimension()
     records = np.random.default_rng(1).choice(base.size, 5000, p=truth)
-    law = mollify(records, base, box, bits=SeededBits(1))
+    law = mollify(records, base, box)
     density = np.array([w / TOTAL for w in box_weights(law)])
     start = kl(truth, base.mass)
     best = start - kl(truth, project(truth, base, box))
@@ -55,8 +55,8 @@ def test_noise_for_features_is_cooled_away():
     """Records of the base itself: a learner that finds something there must not be believed."""
     base = finite_base(np.ones(400))
     records = np.random.default_rng(0).integers(400, size=300)
-    law = mollify(records, base, Mollifier.symmetric(5.0), rounds=40, bits=SeededBits(1))
-    density = np.array([w / TOTAL for w in box_weights(law)])
+    log_ratio, held = boost_freely(records, base, rounds=40, bits=SeededBits(1))
+    density = cooled(log_ratio, base, Mollifier.symmetric(5.0), held)
     assert kl(base.mass, density) < 0.05
 
 
@@ -106,7 +106,7 @@ def test_points_that_are_none_are_refused(records, message):
 def test_boosting_without_rounds_is_refused(rounds):
     base = finite_base([1, 1])
     with pytest.raises(ValueError, match="rounds must be"):
-        mollify([0, 1, 1], base, Mollifier.symmetric(1.0), rounds=rounds)
+        boost_freely([0, 1, 1], base, rounds=rounds)
     with pytest.raises(ValueError, match="rounds must be"):
         mbde([0, 1, 1], base, 1.0, rounds=rounds)
 

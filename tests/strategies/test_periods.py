@@ -184,8 +184,8 @@ def test_one_period_follows_another():
     assert rule.next(None, now) == Period("visited", "2024-06-09", "2024-06-10")
     last = Period("visited", "2024-06-05", "2024-06-07")
     assert rule.next(last, now) == Period("visited", "2024-06-07", "2024-06-10")
-    assert SinceLastCheck("visited", lag=2, first=7).next(None, now) == Period(
-        "visited", "2024-06-01", "2024-06-08"
+    assert SinceLastCheck("visited", lag=2).next(None, now) == Period(
+        "visited", "2024-06-07", "2024-06-08"
     )
     assert rule.next(Period("other", "2024-06-05", "2024-06-10"), now).start == "2024-06-09"
     with pytest.raises(CheckFailed, match="no whole day"):
@@ -197,20 +197,21 @@ def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
     ledger.set_budget(Budget(epsilon=100.0, delta=1e-6, window_days=30))
     grid, today = federation(), datetime.now(UTC).date()
 
-    def monitor() -> KLDrift:
-        rule = SinceLastCheck("visited", first=3650)
+    def monitor(rule: Period | SinceLastCheck) -> KLDrift:
         return KLDrift(REFERENCE, TRUST, period=rule, ledger=ledger)
 
-    first = monitor().check(grid)
-    assert first.period.end == str(today)
+    since = SinceLastCheck("visited")
+
+    decade = Period("visited", str(today - timedelta(days=3650)), str(today))
+    first = monitor(decade).check(grid)
     assert first.reading.records == pytest.approx(40 * 160, rel=0.1)
     with pytest.raises(CheckFailed, match="no whole day"):
-        monitor().check(grid)
+        monitor(since).check(grid)
     assert ledger.spent().epsilon == pytest.approx(10.0, rel=1e-4)
     later = datetime.now(UTC) + timedelta(days=2)
     following = SinceLastCheck.next
     monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, later))
-    second = monitor().check(grid)
+    second = monitor(since).check(grid)
     assert second.period == Period("visited", str(today), str(today + timedelta(days=2)))
     assert abs(second.reading.records) < 100  # nobody came: noise alone
 
