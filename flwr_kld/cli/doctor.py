@@ -123,8 +123,8 @@ def app_dependencies(project: Mapping[str, Any]) -> list[str]:
     return [str(one) for one in listed] if isinstance(listed, list) else []
 
 
-def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Finding]:
-    """Look at the references that the app ships, and at what a guard file lets in."""
+def the_reference(app: Path, facts: Facts) -> Iterator[Finding]:
+    """Look at the references that the app ships, and at what its draft of a guard file lets in."""
     found = {}
     for file in sorted(app.glob("*/reference.json")):
         table = file.with_name("table.toml")
@@ -144,8 +144,8 @@ def the_reference(app: Path, guard: Path | None, facts: Facts) -> Iterator[Findi
             few = short_of(found[file], needed)
             yield _warned("reference", words, more) if few else _ok("reference", words)
     draft = app / "deploy" / "guard.toml"
-    if guard is not None or draft.is_file():
-        yield _guard(guard or draft, found.values(), facts)
+    if draft.is_file():
+        yield _guard(draft, found.values(), facts)
 
 
 def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding:
@@ -436,9 +436,6 @@ def doctor(
     clients: Annotated[
         int | None, typer.Option(min=1, help="Nodes of the deployment, for the budget.")
     ] = None,
-    guard: Annotated[
-        Path | None, typer.Option(help="A node's guard file; by default the app's own draft.")
-    ] = None,
     key: Annotated[
         Path | None, typer.Option(help="A node's signing key, where secure sums are used.")
     ] = None,
@@ -472,7 +469,7 @@ def doctor(
     looked = [
         versions(),
         *check_app(app),
-        *the_reference(app, guard, facts),
+        *the_reference(app, facts),
         check_keys(key, roster),
         *the_ledger(facts, url, population, app),
         check_pace(facts, url, population, slots, clients),

@@ -30,6 +30,9 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import counted, table_of
 
+_HEAVIEST = 10
+"""Symbols that are shown."""
+
 reference = typer.Typer(help="Build and show the public reference distribution.")
 
 Threshold = Annotated[
@@ -166,12 +169,11 @@ def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool)
 def show(
     file: Annotated[Path, typer.Argument(help="Reference that was saved, .json.")],
     *,
-    top: Annotated[int, typer.Option(min=0, help="Number of heaviest symbols to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Show a reference's fingerprints, size, columns and heaviest symbols."""
     reference = Reference.load(file)
-    found = _describe(reference, top)
+    found = _describe(reference)
     if as_json:
         print_json(found)
         return
@@ -191,9 +193,9 @@ def show(
     results.print(table_of(named, heaviest, left=named[1:2], title="heaviest symbols"))
 
 
-def _describe(found: Reference, top: int) -> dict[str, Any]:
+def _describe(found: Reference) -> dict[str, Any]:
     p, domain = found.probabilities, found.domain
-    heaviest = [s for s in np.argsort(-p, kind="stable")[:top].tolist() if p[s] > 0]
+    heaviest = [s for s in np.argsort(-p, kind="stable")[:_HEAVIEST].tolist() if p[s] > 0]
     columns = [
         {
             "name": name,

@@ -77,9 +77,6 @@ def report(
         int | None,
         typer.Option(min=1, help="Latest checks or rounds; by default 30, or 365 in a file."),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the table, page or picture.")
-    ] = None,
 ) -> None:
     """Show the latest checks of a population, or rounds of a predictor; or write them to a FILE.
 
@@ -92,7 +89,7 @@ def report(
     newest = books.newest_first(population)
     if predictor is not None:
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
-        title = title or f"Predictor {predictor} of {population}"
+        title = f"Predictor {predictor} of {population}"
         if file is None:
             results.print(rounds.table(title=title))
             results.print(*failures(rounds), sep="\n")
@@ -101,7 +98,7 @@ def report(
         return
     entries = back_to(newest, last, is_check)
     checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
-    title = title or f"Drift checks of {population}"
+    title = f"Drift checks of {population}"
     if file is not None:
         if not checks:
             raise ValueError(f"the ledger has no checks of population {population!r}")

@@ -104,8 +104,11 @@ def _rows(
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
 
+_NODES = 20
+"""Flower nodes that host the writers."""
+
 _DEMO = {
-    "writers": 800, "nodes": 20, "checks": 8, "drift-from": 5, "cohort": 400, "threshold": 0.15,
+    "writers": 800, "nodes": _NODES, "checks": 8, "drift-from": 5, "cohort": 400, "threshold": 0.15,
 }  # fmt: skip
 """What the demo's run differs in from the app's own config."""
 
@@ -188,7 +191,6 @@ def simulate(
         int, typer.Option(min=0, help="Virtual writers; 0 for the source's real ones.")
     ] = 400,
     records: Annotated[int, typer.Option(min=1, help="Images of each virtual writer.")] = 100,
-    nodes: Annotated[int, typer.Option(min=1, help="Flower nodes that host the writers.")] = 20,
     checks: Annotated[int, typer.Option(min=1, help="Number of checks.")] = 8,
     cohort: Annotated[
         int, typer.Option(min=1, help="Writers asked in each check, in rotation.")
@@ -216,7 +218,7 @@ def simulate(
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     config = {
-        "source": source, "writers": writers, "records": records, "nodes": nodes, "checks": checks,
+        "source": source, "writers": writers, "records": records, "nodes": _NODES, "checks": checks,
         "cohort": cohort, "drift": drift, "drift-from": drift_from,
         "epsilon": float(epsilon), "seed": seed, "threshold": float(threshold), "out": str(out),
     }  # fmt: skip
