@@ -42,7 +42,7 @@ def model_of(context: Context) -> ArrayRecord:
     model = context.state.get(_SHOWN)
     if not isinstance(model, ArrayRecord):
         raise QueryRefused(
-            "this client's columns need the model, and the server sent none: set KLDrift(…, "
-            "with_model=True)"
+            "this client's columns need the model, and the server sent none: show it by "
+            "check(grid, model=arrays), or WithDriftChecks(…, show_model=True)"
         )
     return model

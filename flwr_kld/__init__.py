@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flwr_kld.domain.table import Table
     from flwr_kld.domain.times import Times
     from flwr_kld.kernel.promise import WholeClients as WholeClients
-    from flwr_kld.query.partition import Partition
     from flwr_kld.reference import Reference
     from flwr_kld.report.report import Report
     from flwr_kld.strategies.kl_drift import KLDrift as KLDrift
@@ -38,7 +37,6 @@ __all__ = [
     "Dialect",
     "Domain",
     "Labels",
-    "Partition",
     "Reference",
     "Report",
     "Table",

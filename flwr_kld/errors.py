@@ -14,7 +14,7 @@ class QueryRefused(ValueError):
 
 
 class EstimateUndefined(ValueError):
-    """Published counts give no finite estimate; they stay valid for another θ or estimator."""
+    """Published counts give no finite estimate; their noise is valid all the same."""
 
 
 class CheckFailed(RuntimeError):

@@ -25,6 +25,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -102,13 +103,13 @@ class Flights:
         own = self._rows(aircraft, month)
         return {name: column[own] for name, column in self.columns.items()}
 
-    def truth(self, aircraft: Iterable[int], month: int, theta: float) -> dict[str, float]:
+    def truth(self, aircraft: Iterable[int], month: int) -> dict[str, float]:
         """Exact D_θ of the flights of some aircraft in a month, in nats, by column."""
         own = self._rows(None, month)
         asked = np.isin(self.aircraft[own], list(aircraft))
         counts = np.bincount(self._symbols[own][asked].ravel(), minlength=self.table.size)
         return {
-            name: skewed_divergence(own.probabilities, counts[part], theta)
+            name: skewed_divergence(own.probabilities, counts[part], THETA)
             for (name, own), part in zip(
                 self.reference.columns.items(), self.table.parts, strict=True
             )

@@ -44,7 +44,9 @@ def simulate(
     clients : int
         Number of clients, >= 2.
     seed : int, optional
-        Of the dealing only. The noise is the monitor's: give `KLDrift` a seed to repeat that, too.
+        Makes the dealing, cohorts and cells reproducible, and under `Trusted` the *noise*: reports
+        then say ``private: false``. Noise that clients add is never seeded. Calls with one seed
+        deal alike, and the monitor goes on drawing.
 
     Returns
     -------
@@ -88,6 +90,8 @@ def simulate(
             secure_sum=_Signers(),
             discover={asked.column} if isinstance(asked, LabelDiscovery) else frozenset(),
         )
+    if seed is not None:
+        asked._seeded(seed)
     grid = InProcessGrid(app, clients)
     return monitor.ask(grid) if isinstance(monitor, Question) else monitor.check(grid)
 
@@ -105,7 +109,8 @@ def _rows(records: Any) -> int:
 
 def _dealt(rows: int, clients: int, seed: int | None) -> list[list[int]]:
     """Deal rows to clients at random, an equal number to each."""
-    order = np.random.default_rng(seed).permutation(rows)
+    # A stream apart from that which draws cohorts and cells
+    order = np.random.default_rng(None if seed is None else [seed, rows]).permutation(rows)
     return [own.tolist() for own in np.array_split(order, clients)]
 
 

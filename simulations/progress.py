@@ -34,8 +34,7 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                told = last.reading.told if last else None
-                said = "no number" if told is None else f"{told.of} {told} nats"
+                said = f"{last.reading.told.of} {last.reading.told} nats" if last else "no number"
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"
                 )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source, split_writers
@@ -114,20 +115,20 @@ class Scenario:
         mix = resampler.mostly(1, 7) if drifted and self.drift == "digits" else None
         return resampler.writer(writer, self.records, mix)
 
-    def truth(self, members: Iterable[int], check: int, theta: float) -> float:
+    def truth(self, members: Iterable[int], check: int) -> float:
         """Exact D_θ of a cohort at a check, in nats."""
         counts = sum(self._counts(self.write(member, check)) for member in members)
-        return self._divergence(np.asarray(counts), theta)
+        return self._divergence(np.asarray(counts))
 
-    def truths(self, counted: Iterable[Participant], check: int, theta: float) -> dict[str, float]:
+    def truths(self, counted: Iterable[Participant], check: int) -> dict[str, float]:
         """D_θ, in nats, of the population and, exact, of the clients that were counted."""
         members = (participant.member for participant in counted)
         return {
-            "population_truth": self.population_truth(check, theta),
-            "cohort_truth": self.truth(members, check, theta),
+            "population_truth": self.population_truth(check),
+            "cohort_truth": self.truth(members, check),
         }
 
-    def population_truth(self, check: int, theta: float) -> float:
+    def population_truth(self, check: int) -> float:
         """D_θ, in nats, of the clients that cohorts are drawn from.
 
         Exact where clients keep their records. The law of writers who write anew for each check is
@@ -135,10 +136,10 @@ class Scenario:
         a histogram of finitely many adds to a divergence: within .003 nats for 1000.
         """
         groups = self._population(check)
-        pooled = self._divergence(sum(groups[1:], groups[0]), theta)
+        pooled = self._divergence(sum(groups[1:], groups[0]))
         if len(groups) == 1:
             return pooled
-        return 2 * pooled - sum(self._divergence(one, theta) for one in groups) / len(groups)
+        return 2 * pooled - sum(self._divergence(one) for one in groups) / len(groups)
 
     def _population(self, check: int) -> list[NDArray[np.int64]]:
         """Count the records of all clients, or of two groups of writers as good as they."""
@@ -152,8 +153,8 @@ class Scenario:
             self._counted[drifted] = [np.asarray(sum(map(self._counts, group))) for group in groups]
         return self._counted[drifted]
 
-    def _divergence(self, counts: NDArray[np.int64], theta: float) -> float:
-        return skewed_divergence(self.reference.probabilities, counts, theta)
+    def _divergence(self, counts: NDArray[np.int64]) -> float:
+        return skewed_divergence(self.reference.probabilities, counts, THETA)
 
     @cached_property
     def _counted(self) -> dict[bool, list[NDArray[np.int64]]]:

@@ -18,7 +18,6 @@ from flwr.serverapp.strategy import Result
 from flwr_kld.codec.model import json_text
 from flwr_kld.errors import CheckFailed
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.scenario import Drift, Scenario
 from flwr_kld.strategies import (
@@ -58,11 +57,9 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
     monitor = KLDrift(
         scenario.reference,
         Trusted(epsilon=float(config["epsilon"])),
-        plan=Partition(cells=int(config["cells"])),
+        cells=int(config["cells"]),
         cohort=RotatingCohort(int(config["cohort"])),
         population=HostedClients(),
-        estimator=str(config["estimator"]),
-        theta=float(config["theta"]),
         threshold=threshold or None,
         alarm=Alarm(horizon=int(config["checks"])) if threshold else None,
     )
@@ -74,7 +71,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             """Flower calls this after each round (and before the first, as round 0)."""
             if server_round == 0:
                 return None
-            truths = scenario.truths(monitor.counted, monitor.checks, monitor.theta)
+            truths = scenario.truths(monitor.counted, monitor.checks)
             report = monitor.reports.get(server_round)
             line = {"round": server_round, **truths, "report": report and report.to_dict()}
             if predictor is not None:

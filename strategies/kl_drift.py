@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,21 +13,19 @@ from flwr.serverapp import Grid
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.budget import Spent
-from flwr_kld.check.conclusions import Conclusions, Tolerated
-from flwr_kld.check.decider import Alarm
+from flwr_kld.check.conclusions import Conclusions
+from flwr_kld.check.decider import Alarm, require_each
 from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.cohort.charges import warn_of_pace
 from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.table import Table
-from flwr_kld.inference.estimators.registry import ESTIMATORS, Estimator
-from flwr_kld.inference.estimators.score import check_theta, check_threshold
-from flwr_kld.kernel.arguments import instance, real, whole
-from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.inference.estimators.score import check_threshold
+from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import Period, SinceLastCheck
-from flwr_kld.query.plan import Plan
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import last_period
 from flwr_kld.report.report import Report
@@ -59,17 +56,13 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     aggregation : Aggregation
         How counts become a sum: `PlainSum` (default), or `SecureSum`, under which the server never
         sees a client's counts. With aggregators, always `SealedSum` or `SplitSum`.
-    plan : Plan
-        What to ask; by default a partition into 1,000 cells.
+    cells : int
+        Cells that each column is counted in, at least 16 and besides those outside the reference:
+        heavy symbols have one each, light ones are sampled, the rest is in bins.
     cohort : Cohort
         Whom to ask; by default everybody connected.
     population : Population
         Who there is; by default each Flower node is a client.
-    estimator : str or Estimator
-        "posterior_counts", "posterior_ratios", or a function of one's own: it takes the noisy
-        counts and ``theta=``, and returns an `Estimate`.
-    theta : float
-        θ of D_θ, in [0, 1); 0 is plain KL, which is finite only where every symbol of Π was seen.
     most_records : int, optional
         Records that one client may count when it is asked, a public number. A client with more
         counts a uniform sample of them. `PlainSum` and `SealedSum` leave out a client that reports
@@ -81,7 +74,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     timeout : float
         Seconds to wait for replies.
     threshold : float or Mapping[str, float], optional
-        Nats of D_θ that are tolerated, less than it can be, ln(1/θ): in each column of a table
+        Nats of D_θ that are tolerated, less than the 4.6 that it can be: in each column of a table
         that has no threshold of its own (`Table`), or by column, whatever the table says. With it,
         or a table's own, each check decides, at the same cost.
     period : Period or SinceLastCheck, optional
@@ -89,10 +82,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         the period of the last check of this monitor or ledger. Where single
         records are protected, how many of them lie in the period is then estimated, not public. By
         default all records.
-    outside : float or Mapping[str, float], optional
-        Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
-        'missing', never seen) before a check says drift; D_θ does not see them. By default
-        ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
     alarm : Alarm, optional
         How checks decide; `Alarm()` by default, and only with a threshold.
     ledger : Ledger or str, optional
@@ -100,12 +89,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         asked about records, settled after the last reply, and refused where the budget is short.
     budget : str
         Name of the population whose budget is charged.
-    with_model : bool
-        Whether each check shows clients a model, whose predictions are among the columns:
-        ``check(grid, model=arrays)``, or `WithDriftChecks`, which shows the one that is trained.
-    seed : int, optional
-        Simulations only: makes cohorts and plans reproducible, and under `Trusted` the *noise*;
-        reports then say ``private: false``. Noise of clients or an aggregator is never seeded.
     """
 
     kind = "kld"
@@ -118,43 +101,28 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         trust: Trust,
         *,
         aggregation: Aggregation | None = None,
-        plan: Plan | None = None,
+        cells: int = 1000,
         cohort: Cohort | None = None,
         population: Population | None = None,
-        estimator: str | Estimator = "posterior_counts",
-        theta: float = 0.01,
         most_records: int | None = None,
         min_clients: int = 2,
         timeout: float = 600.0,
         threshold: float | Mapping[str, float] | None = None,
         period: Period | SinceLastCheck | None = None,
-        outside: float | Mapping[str, float] | None = None,
         alarm: Alarm | None = None,
         ledger: Ledger | str | None = None,
         budget: str = "default",
-        with_model: bool = False,
-        seed: int | None = None,
     ) -> None:
         instance("reference", reference, Reference, "a Reference, such as Reference.from_csv(file)")
         require_trust(trust)
-        if seed is not None:
-            seed = whole("seed", seed, least=0)
         aggregation = fitting(trust, aggregation)
-        if not callable(estimator) and estimator not in ESTIMATORS:
-            raise ValueError(f"unknown estimator {estimator!r}: choose from {sorted(ESTIMATORS)}")
-        theta = check_theta(theta)
-        thresholds = _thresholds(reference, threshold, theta)
+        thresholds = _thresholds(reference, threshold)
         if thresholds is None and alarm is not None:
             raise ValueError("alarm= needs threshold=, the divergence in nats that is tolerated")
-        if thresholds is None and outside is not None:
-            raise ValueError("outside= needs threshold=: without it a check decides nothing")
-        tolerated = None
-        if thresholds is not None:
-            tolerated = _tolerated(thresholds, outside)
-        plan = plan or Partition()
-        instance("plan", plan, Plan, "a plan, such as Partition(1000)")
+        plan = Partition(cells)
         alarm = alarm or Alarm()
         instance("alarm", alarm, Alarm, "an Alarm, such as Alarm(rate=0.05)")
+        tolerated = None if thresholds is None else alarm.tolerated(thresholds)
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
@@ -165,7 +133,6 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             instance(
                 "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"
             )
-        instance("with_model", with_model, bool, "True or False")
         super().__init__(
             cohort=cohort,
             population=population,
@@ -173,10 +140,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             timeout=timeout,
             ledger=ledger,
             budget=budget,
-            seed=seed,
         )
         least = max(self.min_clients, trust.min_clients)
-        trust = trust.over(allot(trust, usual, allowed, theta=theta, drawn=draws(cohort)))
+        trust = trust.over(allot(trust, usual, allowed, drawn=draws(cohort)))
         self.period = period
         self._last: Period | None = None
         self._asked = period if isinstance(period, Period) else None
@@ -185,23 +151,19 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         self.reference = reference
         self.trust = trust
         self.aggregation = aggregation
-        self.plan = plan
-        self.estimator = estimator
-        self.theta = theta
+        self.cells = plan.cells
         self.most_records = most_records
-        self.with_model = with_model
         self._model: ArrayRecord | None = None
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted: list[Participant] = []
         """Clients that the last check counted."""
-        bits = SystemBits() if seed is None else SeededBits(seed)
-        self._stand(most_records=most_records, period=period, with_model=with_model or None)
+        self._stand(most_records=most_records, period=period)
         self._conclusions = Conclusions(
-            reference, theta, estimator, tolerated, self.alarm,
+            reference, tolerated, alarm,
             adds_up=isinstance(period, SinceLastCheck) and not draws(cohort),
         )  # fmt: skip
-        self._publisher = Publisher(trust, aggregation, least, bits, most_records or 0)
+        self._publisher = Publisher(trust, aggregation, least, SystemBits(), most_records or 0)
 
     def check(
         self, grid: Grid, key: str | None = None, *, model: ArrayRecord | None = None
@@ -213,13 +175,14 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         key : str, optional
             Idempotency key of a scheduled check, say its date: with a ledger it runs once.
         model : ArrayRecord, optional
-            With ``with_model``, and only then: what clients predict with.
+            What clients predict with, where columns are a model's predictions; not in a standing
+            session.
 
         Raises
         ------
         ValueError
-            If the trust model's release does not serve the plan, or a model is shown where none is
-            expected; nothing was asked.
+            If the trust model's release does not serve the cells, or a model is shown in a standing
+            session; nothing was asked.
         CheckFailed
             If too few clients are there or reply, or they hold no records. Nothing is released;
             but what the ledger reserved is spent, and a client's guard counts every check that it
@@ -228,10 +191,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             If the ledger does not let the check start: the budget is short, or the key has run.
             Nothing was asked.
         """
-        if (model is not None) is not self.with_model:
-            raise ValueError(
-                "check(grid, model=arrays) and KLDrift(…, with_model=True) go together"
-            )
+        if model is not None and self._session is not None:
+            raise ValueError("a standing session counts all records as they are: show no model")
         self._model = model
         return self._run(grid, key)
 
@@ -251,7 +212,7 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         trust, generator = self._tonight(), self._generator
         if isinstance(trust, Standing) and trust.night and self._session is not None:
             generator = self._session.generator(trust.night)
-        plan = self.plan.draw(self.reference, generator).allotted(self.trust.allotment)
+        plan = Partition(self.cells).draw(self.reference, generator).allotted(self.trust.allotment)
         plan = plan.of(self._asked)
         night = self._in_session(chosen, plan, trust)
         clients = AskedClients(chosen, drawn=len(chosen) < len(present))
@@ -300,15 +261,15 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
     def summary(self) -> None:
         """Log what will be done."""
         logger.info(
-            "drift checks against reference %s: %s, %s",
+            "drift checks against reference %s: %s, %s cells",
             self.reference.fingerprint[:12],
             self.trust,
-            self.plan,
+            self.cells,
         )
 
 
 def _thresholds(
-    reference: Reference, said: float | Mapping[str, float] | None, theta: float
+    reference: Reference, said: float | Mapping[str, float] | None
 ) -> dict[str, float] | None:
     """Return each column's threshold: what is said, or what the table has; None if neither."""
     domain, columns = reference.domain, reference.columns
@@ -316,7 +277,7 @@ def _thresholds(
     if said is None and not own:
         return None
     if isinstance(said, Mapping):
-        _require_each("threshold", said, columns)
+        require_each("threshold", said, columns)
         own = said
     elif said is None and (bare := [name for name in columns if name not in own]):
         raise ValueError(
@@ -324,29 +285,6 @@ def _thresholds(
             "without one, or a threshold at the top of the data dictionary"
         )
     return {
-        name: check_threshold(own.get(name, said), theta)  # type: ignore[arg-type]
+        name: check_threshold(own.get(name, said))  # type: ignore[arg-type]
         for name in columns
     }
-
-
-def _tolerated(
-    thresholds: Mapping[str, float], outside: float | Mapping[str, float] | None
-) -> dict[str, Tolerated]:
-    """Return what is tolerated in each column."""
-    if isinstance(outside, Mapping):
-        _require_each("outside", outside, thresholds)
-    tolerated = {}
-    for name, nats in thresholds.items():
-        share = -math.expm1(-nats)
-        if outside is not None:
-            said = outside[name] if isinstance(outside, Mapping) else outside
-            share = real("outside", said, least=0, below=1)
-        tolerated[name] = nats, share
-    return tolerated
-
-
-def _require_each(what: str, said: Mapping[str, float], columns: Mapping[str, object]) -> None:
-    if set(said) != set(columns):
-        raise ValueError(
-            f"{what}= takes one number for all columns, or a mapping that names each of them"
-        )

@@ -19,7 +19,7 @@ from flwr_kld.check.report_parts import epsilon_delivered, protection
 from flwr_kld.cohort.charges import charges
 from flwr_kld.cohort.cohort import AskedClients, Participant, UniformCohort, require_clients
 from flwr_kld.errors import CheckFailed
-from flwr_kld.kernel.law import BitSource, SystemBits
+from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.messages.terms import Night
@@ -119,6 +119,12 @@ class Counting(Round[Asked, R]):
     aggregation: Aggregation
     _publisher: Publisher
     _session: Session | None = None
+
+    def _seeded(self, seed: int) -> None:
+        """Draw the server's noise from it, too: reports then say ``private: false``."""
+        if seed != self._seed:
+            self._publisher = replace(self._publisher, bits=SeededBits(seed))
+        super()._seeded(seed)
 
     def _stand(self, **refused: object) -> None:
         """Count nights if the trust model is that of a session; refuse what it is not asked for."""

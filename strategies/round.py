@@ -96,6 +96,7 @@ class Round(ABC, Generic[Asked, R]):
 
     entry: ClassVar[Kind]
     """What it is in a ledger."""
+    _seed: int | None = None
 
     def __init__(
         self,
@@ -106,7 +107,6 @@ class Round(ABC, Generic[Asked, R]):
         timeout: float,
         ledger: Ledger | str | None,
         budget: str,
-        seed: int | None = None,
     ) -> None:
         if cohort is not None:
             instance("cohort", cohort, Cohort, "a cohort rule, such as UniformCohort(100)")
@@ -121,7 +121,12 @@ class Round(ABC, Generic[Asked, R]):
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked
         self.budget = budget
-        self._generator = np.random.default_rng(SystemBits().words(4) if seed is None else seed)
+        self._generator = np.random.default_rng(SystemBits().words(4))
+
+    def _seeded(self, seed: int) -> None:
+        """Draw from a seed, in simulations only; who draws from it already goes on."""
+        if seed != self._seed:
+            self._seed, self._generator = seed, np.random.default_rng(seed)
 
     def _run(self, grid: Grid, key: str | None = None) -> R:
         """Run one round: present, require, recall, draw, reserve, ask, settle."""

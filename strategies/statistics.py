@@ -75,7 +75,7 @@ class Statistics(Question[StatisticsReport]):
         require_trust(trust)
         plan = each_symbol(domain)
         trust = trust.over(domain.per_record)
-        trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=draws(cohort)))
+        trust = trust.over(allot(trust, plan, {}, drawn=draws(cohort)))
         if most_records is not None:
             most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_records_protected(trust)

@@ -39,8 +39,7 @@ class WithDriftChecks(Strategy):
         Trains: ``FedAvg()`` or any other. Wrap last: checks run from this object's `start`.
     monitor : Monitor
         `KLDrift`, which checks, or `PrivatePredictor`, which learns. It asks, waits and spends as
-        it does on its own. With ``KLDrift(…, with_model=True)`` clients are shown the model of the
-        round, for columns that are its predictions.
+        it does on its own.
     every : int
         Rounds from one check to the next, at least 1: rounds k, 2k, … are followed by a check.
     on_report : callable, optional
@@ -48,12 +47,14 @@ class WithDriftChecks(Strategy):
         one. Whatever it raises ends the training, which may be its purpose.
     on_drift : Callable[[int, Report], None], optional
         The same, but only where a check decided that there is drift.
+    show_model : bool
+        Whether a check shows clients the model of its round, for columns that are its predictions.
 
     Raises
     ------
     ValueError
-        If `every` is not a positive number of rounds, or `on_drift` is given for a predictor, which
-        decides nothing.
+        If `every` is not a positive number of rounds, or `on_drift` or `show_model` is given for a
+        predictor.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class WithDriftChecks(Strategy):
         every: int = 5,
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,
+        show_model: bool = False,
     ) -> None:
         instance("strategy", strategy, Strategy, "a strategy that trains, such as FedAvg()")
         instance("monitor", monitor, Monitor, "a monitor, such as KLDrift(…), after the strategy")
@@ -71,11 +73,14 @@ class WithDriftChecks(Strategy):
                 instance(name, call, Callable, "a function of a round and its report")
         if on_drift is not None and not isinstance(monitor, KLDrift):
             raise ValueError("a predictor gives no verdict: give on_report=, or a KLDrift")
+        if instance("show_model", show_model, bool, "True or False"):
+            instance("monitor", monitor, KLDrift, "a KLDrift, where clients are shown the model")
         self.strategy = strategy
         self.monitor = monitor
         self.every = whole("every", every, least=1, unit="rounds")
         self.on_report = on_report
         self.on_drift = on_drift
+        self.show_model = show_model
         self.reports: dict[int, Any] = {}
         """Report of each round of the last `start` whose check gave one."""
 
@@ -128,8 +133,7 @@ class WithDriftChecks(Strategy):
         """Run one check or round; whatever goes wrong in it must not cost the training."""
         monitor = self.monitor
         try:
-            shows = isinstance(monitor, KLDrift) and monitor.with_model
-            report = monitor.check(grid, **({"model": arrays} if shows else {}))
+            report = monitor.check(grid, **({"model": arrays} if self.show_model else {}))
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s after round %s failed: %s", monitor.asks, server_round, error)
             return monitor.failed

@@ -44,7 +44,6 @@ from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
 from flwr_kld.inference.outside import OutsideLimits
 from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
@@ -115,7 +114,6 @@ EXAMPLES = {
     Labels: {"names": ["a", "b"]},
     SinceLastCheck: {"column": "day"},
     Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
-    estimate: {"counts": COUNTS},
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
@@ -174,7 +172,7 @@ EXAMPLES = {
     WholeClients: {"most_records": 3},
     strategies.Distributed: {"epsilon": 1.0, "min_clients": 3},
     strategies.KLDrift: {
-        "reference": EVEN, "trust": TRUST, "threshold": 0.1, "seed": 1, "most_records": 9,
+        "reference": EVEN, "trust": TRUST, "threshold": 0.1, "most_records": 9,
     },
     strategies.LabelDiscovery: {
         "reference": Table({"job": ["nurse"]}), "column": "job",

@@ -55,14 +55,16 @@ def answered(**changes):
 WRONG = {
     "a size for a cohort": ("UniformCohort", lambda: monitored(cohort=100)),
     "a class for a cohort": ("UniformCohort", lambda: monitored(cohort=UniformCohort)),
-    "a number for a plan": ("Partition", lambda: monitored(plan=1000)),
+    "a text for cells": ("whole number", lambda: monitored(cells="1000")),
     "a number for a population": ("HostedClients", lambda: monitored(population=50)),
     "a rate for an alarm": ("Alarm", lambda: monitored(alarm=0.05)),
     "a name for an aggregation": ("SecureSum", lambda: monitored(aggregation="secure-sum")),
     "a class for an aggregation": ("SecureSum", lambda: monitored(aggregation=PlainSum)),
     "a number for a ledger": ("sqlite:///", lambda: monitored(ledger=5)),
     "a budget for its name": ("name", lambda: monitored(budget=Budget(1.0, 1e-6, 30.0))),
-    "a number for a truth value": ("True or False", lambda: monitored(with_model=1)),
+    "a number for a truth value": (
+        "True or False", lambda: WithDriftChecks(FedAvg(), MONITOR, show_model=1),
+    ),
     "a name for a trust model": ("Trusted", lambda: monitored(trust="trusted")),
     "an epsilon for a trust model": ("Trusted", lambda: monitored(trust=1.0)),
     "a domain for a reference": ("Reference", lambda: monitored(reference=DOMAIN)),

@@ -254,34 +254,6 @@ def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, ca
     assert re.search(r"^ward +1[12],\d{3} .*medicine \d", printed, re.MULTILINE)
 
 
-def test_an_estimator_of_ones_own_returns_a_number_and_its_deviation():
-    reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
-    plug_in = recipe("plug_in.py")["plug_in"]
-    report = simulate(
-        KLDrift(reference, Trusted(3.0), estimator=plug_in),
-        ["bus"] * 900 + ["car"] * 100,
-        clients=20,
-    )
-    told = report.reading.of_cohort
-    assert report.reading.estimator == "plug_in"
-    assert told.value == pytest.approx(0.5, abs=0.1)  # of 0.9 and 0.1, beside a half each
-    assert 0 < told.deviation < 0.1
-    assert "bus" in report.columns[report.column].sentence
-
-
-@pytest.mark.parametrize(
-    "told", [None, 0.1, (0.1,), (0.1, -1.0), (float("nan"), 0.1), ("0.1", 0.1), (0.1, 0.2, 0.3)]
-)
-def test_what_no_estimator_returns_is_said(told):
-    reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
-    report = simulate(
-        KLDrift(reference, Trusted(3.0), estimator=lambda counts, theta: told),
-        ["bus"] * 20, clients=20,
-    )  # fmt: skip
-    assert report.reading.of_cohort is None
-    assert "<lambda> gave neither" in report.reading.note
-
-
 def test_a_cohort_rule_of_ones_own_asks_by_its_day():
     rule = recipe("by_weekday.py")["ByWeekday"](lambda: date(2026, 11, 24))
     reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])

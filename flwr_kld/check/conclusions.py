@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.decider import Alarm, Decided, Decider
+from flwr_kld.check.decider import Alarm, Decided, Decider, Tolerated
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.domain.table import Table
@@ -16,7 +16,6 @@ from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.registry import Estimator
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.query.noisy import NoisyCounts
@@ -25,9 +24,6 @@ from flwr_kld.report.report import ColumnReport, Reading
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
-
-Tolerated = tuple[float, float]
-"""Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 
 _FEW = 100
 """Drawn clients, among whom there may well be none of a few that are unlike the rest."""
@@ -40,8 +36,6 @@ class Conclusions:
     """Concludes checks in their order."""
 
     reference: Reference  # What clients are compared with
-    theta: float  # θ of D_θ
-    estimator: str | Estimator  # Of the cohort's divergence
     # Of each column; None if nothing is decided
     tolerated: dict[str, Tolerated] | None
     alarm: Alarm  # How sure decisions are, over all columns
@@ -57,7 +51,6 @@ class Conclusions:
                 threshold,
                 outside,
                 alarm,
-                self.theta,
                 references[name],
                 name,
                 len(references),
@@ -94,8 +87,6 @@ class Conclusions:
         population = self._population(measured.published, effects)
         reading = read(
             measured.published,
-            estimator=self.estimator,
-            theta=self.theta,
             population=population,
             effects=effects,
         )
@@ -131,7 +122,7 @@ class Conclusions:
     def _population(self, published: NoisyCounts, effects: DesignEffects) -> Estimate | None:
         """Estimate the population's divergence; None of counts that nobody can have."""
         try:
-            return posterior_ratios(published, theta=self.theta, effects=effects)
+            return posterior_ratios(published, effects=effects)
         except EstimateUndefined:
             return None
 
@@ -141,7 +132,7 @@ class Conclusions:
         """Hold the verdict against the estimate; return it with what a reader must know."""
         estimate, note, told = reading.estimate, reading.note, reading.of_population
         if contradiction is None:
-            contradiction = impossible_estimate(estimate, reading.privacy, reading.theta)
+            contradiction = impossible_estimate(estimate, reading.privacy)
         verdict = decided.verdict
         if contradiction is not None:
             note = f"the published numbers contradict each other: {contradiction}"

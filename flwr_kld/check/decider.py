@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_neede
 from flwr_kld.inference.decision import Alone, Outside, Population, decide
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.estimators.score import Floats, check_level
+from flwr_kld.inference.estimators.score import THETA, Floats, check_level, score_ceiling
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
-from flwr_kld.inference.outside import OutsideFraction, OutsideLimits, outside_by_counts
+from flwr_kld.inference.outside import OutsideFraction, outside_by_counts
 from flwr_kld.inference.part_of_records import least_if_missed, least_if_moved
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic
@@ -47,9 +48,13 @@ _EVIDENCE = 1
 """Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
 
 
+Tolerated = tuple[float, float]
+"""Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
+
+
 @dataclass(frozen=True)
 class Alarm:
-    """How sure a verdict of drift must be.
+    """How sure a verdict of drift must be, and what it tolerates beside a threshold.
 
     Parameters
     ----------
@@ -63,6 +68,10 @@ class Alarm:
     resolution : float
         "No drift" is said only by a check whose upper limit, for drifts of every shape, is at most
         this many nats beyond the threshold.
+    outside : float or Mapping[str, float], optional
+        Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
+        'missing', never seen) before a check says drift; D_θ does not see them. By default
+        ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
 
     Raises
     ------
@@ -74,6 +83,7 @@ class Alarm:
     horizon: int = 365
     level: float = 0.95
     resolution: float = RESOLUTION
+    outside: float | Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         keep(
@@ -83,15 +93,37 @@ class Alarm:
             level=check_level(self.level),
             resolution=real("resolution", self.resolution, above=0, unit="nats"),
         )
+        said = self.outside.values() if isinstance(self.outside, Mapping) else [self.outside]
+        for share in said:
+            if share is not None:
+                real("outside", share, least=0, below=1)
 
     def shared(self, columns: int) -> Alarm:
         """Return the part of this alarm that each column of a table may use up (Bonferroni)."""
         return replace(self, rate=self.rate / columns)
 
-    def outside(self, limits: OutsideLimits | None, p_value: float, tolerated: float) -> Outside:
-        """Return what a check shows of q, the fraction of records outside the reference."""
-        excluded = 1 - (1 - tolerated) * math.exp(-self.resolution)
-        return Outside(limits, p_value, tolerated, excluded)
+    def tolerated(self, thresholds: Mapping[str, float]) -> dict[str, Tolerated]:
+        """Return what is tolerated in each column.
+
+        Raises `ValueError` unless `outside` is of all columns, or of each of them.
+        """
+        own = self.outside
+        if isinstance(own, Mapping):
+            require_each("outside", own, thresholds)
+        else:
+            own = dict.fromkeys(thresholds, own) if own is not None else {}
+        return {
+            name: (nats, float(own.get(name, -math.expm1(-nats))))
+            for name, nats in thresholds.items()
+        }
+
+
+def require_each(what: str, said: Mapping[str, float], columns: Mapping[str, object]) -> None:
+    """Raise `ValueError` unless a mapping has a number for each column."""
+    if set(said) != set(columns):
+        raise ValueError(
+            f"{what}= takes one number for all columns, or a mapping that names each of them"
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +141,6 @@ class Decider:
     threshold: float  # Nats of D_θ that are tolerated
     outside: float  # Fraction of records outside the reference that is tolerated, in [0, 1)
     alarm: Alarm  # How sure decisions are
-    theta: float  # θ of D_θ
     reference: Reference  # Evidence against another one does not count here
     column: str  # Evidence on another one does not count here
     columns: int = 1  # Whose lower bounds hold all at once
@@ -141,7 +172,7 @@ class Decider:
 
     def _hidden(self, error: float) -> Allowance:
         """Return what the reference hides, but for its part of an error probability."""
-        return allowance(self.reference, theta=self.theta, level=1 - SHARE * error)
+        return allowance(self.reference, level=1 - SHARE * error)
 
     @property
     def level(self) -> float:
@@ -177,21 +208,21 @@ class Decider:
         """
         counts, alarm, (threshold, tolerated) = measured.published, self.alarm, self.tested
         confidence, each = self._levels
-        found = whole_cohort(counts, theta=self.theta, threshold=threshold, error=self.level)
+        found = whole_cohort(counts, threshold=threshold, error=self.level)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         if self._detector is not None:
             self._detector = self._detector.update(found.log_evidence(threshold))
         law = as_law(noisy_fractions(counts), counts.plan.mass)
         shown = self._shown(measured, population, outside, law)
-        upper = upper_limit(counts, theta=self.theta, level=confidence)
+        upper = upper_limit(counts, level=confidence)
         error = 1 - alarm.level
-        hidden, most = self._hidden(error), -math.log(self.theta) if self.theta else math.inf
+        hidden, most = self._hidden(error), score_ceiling(THETA)
         verdict = decide(
             self._hidden(error / self.columns).below(found.at_least(each)),
             Alone(found.p_value(threshold), self.level),
             replace(upper, value=min(hidden.at_most(upper.value), most), level=alarm.level),
             self._detector,
-            alarm.outside(limits, p_value, tolerated),
+            Outside(limits, p_value, tolerated, 1 - (1 - tolerated) * math.exp(-alarm.resolution)),
             threshold=self.threshold,
             resolution=alarm.resolution,
             level=alarm.level,
@@ -230,7 +261,7 @@ class Decider:
             tolerated=self.threshold,
             level=self.level,
             missed_level=self.alarm.rate / self.alarm.horizon,
-            least=lambda part: least_if_missed(mass, law, part, theta=self.theta),
+            least=lambda part: least_if_missed(mass, law, part),
             sizes_known=measured.sizes_known,
         )
         return both, replace(
@@ -247,7 +278,7 @@ class Decider:
         if (share := client.share) is None or verdict.outcome is Outcome.INCONCLUSIVE:
             return verdict
         if verdict.outcome is Outcome.DRIFT:
-            left = least_if_moved(mass, law, share, theta=self.theta)
+            left = least_if_moved(mass, law, share)
             outside = float(law[mass == 0].sum())
             could = left <= self.threshold and outside - share <= self.outside
         else:
@@ -271,9 +302,7 @@ class Decider:
             f"records, and cannot tell {hidden.chance:.2g} nats from none"
         )
         level, resolve = self.alarm.level, verdict.resolve
-        rows = rows_needed(
-            self.reference, self.threshold, resolution, theta=self.theta, level=level
-        )
+        rows = rows_needed(self.reference, self.threshold, resolution, level=level)
         if resolve is not None and rows is not None and rows > (self.reference.records or 0):
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
@@ -284,7 +313,7 @@ class Decider:
         near = zip(known, self._seen[0], strict=True) if self._seen else ()
         if not self._seen or any(abs(new - old) > _SIMILAR * old for new, old in near):
             check = Estimating(
-                counts.plan, counts.event, counts.records, design_effect, self.threshold, self.theta
+                counts.plan, counts.event, counts.records, design_effect, self.threshold
             )
             most = self.threshold + self.alarm.resolution
             self._seen = known, check.quiet_from(most, self._hidden(1 - self.alarm.level))
@@ -297,10 +326,9 @@ class Decider:
         return remembered
 
     def _name(self, budget: str) -> str:
-        """Evidence adds up under one reference, θ, threshold and alarm."""
+        """Evidence adds up under one reference, threshold and alarm."""
         against = {
             "reference": self.reference.fingerprint,
-            "theta": self.theta,
             "threshold": self.threshold,
             "rate": self.alarm.rate,
             "horizon": self.alarm.horizon,

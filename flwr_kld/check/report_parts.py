@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.allowance import allowance
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.estimators.registry import Estimator, estimate, name_of
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
@@ -36,39 +35,18 @@ _FALSE = 0.05
 def read(
     published: NoisyCounts,
     *,
-    estimator: str | Estimator,
-    theta: float,
     population: Estimate | None,
     effects: DesignEffects = INDEPENDENT,
 ) -> Reading:
     """Return what follows from the published values alone; `population` is estimated already."""
     hidden, outside = 0.0, outside_fraction(published, effects)
-    try:
-        found = estimate(published, estimator=estimator, theta=theta)
-    except EstimateUndefined as error:  # the budget is spent: say so instead of losing the check
-        return Reading(
-            estimate=None,
-            theta=theta,
-            estimator=name_of(estimator),
-            target=None,
-            sampling=None,
-            monte_carlo=None,
-            privacy=None,
-            records=published.records,
-            outside=outside,
-            note=str(error),
-        )
-    if found.target != "cohort":
-        population = None
+    found = posterior_counts(published)
     if population is not None:
         # Of a reference that is a sample, chance alone may have put as much there.
-        allowed = allowance(published.plan.reference, theta=theta, level=_LEVEL)
+        allowed = allowance(published.plan.reference, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value
     return Reading(
         estimate=found.value,
-        theta=found.theta,
-        estimator=found.estimator,
-        target=found.target,
         sampling=found.error.sampling,
         monte_carlo=found.error.monte_carlo,
         privacy=found.error.privacy,
@@ -95,8 +73,6 @@ def column_report(
 ) -> ColumnReport:
     """Return what is reported of one of a table's columns."""
     counts = cell_counts(published, effects.average, draws)
-    if reading.estimate is None:
-        return ColumnReport(reading, verdict, counts=counts, unit=unit, description=description)
     level = 1 - _FALSE / columns
     said = sentence(name, published, effects=effects, level=level, unit=unit)
     return ColumnReport(
@@ -149,7 +125,6 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.population_error": population and population.deviation,
         "kld.estimate": reading.estimate,
         "kld.error": reading.error,
-        "kld.theta": reading.theta,
         "kld.epsilon": report.guarantee.epsilon,
         "kld.delta": report.guarantee.delta,
         "kld.survivors": report.cohort.survivors,

@@ -233,9 +233,7 @@ def rows_of_columns(reference: Reference, threshold: float | None = None) -> dic
     usual = real("threshold", nats, least=0, unit="nats")
     own = domain.thresholds if isinstance(domain, Table) else {}
     needed = {
-        name: rows_needed(
-            column, own.get(name, usual), alarm.resolution, theta=0.01, level=alarm.level
-        )
+        name: rows_needed(column, own.get(name, usual), alarm.resolution, level=alarm.level)
         for name, column in reference.columns.items()
     }
     return most_first(needed)

@@ -65,9 +65,9 @@ def check_flights(out: Path, console: Console) -> list[Path]:
     for month, report in track(
         months, total=len(source.MONTHS), description="months", console=console, transient=True
     ):
-        everybody = flights.truth(range(flights.clients), month, monitor.theta)
+        everybody = flights.truth(range(flights.clients), month)
         counted = (participant.member for participant in monitor.counted)
-        own = flights.truth(counted, month, monitor.theta)
+        own = flights.truth(counted, month)
         shown = report.column
         points.append(Point(month, report, everybody[shown], own[shown]))
         truths.append(everybody)

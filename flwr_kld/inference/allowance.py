@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammainccinv, ndtri
 
-from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
+from flwr_kld.inference.estimators.score import THETA, Floats, check_level, check_theta
 from flwr_kld.reference import Reference
 from flwr_kld.search import edge
 
@@ -55,7 +55,7 @@ class Allowance:
         return (half + math.sqrt(half**2 + max(divergence, 0.0))) ** 2
 
 
-def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
+def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Allowance:
     """Bound what a column's reference cannot tell; all zero for a law that is known exactly."""
     theta, level = check_theta(theta), check_level(level)
     rows = reference.records
@@ -80,7 +80,7 @@ def allowance(reference: Reference, *, theta: float, level: float) -> Allowance:
 
 
 def rows_needed(
-    reference: Reference, threshold: float, resolution: float, *, theta: float, level: float
+    reference: Reference, threshold: float, resolution: float, *, theta: float = THETA, level: float
 ) -> int | None:
     """Return about how many records tell a threshold to within half the resolution.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from flwr_kld.inference.estimators.score import THETA, score_ceiling
 from flwr_kld.query.noisy import NoisyCounts
 
 _UNLIKELY = 21.0
@@ -40,13 +41,10 @@ def tail(deviation: float) -> float:
     return 1 / (2 * math.asinh(1 / (math.sqrt(2) * deviation))) if deviation > 0 else 0.0
 
 
-def impossible_estimate(
-    estimate: float | None, error: float | None, theta: float | None
-) -> str | None:
+def impossible_estimate(estimate: float, error: float) -> str | None:
     """Say that an estimate is far outside of what D_θ can be, [0, ln(1/θ)]; None if it is not."""
-    if estimate is None or error is None or not theta:
-        return None
     margin = _UNLIKELY * 3.2 / math.sqrt(2) * error
-    if -margin <= estimate <= margin - math.log(theta):
+    most = score_ceiling(THETA)
+    if -margin <= estimate <= margin + most:
         return None
-    return f"the estimate is {estimate:.3f} nats, and must be in [0, {-math.log(theta):.3f}]"
+    return f"the estimate is {estimate:.3f} nats, and must be in [0, {most:.3f}]"

@@ -239,7 +239,7 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
 def hold_to_estimates(
     verdict: Verdict,
     population: float | None,
-    cohort: float | None,
+    cohort: float,
     outside: OutsideFraction | None,
 ) -> Verdict:
     """Take "no drift" and "quiet" back beside an estimate that says otherwise.
@@ -257,7 +257,7 @@ def hold_to_estimates(
             f"the estimate of {nats(population)} is {little}above the {verdict.threshold:g} that "
             "are tolerated"
         )
-    elif cohort is not None and cohort > excluded:
+    elif cohort > excluded:
         above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
     elif population is None and verdict.outcome is Outcome.QUIET:
         above = "there is no estimate of the population"

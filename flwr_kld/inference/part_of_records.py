@@ -11,9 +11,9 @@ label only:
 
 >>> import numpy as np
 >>> reference, clients = np.array([0.5, 0.5]), np.array([0.99, 0.01])
->>> f"{least_if_missed(reference, clients, 0.0, theta=0.01):.2f}"
+>>> f"{least_if_missed(reference, clients, 0.0):.2f}"
 '1.42'
->>> f"{least_if_missed(reference, clients, 0.25, theta=0.01):.2f}"
+>>> f"{least_if_missed(reference, clients, 0.25):.2f}"
 '0.13'
 """
 
@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import THETA, Floats
 
 
 def missed_part(clients: int, error: float) -> float:
@@ -32,7 +32,7 @@ def missed_part(clients: int, error: float) -> float:
     return -math.expm1(math.log(error) / clients)
 
 
-def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float) -> float:
+def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
     """Return the least D_θ, in nats, of a population of whom a part was missed.
 
     Parameters
@@ -47,7 +47,7 @@ def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float
     return skewed_divergence(reference, _raised(reference, (1 - part) * law, part), theta)
 
 
-def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float) -> float:
+def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
     """Return the least D_θ, in nats, if a part of the records had any other values.
 
     Parameters are those of `least_if_missed`; `law` is that of all records.

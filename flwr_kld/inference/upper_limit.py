@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flwr_kld.inference.estimators.score import Floats, check_level, check_theta
+from flwr_kld.inference.estimators.score import THETA, Floats, check_level, check_theta
 from flwr_kld.inference.unbiased_powers import HIGHEST, UnbiasedPowers
 from flwr_kld.kernel.arguments import real
 
@@ -92,7 +92,7 @@ class UpperLimit:
 
 
 def upper_limit(
-    noisy: NoisyCounts, *, theta: float, level: float = 0.95, design_effect: float = 1.0
+    noisy: NoisyCounts, *, theta: float = THETA, level: float = 0.95, design_effect: float = 1.0
 ) -> UpperLimit:
     """Limit D_θ of the population from above, for every alternative."""
     theta, level = check_theta(theta), check_level(level)
@@ -108,7 +108,7 @@ def upper_limit(
 
 
 def usual_margin(
-    plan: QueryPlan, noise: NoiseTable, records: float, *, theta: float
+    plan: QueryPlan, noise: NoiseTable, records: float, *, theta: float = THETA
 ) -> Callable[[float], float]:
     """Return about the limit without a drift, in nats, as a function of the noise, in times it."""
     design = _Design.of(plan, noise, records, theta, 1.0)

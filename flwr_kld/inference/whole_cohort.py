@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, ndtr, ndtri, ndtri_exp, xlogy
 
-from flwr_kld.inference.estimators.score import Floats, check_theta
+from flwr_kld.inference.estimators.score import THETA, Floats, check_theta
 from flwr_kld.inference.fraction_interval import fraction_intervals, records_between
 from flwr_kld.kernel.law import RATIO_BITS, TOTAL, NoiseTable
 from flwr_kld.search import edge, root
@@ -110,7 +110,7 @@ class WholeCohort:
 
 
 def whole_cohort(
-    counts: NoisyCounts, *, theta: float, threshold: float, error: float
+    counts: NoisyCounts, *, theta: float = THETA, threshold: float, error: float
 ) -> WholeCohort:
     """Read a cohort's counts, for tests near a threshold that err with about this probability."""
     cells = _Cells.of(counts, check_theta(theta), _APART * error)

@@ -35,9 +35,7 @@ _MOST = 4
 """Times the usual steps that a column gets at most."""
 
 
-def allot(
-    trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, theta: float, drawn: bool
-) -> Allotment:
+def allot(trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, drawn: bool) -> Allotment:
     """Return how a check's counts are released, of all columns a trust model is bound to.
 
     `allowed` has the nats up to which "no drift" is said of each column; empty without a decision.
@@ -55,7 +53,7 @@ def allot(
     most = _LONGEST[kind] / deviation
     by_need = len(plan.columns) > 1 and trust.guarantee.protects == "record"
     if allowed and by_need and gaussian and most >= _USUAL_STEPS:
-        return _by_need(plan, allowed, release.noise, theta)
+        return _by_need(plan, allowed, release.noise)
     # So many that the one step of alike records takes as much as there is room for, of all moves.
     norm, moves = 2 if gaussian else 1, moved_by(trust.guarantee)
     room = _GROWTH**2
@@ -67,16 +65,11 @@ def allot(
     return Allotment((_odd(min(steps, most - 1)),) * columns, 1)
 
 
-def _by_need(
-    plan: QueryPlan, allowed: Mapping[str, float], noise: NoiseTable, theta: float
-) -> Allotment:
+def _by_need(plan: QueryPlan, allowed: Mapping[str, float], noise: NoiseTable) -> Allotment:
     """Allot Gaussian noise so that the largest margin, by what is allowed, is the smallest."""
     # The noise of all columns together hides a move of Σ steps²: that stays as it is.
     usual = _USUAL_STEPS
-    margins = {
-        name: usual_margin(own, noise, _records(own), theta=theta)
-        for name, own in plan.columns.items()
-    }
+    margins = {name: usual_margin(own, noise, _records(own)) for name, own in plan.columns.items()}
     least = {name: _least(own, noise, usual) for name, own in plan.columns.items()}
 
     def steps(ratio: float) -> Iterator[int]:

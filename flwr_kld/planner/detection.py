@@ -14,7 +14,6 @@ from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.decision import ERRORS, LIKELY
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.inference.part_of_records import least_if_missed, missed_part
 from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.kernel.law import BitSource, SeededBits
@@ -55,11 +54,11 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law, *, cohorts: int = _COH
         return power
     threshold, error = _threshold_of(setting), min(_YEARLY, 1 - setting.level)
     missed = missed_part(setting.clients, error)
-    if least_if_missed(plan.mass, p, missed, theta=THETA) <= threshold:
+    if least_if_missed(plan.mass, p, missed) <= threshold:
         return 0.0
     effects = DesignEffects(setting.design_effect, max(setting.records, setting.design_effect))
     found = [
-        posterior_ratios(counts, theta=THETA, effects=effects)
+        posterior_ratios(counts, effects=effects)
         for counts in drawn(p, setting.total, setting.design_effect, cohorts, generator, bits)
     ]
     errors = [(one.value - threshold) / max(one.error.total, _SMALLEST) for one in found]
@@ -96,7 +95,7 @@ def _threshold_of(setting: Setting) -> float:
 def by_counts(setting: Setting, counts: NoisyCounts) -> WholeCohort:
     """Read a cohort's counts as a check of a setting does that is about its own clients."""
     error = min(_YEARLY, 1 - setting.level)
-    return whole_cohort(counts, theta=THETA, threshold=_threshold_of(setting), error=error)
+    return whole_cohort(counts, threshold=_threshold_of(setting), error=error)
 
 
 def _power_by_counts(setting: Setting, counts: Iterable[NoisyCounts]) -> float:
@@ -119,7 +118,6 @@ class Estimating:
     records: float
     design_effect: float
     threshold: float  # Nats above which an estimate shows a drift
-    theta: float
 
     def quiet_from(self, most: float, hidden: Allowance) -> float | None:
         """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
@@ -145,8 +143,8 @@ class Estimating:
         drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
         needed = [0.0]
         for drift in drifts:
-            if divergence <= drift.largest(self.theta):
-                roots = self._roots(drift.at(divergence, self.theta))
+            if divergence <= drift.largest:
+                roots = self._roots(drift.at(divergence))
                 enough = math.sqrt(self.threshold) + ndtri(LIKELY + _ERROR) * _deviation(roots)
                 needed.append(divergence * (enough / max(float(roots.mean()), _SMALLEST)) ** 2)
         return max(needed)
@@ -157,7 +155,7 @@ class Estimating:
         effects = DesignEffects(self.design_effect, self.records)  # lots of any size
         sizes = self.records, self.design_effect, _ESTIMATES
         read = [
-            posterior_ratios(counts, theta=self.theta, effects=effects).value
+            posterior_ratios(counts, effects=effects).value
             for counts in _drawn(self.plan, self.event, p, *sizes, *drawn)
         ]
         return np.sqrt(np.maximum(read, 0))
@@ -172,11 +170,11 @@ def smallest_drift(setting: Setting, plan: QueryPlan, drift: Drift) -> float | N
 
     @cache
     def excess(log_divergence: float, cohorts: int = _COHORTS) -> float:
-        law = drift.at(math.exp(log_divergence), THETA)
+        law = drift.at(math.exp(log_divergence))
         power = power_of(setting, plan, law, cohorts=cohorts)
         return float(ndtri(min(max(power, _RARE), 1 - _RARE)) - ndtri(_POWER))
 
-    least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest(THETA)
+    least, most = max(_SMALLEST, setting.threshold or 0.0), drift.largest
     if least >= most:
         return None
     low, high = math.log(least), math.log(most)

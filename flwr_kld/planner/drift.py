@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA, score_ceiling
 from flwr_kld.kernel.arguments import choice
 from flwr_kld.reference import Reference
 from flwr_kld.search import root
@@ -52,20 +52,21 @@ class Drift:
         weight /= weight.sum()
         return weight
 
-    def at(self, divergence: float, theta: float) -> Law:
+    def at(self, divergence: float) -> Law:
         """P at which D_θ has this many nats."""
         start = self.law(0.0)
         if divergence == 0:
             return start
 
         def excess(amount: float) -> float:
-            return skewed_divergence(start, self.law(amount), theta) - divergence
+            return skewed_divergence(start, self.law(amount), THETA) - divergence
 
         if not divergence > 0 or excess(_FARTHEST) < 0:
-            raise ValueError(f"a drift of {divergence:g} nats is out of reach at theta={theta:g}")
+            raise ValueError(f"a drift of {divergence:g} nats is out of reach")
         return self.law(root(excess, 0.0, _FARTHEST, within=1e-9))
 
-    def largest(self, theta: float) -> float:
+    @property
+    def largest(self) -> float:
         """D_θ in nats at the largest amount, or nearly ``ln(1/θ)`` if that is less."""
-        reached = skewed_divergence(self.law(0.0), self.law(_FARTHEST), theta)
-        return 0.99 * min(reached, math.log(1 / theta) if theta else math.inf)
+        reached = skewed_divergence(self.law(0.0), self.law(_FARTHEST), THETA)
+        return 0.99 * min(reached, score_ceiling(THETA))

@@ -14,7 +14,7 @@ from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
-from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.score import THETA, check_threshold
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
@@ -106,7 +106,7 @@ def forecast(
     query = Partition(setting.cells).draw(reference, np.random.default_rng(0))
     thresholds = _thresholds(setting, query)
     allowed = {name: nats + RESOLUTION for name, nats in thresholds.items()}
-    steps = allot(setting.trust, query, allowed, theta=THETA, drawn=setting.drawn)
+    steps = allot(setting.trust, query, allowed, drawn=setting.drawn)
     setting = replace(setting, trust=setting.trust.over(steps))
     query = query.allotted(steps.first(len(query.columns)))
     if not reference.is_table:
@@ -130,7 +130,7 @@ def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
     domain = query.reference.domain
     own = domain.thresholds if isinstance(domain, Table) else {}
     said = dict.fromkeys(query.columns, setting.threshold) | dict(own)
-    return {name: check_threshold(nats, THETA) for name, nats in said.items()}
+    return {name: check_threshold(nats) for name, nats in said.items()}
 
 
 def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | None) -> Setting:
@@ -151,9 +151,9 @@ def _forecast(
     threshold, own = setting.threshold or 0.0, setting
     excluded = threshold + RESOLUTION
     if column is not None:  # not every column can drift as far as others are allowed to
-        threshold = min(threshold, moves.largest(THETA))
+        threshold = min(threshold, moves.largest)
         own = replace(setting, level=1 - (1 - setting.level) / setting.trust.allotment.columns)
-    law = moves.at(threshold, THETA)
+    law = moves.at(threshold)
     decides = setting.threshold is not None
     smallest = seen = None
     if decides:  # against what is tolerated and what the reference cannot tell
@@ -169,7 +169,7 @@ def _forecast(
         quiet_from=seen,
         reference_records=rows_needed(
             query.reference, setting.threshold or 0.0, RESOLUTION,
-            theta=THETA, level=setting.level,
+            level=setting.level,
         ) if decides else None,
         column=column,
     )  # fmt: skip
@@ -179,7 +179,7 @@ def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None
     """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
     apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
     effect = _told(setting, query, apart) if setting.drawn else 1.0
-    check = Estimating(query, setting.event, setting.total, effect, setting.threshold or 0.0, THETA)
+    check = Estimating(query, setting.event, setting.total, effect, setting.threshold or 0.0)
     if check.above(query.reference.probabilities) > -apart:
         return None
     return check.quiet_from(most, _hidden(query, setting))
@@ -197,7 +197,7 @@ def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
     """Return what the reference cannot tell, at its share of the setting's error."""
     level = 1 - SHARE * (1 - setting.level)
-    return allowance(query.reference, theta=THETA, level=level)
+    return allowance(query.reference, level=level)
 
 
 def _difficulty(row: Forecast) -> tuple[float, float]:
@@ -212,5 +212,5 @@ def expected_error(setting: Setting, plan: QueryPlan, law: Law) -> float:
     for _ in range(_COHORTS):
         (h,) = draw_cohorts(law, setting.total, setting.design_effect, 1, generator)
         in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
-        found.append(estimate(published(in_cells, plan, setting.event, bits), theta=THETA).value)
+        found.append(posterior_counts(published(in_cells, plan, setting.event, bits)).value)
     return float(np.sqrt(np.mean((np.array(found) - truth) ** 2)))

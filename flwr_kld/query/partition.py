@@ -1,4 +1,4 @@
-"""The default query plan: a partition that asks the heavy symbols and samples the light ones.
+"""The query plan: a partition that asks the heavy symbols and samples the light ones.
 
 Which light symbols are asked, and which are counted together, is drawn afresh for each check: no
 order of symbols or columns can hide a drift from several checks.

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,12 +267,3 @@ def cells_from_wire(
         raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of
-
-
-@runtime_checkable
-class Plan(Protocol):
-    """A recipe that draws a `QueryPlan` from a reference with public randomness."""
-
-    def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
-        """Draw the cells of one check."""
-        ...

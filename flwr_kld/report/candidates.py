@@ -125,7 +125,7 @@ def best_candidate(
     if counts is None:
         raise ValueError(
             f"the check did not count each symbol of {own!r} by itself: check with more cells, "
-            "Partition(cells), or ask clients what they hold (Statistics)"
+            "KLDrift(…, cells=…), or ask clients what they hold (Statistics)"
         )
     if design_effect is None:
         design_effect = counts.design_effect

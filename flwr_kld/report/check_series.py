@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from rich.table import Table
 
+from flwr_kld.inference.estimators.score import THETA, score_ceiling
 from flwr_kld.inference.lasting_change import lasting_change
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.continual import Continual
@@ -172,7 +172,8 @@ class CheckSeries(Series[Report]):
             "high": HIGH,
             "views": last and views(last),
             "truths": any(c.population_truth is not None for c in self.points),
-            "highest": -math.log(last.reading.theta) if last and last.reading.theta else None,
+            "theta": THETA,
+            "highest": score_ceiling(THETA),
             "alarm_lines": alarm_lines,
             "evidence": evidence,
             "decided": any(report.verdict for report in self.reports),
@@ -317,6 +318,4 @@ def _drifted(report: Report) -> str:
 def _cohorts(reading: Reading) -> str:
     """Write the cohort's estimate: in brief, where there is one of the population."""
     own = reading.of_cohort
-    if own is None or reading.of_population is None:
-        return str(own or "none")
-    return nats(own.value)
+    return str(own) if reading.of_population is None else nats(own.value)

@@ -30,17 +30,14 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     if report.is_table:
         yield from as_text(columns_table(report.columns), width=width).splitlines()
         yield f"the first of them, by decision and lower bound: {report.column}"
-    theta = "" if reading.theta is None else f", θ = {reading.theta:.3g}"
-    yield f"divergence KL(reference ‖ clients) in nats, 0 for no difference{theta}:"
+    yield "divergence KL(reference ‖ clients) in nats, 0 for no difference:"
     for told in reading.estimates:
         yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
         if told == reading.told:
             yield f"  as if at least {100 * told.replaced:.2g} % of the records were others"
-    if not reading.estimates:
-        yield f"  no estimate: {reading.note}"
     if verdict is not None:
         yield from map("  {}".format, _limits(report, verdict))
-    if reading.note and reading.estimates:
+    if reading.note:
         yield reading.note
     if reading.outside is not None:
         yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"

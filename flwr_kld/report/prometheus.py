@@ -47,7 +47,7 @@ def _threshold(report: Report) -> float | None:
 GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_estimate": (
         "Estimated KL(reference || clients) of the last finished check, in nats: of the cohort's "
-        "own records, or of the population where the estimator is of it",
+        "own records",
         lambda r: r.reading.estimate,
     ),
     "kld_estimate_deviation": (
@@ -66,7 +66,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_replaced_share": (
         "Fraction of the records, 0 to 1, that must at least be others for the divergence that is "
         "estimated first: 1 - e^-D",
-        lambda r: None if r.reading.told is None else r.reading.told.replaced,
+        lambda r: r.reading.told.replaced,
     ),
     "kld_lower_bound": (
         "The population's divergence is at least this, in nats, with the alarm's level for all "
@@ -126,11 +126,11 @@ COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "
         "that is known, else of the cohort",
-        lambda r: next((told.value for told in r.reading.estimates), None),
+        lambda r: r.reading.told.value,
     ),
     "kld_column_deviation": (
         "Standard deviation of kld_column_divergence, in nats",
-        lambda r: next((told.deviation for told in r.reading.estimates), None),
+        lambda r: r.reading.told.deviation,
     ),
     "kld_column_lower_bound": ("kld_lower_bound of a table's column", lambda r: r.lower_bound),
     "kld_column_upper_limit": ("kld_upper_limit of a table's column", lambda r: r.upper_limit),

@@ -30,7 +30,7 @@ def _cells(report: Report, name: str, own: Reference) -> ColumnCells:
     if counts is None:
         raise ValueError(
             f"the check did not count each symbol of {name!r} by itself: ask clients what they "
-            "hold (Statistics), or check with more cells, Partition(cells)"
+            "hold (Statistics), or check with more cells, KLDrift(…, cells=…)"
         )
     effect = counts.design_effect
     if effect is None:

@@ -48,19 +48,12 @@ class Estimated:
 class Reading:
     """What the published numbers say, by post-processing alone."""
 
-    # Of KL(reference || clients), in nats: the reference comes first. None if what was published
-    # allows no finite number; `note` then says why.
-    estimate: float | None
-    # The estimand is ``D_θ = KL(Π || (1 - θ) P + θ Π)``; None if the release targets no D_θ
-    theta: float | None
-    estimator: str  # Name of the estimator
-    # Whose divergence: the ``"cohort"``'s own, or the ``"population"``'s that it was drawn from
-    target: str | None
-    # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise. None
-    # where the release does not allow an estimate of it.
-    sampling: float | None
-    monte_carlo: float | None
-    privacy: float | None
+    # Of the counted records' own ``D_θ = KL(Π || (1 - θ) P + θ Π)``, in nats; θ is 0.01
+    estimate: float
+    # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise
+    sampling: float
+    monte_carlo: float
+    privacy: float
     # Number of records that the estimate is about. Exact where single records are protected,
     # otherwise estimated or the public normaliser.
     records: float
@@ -69,7 +62,7 @@ class Reading:
     # has some everywhere, or the release does not tell.
     outside: OutsideFraction | None = None
     # The divergence of the distribution that the cohort's records were drawn from, and its standard
-    # deviation, in nats; None where `estimate` is of it already, or nothing tells
+    # deviation, in nats; None where nothing tells
     population_estimate: float | None = None
     population_deviation: float | None = None
     # Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these 200
@@ -81,33 +74,29 @@ class Reading:
     def of_population(self) -> Estimated | None:
         """The population's divergence, if it was estimated."""
         whose = self.drawn_from or "the clients that the cohort was drawn from"
-        if self.target == "population" and self.estimate is not None:
-            return Estimated("population", whose, self.estimate, self.error)
         if self.population_estimate is None or self.population_deviation is None:
             return None
         return Estimated("population", whose, self.population_estimate, self.population_deviation)
 
     @property
-    def of_cohort(self) -> Estimated | None:
-        """The counted records' own divergence, if it was estimated."""
-        if self.estimate is None or self.target == "population":
-            return None
+    def of_cohort(self) -> Estimated:
+        """The counted records' own divergence."""
         return Estimated("cohort", self.counted or "the cohort", self.estimate, self.error)
 
     @property
     def estimates(self) -> tuple[Estimated, ...]:
         """What was estimated, the population's first."""
-        return tuple(one for one in (self.of_population, self.of_cohort) if one is not None)
+        return (self.told, self.of_cohort) if self.of_population else (self.of_cohort,)
 
     @property
-    def told(self) -> Estimated | None:
+    def told(self) -> Estimated:
         """What people see first: the population's estimate, else the cohort's."""
-        return next(iter(self.estimates), None)
+        return self.of_population or self.of_cohort
 
     @property
     def error(self) -> float:
-        """Standard deviation in nats: root of the sum of the known parts' squares."""
-        return math.hypot(self.sampling or 0, self.monte_carlo or 0, self.privacy or 0)
+        """Standard deviation in nats: root of the sum of the parts' squares."""
+        return math.hypot(self.sampling, self.monte_carlo, self.privacy)
 
 
 class _Decided:
@@ -127,7 +116,7 @@ class _Decided:
         return self.outcome is Outcome.DRIFT
 
     @property
-    def estimate(self) -> Estimated | None:
+    def estimate(self) -> Estimated:
         """The population's estimate, else the cohort's; of a table, its first column's."""
         return self.reading.told
 
@@ -157,13 +146,10 @@ class ColumnReport(_Decided):
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
     """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
     verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
-    others = sorted(columns.keys() - verdicts.keys(), key=lambda n: (-_size(columns[n]), n))
+    others = sorted(
+        columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.told.value, n)
+    )
     return {name: columns[name] for name in (*ranked(verdicts), *others)}
-
-
-def _size(column: ColumnReport) -> float:
-    told = column.reading.told
-    return 0.0 if told is None else told.value
 
 
 MARKS = {
@@ -204,7 +190,7 @@ def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
     share = column.reading.outside
     yield f"{name} ({column.unit})" if column.unit else name
     yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
-    yield str(column.reading.told or "none")
+    yield str(column.reading.told)
     if outside:
         yield f"{100 * share.share:.1f} %" if share else "–"
     yield column.sentence or ""

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from flwr_kld import Binned, Reference
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 
-_RECORDS, _CELLS, _THETA = 100, 1000, 0.01
+_RECORDS, _CELLS = 100, 1000
 
 
 def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
@@ -36,12 +37,12 @@ def of_clients(clients: int, repeats: int) -> Iterator[Row]:
     domain = Binned.uniform(0, 1, _CELLS)
     reference = Reference.from_samples(domain, values.ravel(), floor=0.1)
     grid = InProcessGrid(_app(values, domain), clients)
-    monitor = KLDrift(reference, Trusted(epsilon=1.0, delta=1e-6), theta=_THETA)
+    monitor = KLDrift(reference, Trusted(epsilon=1.0, delta=1e-6))
     monitor.check(grid)  # the first one fills caches
 
     def histograms() -> float:
         total = sum(reply.content["own"]["counts"].numpy() for reply in _ask(grid, "histogram"))
-        return skewed_divergence(reference.probabilities, np.asarray(total), _THETA)
+        return skewed_divergence(reference.probabilities, np.asarray(total), THETA)
 
     def means() -> float:
         return float(np.mean([reply.content["own"]["mean"] for reply in _ask(grid, "mean")]))

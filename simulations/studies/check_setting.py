@@ -11,14 +11,13 @@ import numpy as np
 from scipy.optimize import brentq
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import THETA, Floats
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import OTHER_HAND
 from flwr_kld.simulations.studies import drifts
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.federations import (
     Clients,
     Equal,

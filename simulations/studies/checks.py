@@ -24,7 +24,6 @@ from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import ColumnReport
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
@@ -105,12 +104,12 @@ class Checks:
         columns = self.reference.columns
         name, reference = next(iter(columns.items()))
         alarm = self.alarm.shared(len(columns))
-        return Decider(*self._tolerated, alarm, THETA, reference, name, len(columns))
+        return Decider(*self._tolerated, alarm, reference, name, len(columns))
 
     @cached_property
     def _conclusions(self) -> Conclusions:
         each = dict.fromkeys(self.reference.columns, self._tolerated)
-        return Conclusions(self.reference, THETA, "posterior_counts", each, self.alarm)
+        return Conclusions(self.reference, each, self.alarm)
 
     @property
     def _tolerated(self) -> tuple[float, float]:
@@ -121,7 +120,7 @@ class Checks:
         usual = Partition().draw(self.reference, np.random.default_rng(0))
         trust = self.trust.over(self.reference.domain.per_record)
         allowed = dict.fromkeys(self.reference.columns, self.threshold + RESOLUTION)
-        return trust.over(allot(trust, usual, allowed, theta=THETA, drawn=self.drawn))
+        return trust.over(allot(trust, usual, allowed, drawn=self.drawn))
 
 
 @lru_cache(maxsize=64)

@@ -11,10 +11,9 @@ from scipy.optimize import brentq
 
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import THETA, Floats
 from flwr_kld.reference import Reference
 
-THETA = 0.01
 Family = Callable[[float], Floats]
 """From an amount in [0, 1] to a law over the listed symbols and 'other'; 0 is the reference's."""
 _STRONGEST = 6.0

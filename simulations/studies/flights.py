@@ -55,9 +55,9 @@ def year(item: tuple[str, int]) -> list[Row]:
     )
     rows = []
     for month, report in monthly_checks(data, monitor):
-        whole = data.truth(range(data.clients), month, monitor.theta)
+        whole = data.truth(range(data.clients), month)
         counted = (participant.member for participant in monitor.counted)
-        truth = data.truth(counted, month, monitor.theta)
+        truth = data.truth(counted, month)
         for column, own in report.columns.items():
             population = own.reading.of_population
             rows.append({

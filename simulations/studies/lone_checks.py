@@ -33,7 +33,6 @@ from flwr_kld.report import Outcome
 from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import (
     Row,
     console,
@@ -85,7 +84,7 @@ def finds(setting: Setting, checks: Checks, check: Measured) -> Read:
 def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say at which levels a test of the true D_θ rejects it."""
     truth = max(setting.truth, 0.0)
-    found = whole_cohort(check.published, theta=THETA, threshold=truth, error=_RARE)
+    found = whole_cohort(check.published, threshold=truth, error=_RARE)
     p_value = found.p_value(truth)
     return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
 

@@ -37,6 +37,7 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import AskedClients, Participant
 from flwr_kld.domain.labels import Labels
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample
@@ -49,7 +50,6 @@ from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.search import root
 from flwr_kld.simulations.flights import Flights
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
     Row,
@@ -220,7 +220,7 @@ class Year:
     def decider(self) -> Decider:
         """Return a fresh one, to which nothing is tolerable."""
         alarm = Alarm(horizon=len(self.nights)).shared(self.columns)
-        return Decider(0.0, 0.0, alarm, THETA, self.reference, "x", self.columns)
+        return Decider(0.0, 0.0, alarm, self.reference, "x", self.columns)
 
     def measured(self, night: int, counts: Floats, records: int) -> Measured:
         """Say what a check published."""

@@ -24,8 +24,9 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.inference.estimators.score import THETA, Floats
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.vector import ClearSum, ClientRows
@@ -40,7 +41,9 @@ from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.trust.trusted import Trusted
 
-THETA, EPSILONS = 0.01, (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
+EPSILONS = (0.05, 0.2, 0.5, 1.0, 3.0, 5.0)
+_ESTIMATORS = (("cohort", posterior_counts), ("population", posterior_ratios), ("cohort", paper))
+"""Whose divergence each is of."""
 _VIRTUAL_WRITERS, _VIRTUAL_RECORDS = 700, 80
 _EACH, _FIRST = 50, (0.3, 1.0, 3.0, 8.0)
 """Records of a writer in a report, and its ε."""
@@ -104,14 +107,14 @@ def readings(
         "cohort": skewed_divergence(reference.probabilities, cohort, THETA),
     }
     rows = []
-    for name, estimator in {**ESTIMATORS, "paper": paper}.items():
-        found = estimate(published, estimator=estimator, theta=THETA)
+    for target, estimator in _ESTIMATORS:
+        found = estimator(published)
         # Of the cohort everything is known but the noise.
-        stated = found.error.privacy if found.target == "cohort" else found.error.total
+        stated = found.error.privacy if target == "cohort" else found.error.total
         rows.append(
             {
-                "epsilon": epsilon, "estimator": name, "target": found.target,
-                "truth": truth[found.target], "estimate": found.value, "stated": stated,
+                "epsilon": epsilon, "estimator": estimator.__name__, "target": target,
+                "truth": truth[target], "estimate": found.value, "stated": stated,
             }
         )  # fmt: skip
     return rows

@@ -37,7 +37,6 @@ from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.handwriting.source import load_writers, split_writers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 
@@ -84,7 +83,7 @@ class World:
         seed = int(generator(str(self), run, int(bool(moved))).integers(2**32))
         reference, app, moved = self.reference, ClientApp(), moved or {}
         laws = {
-            name: Drift(one, USUAL[(k + run) % len(USUAL)]).at(moved.get(name, 0.0), THETA)
+            name: Drift(one, USUAL[(k + run) % len(USUAL)]).at(moved.get(name, 0.0))
             for k, (name, one) in enumerate(reference.columns.items())
         }
 
@@ -94,7 +93,8 @@ class World:
 
         answer_drift_queries(app, rows, reference.domain)
         cohort = UniformCohort(self.clients) if self.drawn else None
-        monitor = KLDrift(reference, _TRUST, threshold=_THRESHOLD, cohort=cohort, seed=seed)
+        monitor = KLDrift(reference, _TRUST, threshold=_THRESHOLD, cohort=cohort)
+        monitor._seeded(seed)
         return monitor.check(InProcessGrid(app, self.clients * (1 + self.drawn)))
 
     def _law(self, column: int) -> np.ndarray:
@@ -157,9 +157,10 @@ def written(item: tuple[str, int, bool, float]) -> Row:
     images, app = [now.images[now.writer == who] for who in now.writers], ClientApp()
     answer_drift_queries(app, lambda context: images[context.node_config["partition-id"]], domain)
     monitor = KLDrift(
-        Reference.from_counts(domain, counts), Trusted(epsilon), threshold=_THRESHOLD, seed=split,
+        Reference.from_counts(domain, counts), Trusted(epsilon), threshold=_THRESHOLD,
         cohort=UniformCohort(len(images) // 2) if drawn else None,
     )  # fmt: skip
+    monitor._seeded(split)
     report = monitor.check(InProcessGrid(app, len(images)))
     return {
         "split": split,

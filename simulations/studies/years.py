@@ -26,14 +26,13 @@ from flwr_kld.domain.table import Table
 from flwr_kld.inference.decision import ERRORS
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.inference.estimators.score import THETA, Floats
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.part_of_records import least_if_missed, missed_part
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.explanation import outside_fraction
 from flwr_kld.simulations.studies.checks import Checks, bits_of, measured
-from flwr_kld.simulations.studies.drifts import THETA
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import (
     Row,
@@ -224,12 +223,12 @@ class Year:
         mass = counts.plan.mass
         law = as_law(noisy_fractions(counts), mass)
         share = (1 - self.missed) * float(law[mass == 0].sum()) > self.checks.decider.outside
-        least = least_if_missed(mass, law, self.missed, theta=THETA)
+        least = least_if_missed(mass, law, self.missed)
         if not (share or least > THRESHOLD):
             return _STEPS[0]
         effects = column.effects
         if least > THRESHOLD:
-            found = posterior_ratios(counts, theta=THETA, effects=effects)
+            found = posterior_ratios(counts, effects=effects)
             if found.value - self.errors * found.error.total > THRESHOLD:
                 return _STEPS[2]
         told = outside_fraction(counts, effects) if share else None

@@ -79,9 +79,7 @@ def check(way: str, lie, threshold=None):
 
     where = {"sealed": sealed_federation.federation, "split": split_federation.federation}
     grid = where.get(way, grid_of)(client)
-    monitor = KLDrift(
-        REFERENCE, trust, aggregation=kind and kind(), with_model=True, threshold=threshold
-    )
+    monitor = KLDrift(REFERENCE, trust, aggregation=kind and kind(), threshold=threshold)
     report = None
     with suppress(CheckFailed):
         report = monitor.check(grid, model=HONEST)

@@ -116,7 +116,7 @@ def checked(url):
     trips = np.repeat(["bus", "car", "train"], [20, 12, 8])
     answer_drift_queries(app, lambda context: trips, REFERENCE.domain)
     monitor = KLDrift(
-        REFERENCE, Trusted(0.5, 1e-6), threshold=0.05, cohort=UniformCohort(60), ledger=url, seed=1
+        REFERENCE, Trusted(0.5, 1e-6), threshold=0.05, cohort=UniformCohort(60), ledger=url
     )
     return monitor.check(InProcessGrid(app, 80), key="monday")
 

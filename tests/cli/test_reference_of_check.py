@@ -24,7 +24,7 @@ def checked(tmp_path, url):
     app = ClientApp()
     trips = np.repeat(WAYS.names, [20, 30, 50])
     answer_drift_queries(app, lambda context: trips, WAYS)
-    monitor = KLDrift(PUBLIC, Trusted(0.5), threshold=0.05, ledger=url, seed=1)
+    monitor = KLDrift(PUBLIC, Trusted(0.5), threshold=0.05, ledger=url)
     report = monitor.check(InProcessGrid(app, 5), key="2026-q3")
     PUBLIC.save(tmp_path / "public.json")
     return report

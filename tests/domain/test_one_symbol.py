@@ -1,6 +1,5 @@
 """What takes one symbol a record says so of a table, before anything is asked, drawn or spent."""
 
-import numpy as np
 import pytest
 from federation import REFERENCE as FRUIT
 from federation import grid_of
@@ -11,14 +10,11 @@ from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import CheckFailed, DomainError
-from flwr_kld.inference.estimators.registry import estimate
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift
-from flwr_kld.planner.setting import published
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.query.partition import Partition
 from flwr_kld.strategies import KLDrift, PrivatePredictor, Statistics, Trusted
 
 FEATURES = {"hand": Labels(["left", "right"]), "coin": Labels(["heads", "tails"])}
@@ -65,15 +61,6 @@ def test_a_node_with_a_table_reports_no_label():
     predictor = PrivatePredictor(BayesMixture(Hypotheses(usual), epsilon=1.0))
     with pytest.raises(CheckFailed, match="this client's domain is a table"):
         predictor.check(grid_of(app))
-
-
-def test_a_table_is_estimated_column_by_column():
-    event, counts = Trusted(1.0).over(2).event(1), np.array([700, 300, 0, 0, 500, 500, 0, 0])
-    plan = Partition(16).draw(REFERENCE, np.random.default_rng(0))
-    in_cells = np.bincount(plan.cell_of, counts, plan.cells).astype(np.int64)
-    noisy = published(in_cells, plan, event, SeededBits(0))
-    with pytest.raises(ValueError, match=r"estimate counts\.columns one by one"):
-        estimate(noisy)
 
 
 def test_clients_make_a_reference_of_every_column():

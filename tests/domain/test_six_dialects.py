@@ -88,7 +88,9 @@ def report_of(reference: Reference, file):
         return loaded.read_by(reference.domain.dialect)
 
     answer_drift_queries(app, rows, reference.domain)
-    return KLDrift(reference, Trusted(1.0), seed=1).check(grid_of(app, NODES))
+    monitor = KLDrift(reference, Trusted(1.0))
+    monitor._seeded(1)
+    return monitor.check(grid_of(app, NODES))
 
 
 @pytest.mark.parametrize("name", list(WAYS)[1:])

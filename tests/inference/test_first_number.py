@@ -41,9 +41,7 @@ def test_it_is_within_two_of_its_deviations(symbols, rows):
         plan = Partition(1000).draw(reference, rng)
         counts = np.bincount(plan.cell_of, rng.multinomial(15_000, law), plan.cells)
         noisy = published(counts.astype(np.int64), plan, events[seed % 3], SeededBits(seed))
-        told = read(
-            noisy, estimator="posterior_counts", theta=0.01, population=posterior_ratios(noisy)
-        )
+        told = read(noisy, population=posterior_ratios(noisy))
         off = told.population_estimate - truth
         missed += abs(off) > 2 * told.population_deviation
     assert missed <= most(runs, 0.05)

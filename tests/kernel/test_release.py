@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from rows import clear_of
 
-from flwr_kld import Labels, Partition, Reference
+from flwr_kld import Labels, Reference
 from flwr_kld.calibration.central import ball_event, calibrated_gaussian, least_noise
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.promise import Ball, Guarantee, WholeClients, hides
 from flwr_kld.kernel.release import NotPrivateEnough, Release
+from flwr_kld.query.partition import Partition
 
 ONE = Guarantee(1.0, 1e-6)
 CLIENT = replace(ONE, protects=WholeClients(30))

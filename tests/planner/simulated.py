@@ -6,15 +6,16 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from flwr_kld import Partition, Reference
+from flwr_kld import Reference
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting
 from flwr_kld.planner.detection import by_counts
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import published
+from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal
@@ -39,7 +40,7 @@ class Case:
 
     def law(self, divergence):
         """P of the population."""
-        return Drift(self.reference, self.shape).at(divergence, THETA)
+        return Drift(self.reference, self.shape).at(divergence)
 
     def federation(self, divergence):
         """Clients around such a population."""
@@ -77,5 +78,5 @@ def error_at(case: Case, divergence, runs, seed=0) -> float:
     law, federation = case.law(divergence), case.federation(divergence)
     truth = skewed_divergence(case.reference.probabilities, law, THETA)
     firsts = [case.draw(federation, rng) for _ in range(runs)]
-    read = [estimate(first, theta=THETA).value for first in firsts]
+    read = [posterior_counts(first).value for first in firsts]
     return float(np.sqrt(np.mean((np.array(read) - truth) ** 2)))

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from flwr_kld import Labels, Partition, Reference, Table
+from flwr_kld import Labels, Reference, Table
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.allotment import allot
+from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies import (
     Distributed,
@@ -30,7 +31,7 @@ def test_a_delta_gives_a_wide_table_less_noise_and_each_column_its_own():
     plan = Partition(1000).draw(reference, np.random.default_rng(0))
 
     def noise(trust: Trusted) -> dict[str, float]:
-        found = allot(trust, plan, dict.fromkeys(plan.columns, 0.15), theta=0.01, drawn=True)
+        found = allot(trust, plan, dict.fromkeys(plan.columns, 0.15), drawn=True)
         deviation = trust.over(found).event(1).noise.variance ** 0.5
         return {name: deviation / n for name, n in zip(plan.columns, found.counts, strict=True)}
 
@@ -51,7 +52,7 @@ def of_labels(symbols: int) -> QueryPlan:
 def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, protects):
     """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
     plan, trust = of_labels(symbols), Trusted(epsilon, protects=protects)
-    found = allot(trust, plan, {}, theta=0.01, drawn=True)
+    found = allot(trust, plan, {}, drawn=True)
 
     def noise(alike: int) -> float:
         event = trust.over(Allotment(found.counts, alike)).event(60)
@@ -65,14 +66,14 @@ def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, protects
 
 
 def test_alike_records_are_asked_where_hardly_any_noise_is():
-    assert allot(Trusted(20.0), of_labels(5), {}, theta=0.01, drawn=True).alike
+    assert allot(Trusted(20.0), of_labels(5), {}, drawn=True).alike
 
 
 def test_noise_shares_of_a_small_epsilon_tell_how_alike_records_are():
     """Where counts hardly notice, a few steps do, and these need short tables."""
     trust = Distributed(0.3, min_clients=20)
-    assert allot(trust, of_labels(20), {}, theta=0.01, drawn=True).alike
-    assert not allot(trust, of_labels(900), {}, theta=0.01, drawn=True).alike
+    assert allot(trust, of_labels(20), {}, drawn=True).alike
+    assert not allot(trust, of_labels(900), {}, drawn=True).alike
 
 
 def checks(**asked) -> KLDrift:

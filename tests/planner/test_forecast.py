@@ -9,7 +9,7 @@ import pytest
 from planner.simulated import case, error_at, surprises
 from scipy import stats
 
-from flwr_kld import Binned, Labels, Partition, Reference, Table
+from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.check.decider import Alarm
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner import Setting, forecast
@@ -17,6 +17,7 @@ from flwr_kld.planner.detection import power_of, smallest_drift
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.forecast import expected_error
 from flwr_kld.planner.setting import draw_cohorts
+from flwr_kld.query.partition import Partition
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 
@@ -115,7 +116,7 @@ def power(**options):
     """Of finding a drift that the base setting finds most of the time."""
     usual = {"clients": 100, "records": 50, "trust": Trusted(1.0), "population": 200}
     setting = Setting(**{**usual, **options})
-    return power_of(setting, QUERY, Drift(REFERENCE).at(0.03, 0.01))
+    return power_of(setting, QUERY, Drift(REFERENCE).at(0.03))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flwr_kld import Labels, Partition, Reference
+from flwr_kld import Labels, Reference
 from flwr_kld.inference.allowance import allowance
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
@@ -14,6 +14,7 @@ from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import USUAL, Estimating
 from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.setting import draw_cohorts, published
+from flwr_kld.query.partition import Partition
 from flwr_kld.trust.trusted import Trusted
 
 RUNS = 60
@@ -21,23 +22,21 @@ REFERENCE = Reference.from_probabilities(
     Labels(list(range(20))), (law := np.arange(1.0, 21) ** -0.8) / law.sum()
 )
 PLAN = Partition(1000).draw(REFERENCE, np.random.default_rng(0))
-EXACT = allowance(REFERENCE, theta=0.01, level=0.95)
-CHECK = Estimating(PLAN, Trusted(0.5).event(60), 3000.0, 1.0, 0.1, 0.01)
+EXACT = allowance(REFERENCE, level=0.95)
+CHECK = Estimating(PLAN, Trusted(0.5).event(60), 3000.0, 1.0, 0.1)
 
 
 def estimates(check, divergence, shape):
     """Estimates of the population, of cohorts that no forecast has drawn."""
     law, event, effect = (
-        Drift(REFERENCE, shape).at(divergence, 0.01),
+        Drift(REFERENCE, shape).at(divergence),
         check.event,
         check.design_effect,
     )
     p, bits = np.bincount(PLAN.cell_of, law, PLAN.cells), SeededBits(5)
     cohorts = draw_cohorts(p, int(check.records), effect, RUNS, np.random.default_rng(5))
     found = (published(h, PLAN, event, bits) for h in cohorts)
-    return np.array(
-        [posterior_ratios(one, theta=0.01, effects=DesignEffects(effect)).value for one in found]
-    )
+    return np.array([posterior_ratios(one, effects=DesignEffects(effect)).value for one in found])
 
 
 @pytest.mark.parametrize("effect", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
@@ -58,7 +57,7 @@ def test_what_noise_hides_is_not_seen():
 
 def test_where_nothing_moved_the_estimate_is_far_below():
     assert CHECK.above(REFERENCE.probabilities) < -3
-    assert CHECK.above(Drift(REFERENCE, "tilted").at(0.4, 0.01)) > 3
+    assert CHECK.above(Drift(REFERENCE, "tilted").at(0.4)) > 3
 
 
 def test_a_plan_knows_that_noise_hides_how_alike_records_are():

@@ -25,7 +25,7 @@ OF_COLUMN = ("reading", "verdict")
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00",
     columns={"labels": ColumnReport(Reading(
-        estimate=0.25, theta=0.01, estimator="posterior_counts", target="cohort", sampling=0.03,
+        estimate=0.25, sampling=0.03,
         monte_carlo=0.0, privacy=0.04, records=1800.0,
     ))},
     guarantee=Guarantee(1.0),

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from report.samples import REPORT, decided
 
-from flwr_kld import Binned, Labels, Partition, Reference
+from flwr_kld import Binned, Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT
@@ -18,6 +18,7 @@ from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 from flwr_kld.report.report import Report
 
 N = 4000
@@ -53,9 +54,7 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
     columns = {}
     for place, name in enumerate(drifts):
         counts = published(drifts[name], 100 * number + place, labels=name == NAMES[0])
-        found = read(
-            counts, estimator="posterior_counts", theta=0.01, population=posterior_ratios(counts)
-        )
+        found = read(counts, population=posterior_ratios(counts))
         reading = replace(found, drawn_from="all")
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(

@@ -150,8 +150,3 @@ def test_the_ground_is_the_pages_card(tmp_path: Path, dark):
     style = (Path(panels.__file__).parent / "page" / "style.css").read_text()
     card = style.split("--card: ")[2 if dark else 1].partition(";")[0]
     assert f"fill: {card}" in (tmp_path / "h.svg").read_text()
-
-
-def test_reports_of_nothing_finite(drawn):
-    above, _ = drawn([Point(1, altered(REPORT, estimate=None))])
-    assert texts(above) == []

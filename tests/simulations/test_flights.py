@@ -44,7 +44,7 @@ def test_a_month_is_what_its_aircraft_hold(few):
 
 
 def test_january_is_the_reference(flights):
-    truth = flights.truth(range(flights.clients), 1, 0.01)
+    truth = flights.truth(range(flights.clients), 1)
     assert max(truth.values()) < 1e-12
     bins = flights.reference.columns["distance"].probabilities
     assert bins[:-1].min() > 0.01  # about one in twenty each
@@ -56,7 +56,7 @@ def test_the_truth_is_of_the_aircraft_that_are_named(few):
     dest = np.concatenate([few.of(aircraft, 7)["dest"] for aircraft in sorted(some)])
     reference = few.reference.columns["dest"]
     counts = np.bincount(reference.domain.encode(dest), minlength=reference.domain.size)
-    found = few.truth(some, 7, 0.01)["dest"]
+    found = few.truth(some, 7)["dest"]
     assert found == pytest.approx(skewed_divergence(reference.probabilities, counts, 0.01))
 
 
@@ -67,7 +67,7 @@ def test_each_month_is_checked_as_it_was(few):
     months = []
     for month, report in monthly_checks(few, monitor):
         months.append(month)
-        truth = few.truth(range(few.clients), month, monitor.theta)
+        truth = few.truth(range(few.clients), month)
         assert report.reading.records == np.count_nonzero(few.month == month)
         flew = np.unique(few.aircraft[few.month == month]).size
         assert report.cohort.survivors == flew  # the rest have no records, and are left out

@@ -37,7 +37,7 @@ def test_digit_drift_begins_at_its_check():
 
 def test_another_hand_writes_the_same_digits_as_other_patterns():
     scenario = Scenario(**SMALL, drift="writers", drift_from=3)
-    before, after = (scenario.truth(scenario.members, check, 0.01) for check in (2, 3))
+    before, after = (scenario.truth(scenario.members, check) for check in (2, 3))
     assert after > before + 0.3
 
 
@@ -46,7 +46,7 @@ def test_truth_is_the_exact_divergence_of_the_cohort():
     images = np.concatenate([scenario.write(m, 1).images for m in (2, 5)])
     counts = np.bincount(scenario.domain.encode(images), minlength=scenario.domain.size)
     exact = skewed_divergence(scenario.reference.probabilities, counts, 0.01)
-    assert scenario.truth([2, 5], 1, 0.01) == exact
+    assert scenario.truth([2, 5], 1) == exact
 
 
 def test_real_writers_are_split_into_reference_and_clients(npz):
@@ -55,7 +55,7 @@ def test_real_writers_are_split_into_reference_and_clients(npz):
     assert scenario.domain.side == 28
     assert set(scenario.write(scenario.members[0], 2).labels) <= {1, 7}
     assert len(scenario.write(scenario.members[0], 1)) == 30
-    assert scenario.truth(scenario.members, 2, 0.01) > scenario.truth(scenario.members, 1, 0.01)
+    assert scenario.truth(scenario.members, 2) > scenario.truth(scenario.members, 1)
 
 
 def test_a_cohort_larger_than_the_clients_is_refused(npz):
@@ -89,17 +89,17 @@ def test_refusals(arguments, message):
 
 def test_the_populations_truth_is_of_everybody_who_keeps_their_records(npz):
     for scenario in (Scenario(**SMALL, fresh=False), Scenario(source=str(npz), writers=0)):
-        everybody = scenario.truth(scenario.members, 5, 0.01)
-        assert scenario.population_truth(5, 0.01) == everybody
-        assert scenario.population_truth(6, 0.01) == everybody
-        assert scenario.population_truth(1, 0.01) < everybody - 0.1
+        everybody = scenario.truth(scenario.members, 5)
+        assert scenario.population_truth(5) == everybody
+        assert scenario.population_truth(6) == everybody
+        assert scenario.population_truth(1) < everybody - 0.1
 
 
 def test_the_truth_of_a_law_is_below_that_of_any_histogram():
     """Writers who drift are told from histograms of 6,000 and 3,000 of their records."""
     scenario = Scenario(**SMALL)
-    found = scenario.population_truth(5, 0.01)
+    found = scenario.population_truth(5)
     many = Scenario(writers=400, records=40, reference_writers=60, fresh=False)
-    own = many.truth(many.members, 5, 0.01)  # of 16,000 records
+    own = many.truth(many.members, 5)  # of 16,000 records
     assert 0.1 < found < own
     assert found == pytest.approx(own, abs=0.1)

@@ -88,15 +88,26 @@ def test_labels_that_no_list_has_are_found():
     assert [label.name for label in found.reading.labels] == ["baker"]
 
 
-def test_the_dealing_repeats_with_a_seed():
-    def kept(seed):
-        report = simulate(
-            KLDrift(REFERENCE, Trusted(3.0, protects=WholeClients(3)), seed=1),
-            [*FRUIT.names] * 50, clients=20, seed=seed,
-        )  # fmt: skip
-        return report.reading.records
+def test_a_seed_repeats_dealing_and_noise_and_the_report_says_not_private():
+    """Of a whole client's rows 3 are counted, which the client draws."""
 
-    assert kept(1) == kept(1)
+    def year(seed, protects):
+        monitor = KLDrift(REFERENCE, Trusted(3.0, protects=protects))
+        return [simulate(monitor, [*FRUIT.names] * 50, clients=20, seed=seed) for _ in range(3)]
+
+    nights = year(1, "record")
+    noisy = [report.reading.estimate for report in nights]
+    assert noisy == [report.reading.estimate for report in year(1, "record")]
+    assert len({*noisy, *(report.reading.estimate for report in year(2, "record"))}) == 6
+    assert not any(report.protection.private for report in nights)
+    assert "NOT PRIVATE" in str(nights[0])
+    capped = [[one.reading.records for one in year(1, WholeClients(3))] for _ in range(2)]
+    assert capped[0] == capped[1]
+
+
+def test_without_a_seed_the_noise_is_private():
+    report = simulate(KLDrift(REFERENCE, Trusted(3.0)), ["apple"] * 200, clients=20)
+    assert report.protection.private
 
 
 def test_what_cannot_be_simulated_is_said():

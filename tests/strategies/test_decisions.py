@@ -138,7 +138,7 @@ def test_no_evidence_adds_up_over_old_records_or_drawn_clients(ledger, nightly, 
 
 def remembered_as(alarm=ALONE, **changed):
     """Name under which a ledger keeps the evidence of a monitor."""
-    usual = {"threshold": 0.05, "outside": 0.05, "theta": 0.01, "print": "f00d", "column": "labels"}
+    usual = {"threshold": 0.05, "outside": 0.05, "print": "f00d", "column": "labels"}
     values = usual | changed
     reference = SimpleNamespace(fingerprint=values.pop("print"), records=None)
     return Decider(alarm=alarm, reference=reference, **values)._name("default")
@@ -147,9 +147,9 @@ def remembered_as(alarm=ALONE, **changed):
 def test_evidence_adds_up_only_under_what_it_was_gathered_for():
     other = {"rate": 0.01, "horizon": 2, "level": 0.9, "resolution": 0.2}
     names = [remembered_as(replace(ALONE, **{name: value})) for name, value in other.items()]
-    names += [remembered_as(**{name: 0.1}) for name in ("theta", "threshold")]
+    names.append(remembered_as(threshold=0.1))
     names += [remembered_as(print="beef"), *(remembered_as(column=c) for c in ("a", "b", "c"))]
-    assert len(set(names)) == 10
+    assert len(set(names)) == 9
 
 
 def test_a_report_with_a_verdict_survives_json(ledger):

@@ -11,7 +11,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from scipy import stats
 
-from flwr_kld import Binned, Labels, Partition, Reference, Table
+from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.inference.divergence import skewed_divergence
@@ -56,7 +56,7 @@ class World:
     def monitor(self, reference: Reference, rng: np.random.Generator, **options) -> KLDrift:
         trust = Trusted(self.epsilon)
         options = {"threshold": 0.05, "alarm": ONCE, **options}
-        return KLDrift(reference, trust, seed=int(rng.integers(2**31)), **options)
+        return KLDrift(reference, trust, **options)
 
     def last(self, rng: np.random.Generator, **options) -> Reference:
         """Check against the public law, and take the reference of what was released."""
@@ -141,7 +141,7 @@ def test_a_tables_columns_keep_their_names_and_notes():
     app, rng = ClientApp(), np.random.default_rng(0)
     rows = {"b": rng.choice([1, 2], 2000, p=[0.2, 0.8]), "a": rng.choice([0.0, 1.0], 2000)}
     answer_drift_queries(app, lambda context: rows, table)
-    report = KLDrift(public, Trusted(2.0), seed=1).check(InProcessGrid(app, 4))
+    report = KLDrift(public, Trusted(2.0)).check(InProcessGrid(app, 4))
     made = Report.from_json(report.to_json()).as_reference(public)
     assert dict(made.domain.thresholds) == {"a": 0.2, "b": 0.1}
     assert made.columns["b"].probabilities[:2] == pytest.approx([0.2, 0.8], abs=0.05)
@@ -179,8 +179,8 @@ def test_a_check_that_decides_nothing_counts_all_its_records():
 
 def test_symbols_that_share_cells_are_refused():
     world, rng = World(symbols=60), np.random.default_rng(7)
-    report = world.monitor(world.public, rng, plan=Partition(32)).check(world.grid(rng))
-    with pytest.raises(ValueError, match=r"each symbol of 'labels' by itself.*Partition"):
+    report = world.monitor(world.public, rng, cells=32).check(world.grid(rng))
+    with pytest.raises(ValueError, match=r"each symbol of 'labels' by itself.*cells"):
         report.as_reference(world.public)
 
 

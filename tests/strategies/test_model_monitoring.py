@@ -57,9 +57,9 @@ def grid(way: str, **options):
     return (federation if way == "sealed" else grid_of)(app(**options))
 
 
-def monitor(way: str, *, with_model: bool = True) -> KLDrift:
+def monitor(way: str) -> KLDrift:
     trust, kind = WAYS[way]
-    return KLDrift(REFERENCE, trust, aggregation=kind and kind(), with_model=with_model)
+    return KLDrift(REFERENCE, trust, aggregation=kind and kind())
 
 
 def largest(report) -> str:
@@ -80,19 +80,13 @@ def test_clients_answer_no_check_that_shows_no_model(way):
     nodes = grid(way)
     monitor(way).check(nodes, model=model(0.3))  # and keep none from an earlier check
     with pytest.raises(CheckFailed, match="the server sent none"):
-        monitor(way, with_model=False).check(nodes)
+        monitor(way).check(nodes)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_clients_that_need_no_model_do_without(way):
     report = monitor(way).check(grid(way, with_model=False), model=model(0.9))
     assert largest(report) == "< 0.25"
-
-
-@pytest.mark.parametrize(("with_model", "shown"), [(True, None), (False, model(0.3))])
-def test_a_model_is_shown_where_one_was_announced_and_nowhere_else(with_model, shown):
-    with pytest.raises(ValueError, match="go together"):
-        monitor("plain", with_model=with_model).check(grid("plain"), model=shown)
 
 
 def test_beside_training_it_is_the_model_of_the_round():
@@ -108,7 +102,9 @@ def test_beside_training_it_is_the_model_of_the_round():
         }
         return Message(RecordDict(content), reply_to=message)
 
-    strategy = WithDriftChecks(FedAvg(fraction_evaluate=0.0), monitor("plain"), every=1)
+    strategy = WithDriftChecks(
+        FedAvg(fraction_evaluate=0.0), monitor("plain"), every=1, show_model=True
+    )
     strategy.start(grid_of(nodes, NODES), model(0.1), num_rounds=2)
     found = [largest(report) for report in strategy.reports.values()]
     assert found == ["[0.25, 0.5)", "[0.5, 0.75)"]
@@ -128,7 +124,7 @@ def test_the_report_says_how_well_predictions_fit():
     nodes = ClientApp()
     answer_drift_queries(nodes, predicted, table, with_model=True)
     reference = Reference.from_counts(table, np.ones(table.size), floor=0.1)
-    checks = KLDrift(reference, Trusted(50.0), with_model=True)
+    checks = KLDrift(reference, Trusted(50.0))
     report = checks.check(grid_of(nodes, NODES), model=model(0.9))
     found = report.columns["prediction × label"].calibration
     assert found.accuracy.value == pytest.approx(0.5, abs=0.05)

@@ -39,7 +39,6 @@ def check(drifted):
         Trusted(2.0, 1e-6),
         threshold={"site": 0.05, "age": 0.05, "site × age": 0.005},
         alarm=Alarm(horizon=1),
-        seed=1,
     )
     return asking.check(InProcessGrid(app_of(drifted), 20))
 

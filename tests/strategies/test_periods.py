@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flwr_kld import Binned, Dialect, Partition, Reference, Table
+from flwr_kld import Binned, Dialect, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.records_of_node import load_records
 from flwr_kld.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.terms import Terms
+from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import asked_period, of_period
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.in_lines import report_lines
@@ -65,14 +66,14 @@ def federation(**options):
 
 @pytest.fixture(scope="module")
 def june() -> Report:
-    return KLDrift(REFERENCE, TRUST, threshold=0.05, period=JUNE, seed=3).check(federation())
+    return KLDrift(REFERENCE, TRUST, threshold=0.05, period=JUNE).check(federation())
 
 
 def test_a_check_is_of_the_records_of_its_period(june):
     assert june.reading.records == pytest.approx(40 * 60, rel=0.1)
     assert june.columns["age"].histogram.clients[3] > 0.9
     may = Period("visited", "2024-05-01", "2024-06-01")
-    calm = KLDrift(REFERENCE, TRUST, threshold=0.05, period=may, seed=3).check(federation())
+    calm = KLDrift(REFERENCE, TRUST, threshold=0.05, period=may).check(federation())
     assert calm.outcome is not Outcome.DRIFT
     assert calm.columns["age"].histogram.clients[3] < 0.3
 

@@ -9,7 +9,7 @@ import pytest
 import sealed_federation
 import split_federation
 from federation import FRUIT, REFERENCE, app_of, grid_of
-from flwr.app import ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from flwr_kld import Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
@@ -517,12 +517,18 @@ def test_other_trust_models_do_not_stand(trust, why):
         ({"cohort": UniformCohort(5)}, "cohort"),
         ({"aggregation": SecureSum()}, "PlainSum"),
         ({"most_records": 5}, "most_records"),
-        ({"with_model": True}, "with_model"),
     ],
 )
 def test_what_a_session_cannot_ask_is_refused(options, why):
     with pytest.raises(ValueError, match=why):
         KLDrift(REFERENCE, Standing(Trusted(1.0, DELTA)), **options)
+
+
+def test_no_model_is_shown_in_a_session():
+    monitor = KLDrift(REFERENCE, Standing(Trusted(1.0, DELTA)))
+    with pytest.raises(ValueError, match="show no model"):
+        monitor.check(grid_of(), model=ArrayRecord())
+    assert monitor.checks == 0
 
 
 def lie(change) -> object:

@@ -100,18 +100,23 @@ def test_tables_rotate():
     assert min(records) > 0
 
 
+def seeded(monitor):
+    monitor._seeded(1)
+    return monitor
+
+
 @pytest.mark.parametrize("trust", ["Laplace", "Gaussian", "clients"])
 def test_a_table_of_one_column_is_that_column(trust):
     """The same counts of the same seed: of noise, of the plan and of the readings."""
     table = Table({"fruit": FRUIT})
     alone = Reference.from_probabilities(FRUIT, FRUITS)
     one = Reference.from_counts(table, {"fruit": [*FRUITS, 0, 0]})
-    columns = KLDrift(one, TRUSTS[trust], seed=1).check(grid_of(table_app(table=table), 5))
+    columns = seeded(KLDrift(one, TRUSTS[trust])).check(grid_of(table_app(table=table), 5))
 
     def fruit(context):
         return rows(context)["fruit"]
 
-    only = KLDrift(alone, TRUSTS[trust], seed=1).check(grid_of(app_of(fruit), 5))
+    only = seeded(KLDrift(alone, TRUSTS[trust])).check(grid_of(app_of(fruit), 5))
     assert columns.protection.noise == only.protection.noise
     if trust != "clients":  # a client's sample is its own
         assert columns.columns["fruit"].reading.estimate == pytest.approx(only.reading.estimate)

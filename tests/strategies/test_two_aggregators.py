@@ -26,7 +26,6 @@ from split_federation import (
 from tables import REFERENCE as OF_TABLE
 from tables import table_app
 
-from flwr_kld import Partition
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.errors import CheckFailed
 from flwr_kld.inference.divergence import skewed_divergence
@@ -50,7 +49,7 @@ MODELS = [
 def test_both_halves_of_a_deciding_check_are_near_the_truth(model):
     clients = people(record_ids=lambda context: range(100))
     report = monitor(trust=model, threshold=0.05).check(federation(clients))
-    truth = skewed_divergence(REFERENCE.probabilities, SHARES, report.reading.theta)
+    truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
     if "protects" not in model:  # whole clients of a hundred records: too much noise to say more
         assert abs(report.reading.estimate - truth) < 6 * report.reading.error
     assert report.verdict.lower_bound is not None, report.verdict.reason
@@ -66,7 +65,7 @@ def test_a_table_is_read_in_every_column():
 
 
 def test_the_report_says_who_saw_what_and_what_it_cost():
-    grid, strategy = federation(), monitor(plan=Partition(16))
+    grid, strategy = federation(), monitor(cells=16)
     report = strategy.check(grid)
     protection = report.protection
     assert (protection.trust, protection.aggregation) == ("two-aggregators", "split-sum")

@@ -78,7 +78,7 @@ def grid(**options):
 
 
 def test_the_noise_is_its_own_and_within_its_bound():
-    monitor = KLDrift(REFERENCE, TRUST, seed=1)
+    monitor = KLDrift(REFERENCE, TRUST)
     report = monitor.check(grid())
     assert (report.protection.trust, report.protection.aggregation) == ("bounded", "plain-sum")
     assert report.protection.mechanism == "bounded-laplace"
@@ -194,6 +194,6 @@ def test_drawn_clients_are_a_sample_of_clients_where_nothing_tells_how_alike_the
     app = ClientApp()
     answer_drift_queries(app, lambda c: [int(c.node_config["partition-id"]) % 50] * 50, labels)
     grid = InProcessGrid(app, 1000)
-    for seed in range(3):
-        monitor = KLDrift(reference, TRUST, cohort=UniformCohort(200), threshold=0.05, seed=seed)
+    for _ in range(3):
+        monitor = KLDrift(reference, TRUST, cohort=UniformCohort(200), threshold=0.05)
         assert monitor.check(grid).outcome is not Outcome.DRIFT

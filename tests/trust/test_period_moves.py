@@ -9,7 +9,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from flwr_kld import Labels, Partition, Reference, Table
+from flwr_kld import Labels, Reference, Table
 from flwr_kld.calibration.central import central_release
 from flwr_kld.clients.own_records import Records
 from flwr_kld.kernel import Guarantee
@@ -17,6 +17,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClearSum, Held
+from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import Period
 from flwr_kld.trust.trusted import Trusted
 

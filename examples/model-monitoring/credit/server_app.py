@@ -26,8 +26,8 @@ def main(grid: Grid, context: Context) -> None:
     weights = improve(np.zeros(3), public, steps=300)
     public["prediction"] = predict(weights, public)
     reference = Reference.from_frame(TABLE, public, floor=1e-4)  # no combination is impossible
-    monitor = KLDrift(reference, Trusted(epsilon=1.0, delta=1e-6), threshold=0.05, with_model=True)
+    monitor = KLDrift(reference, Trusted(epsilon=1.0, delta=1e-6), threshold=0.05)
     training = FedAvg(fraction_evaluate=0.0)
-    strategy = WithDriftChecks(training, monitor, every=5, on_report=tell)
+    strategy = WithDriftChecks(training, monitor, every=5, on_report=tell, show_model=True)
     arrays = ArrayRecord({"weights": Array(weights)})
     strategy.start(grid, arrays, num_rounds=int(context.run_config["rounds"]))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.groups import Groups, group_cells
 from flwr_kld.inference.estimators.likelihood import Likelihood
 from flwr_kld.inference.estimators.mixture import Mixture, base_law
@@ -26,12 +25,11 @@ from flwr_kld.inference.estimators.result import (
     cohort_deviation,
     noise_deviation,
 )
-from flwr_kld.inference.estimators.score import Floats, check_theta, score, score_slope
+from flwr_kld.inference.estimators.score import THETA, Floats, check_theta, score, score_slope
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
-NAME = "posterior_counts"
 _STEPS, _TILTS = 12, 8
 _CLOSE = 0.05
 """Standard deviations of the sum within which it is what it should be."""
@@ -39,7 +37,7 @@ _LARGEST_TILT = 0.5
 """In units of one over the noise's deviation."""
 
 
-def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
+def posterior_counts(counts: NoisyCounts, *, theta: float = THETA) -> Estimate:
     """Estimate D_θ of this cohort by posterior means of its counts' scores."""
     theta = check_theta(theta)
     plan, variance = counts.plan, counts.noise.variance
@@ -55,14 +53,9 @@ def posterior_counts(counts: NoisyCounts, *, theta: float = 0.01) -> Estimate:
     # A count far above the noise is read as it is, with its own mass and not its bin's.
     ratio = np.where(sharp, y, count) / expected
     mean = np.where(sharp, score(np.where(sharp, ratio, 1.0), theta), mean)
-    if not np.isfinite(mean).all():
-        raise EstimateUndefined("theta=0 is infinite here: a symbol may be unseen; use theta=0.01")
     by_noise = score_slope(np.where(sharp, ratio, 1.0), theta) ** 2 * variance / expected**2
     return assemble(
         plan,
-        theta=theta,
-        estimator=NAME,
-        target="cohort",
         mean=mean,
         sampling=cohort_deviation(plan, counts.records, ratio, theta),
         privacy=noise_deviation(plan, np.where(sharp, by_noise, spread)),

@@ -29,18 +29,16 @@ from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffec
 from flwr_kld.inference.estimators.law_average import CAUTION, Seen, likely_laws
 from flwr_kld.inference.estimators.ratio_cells import RatioCells
 from flwr_kld.inference.estimators.result import Estimate, above_zero, assemble
-from flwr_kld.inference.estimators.score import check_theta, score_ceiling
+from flwr_kld.inference.estimators.score import THETA, check_theta, score_ceiling
 from flwr_kld.inference.estimators.trend import Counted, Trend, fit_trend
 
 if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
     from flwr_kld.query.plan import QueryPlan
 
-NAME = "posterior_ratios"
-
 
 def posterior_ratios(
-    counts: NoisyCounts, *, theta: float = 0.01, effects: DesignEffects = INDEPENDENT
+    counts: NoisyCounts, *, theta: float = THETA, effects: DesignEffects = INDEPENDENT
 ) -> Estimate:
     """Estimate D_θ of the population, which an undrifted cohort of any size reads as about 0.
 
@@ -86,9 +84,6 @@ def posterior_ratios(
     possible = above_zero(value, math.sqrt(sampling + privacy))
     return assemble(
         plan,
-        theta=theta,
-        estimator=NAME,
-        target="population",
         mean=mean,
         sampling=math.sqrt(sampling * possible),
         privacy=math.sqrt(privacy * possible),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -14,8 +14,6 @@ from flwr_kld.query.plan import HEAD
 
 if TYPE_CHECKING:
     from flwr_kld.query.plan import QueryPlan
-
-Target = Literal["cohort", "population"]
 
 _IMPOSSIBLE = 30.0
 """Deviations below 0 at which logarithms of a normal law still tell it."""
@@ -45,31 +43,16 @@ class Estimate:
     """An estimate of D_θ = KL(Π || (1 - θ) P + θ Π), reference first."""
 
     value: float  # The estimate, in nats
-    theta: float  # The θ of D_θ
-    estimator: str  # Its name
-    # Whose P the number is about: the records that were counted, or the distribution they were
-    # drawn from. They differ where many symbols get no record: the records of an undrifted cohort
-    # that is smaller than the domain lie far from Π by themselves.
-    target: Target
     # Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower lower
     # bound, never on these.
     error: ErrorSplit
 
 
-def assemble(
-    plan: QueryPlan,
-    *,
-    theta: float,
-    estimator: str,
-    target: Target,
-    mean: Floats,
-    sampling: float,
-    privacy: float,
-) -> Estimate:
+def assemble(plan: QueryPlan, *, mean: Floats, sampling: float, privacy: float) -> Estimate:
     """Add scored cells up, of which `mean` has the mean scores."""
     value = float((plan.weight[plan.weight > 0] * mean).sum())
     error = ErrorSplit(sampling, _monte_carlo(plan, mean), privacy)
-    return Estimate(value, theta, estimator, target, error)
+    return Estimate(value, error)
 
 
 def noise_deviation(plan: QueryPlan, variance: Floats) -> float:

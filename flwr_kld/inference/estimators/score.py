@@ -12,7 +12,9 @@ from flwr_kld.kernel.arguments import real
 Floats = NDArray[np.float64]
 
 THETA = 0.01
-"""θ of every check: no symbol that nobody has makes D_θ infinite."""
+"""θ of D_θ: the fraction of the reference that is mixed into the clients' law. D_θ is then finite,
+and at most ln(1/θ) = 4.6 nats."""
+
 _NOTHING = -600.0
 
 
@@ -26,13 +28,12 @@ def check_level(level: float) -> float:
     return real("level", level, least=0.5, below=1)
 
 
-def check_threshold(threshold: float, theta: float) -> float:
+def check_threshold(threshold: float) -> float:
     """Return a threshold as Python's number; ValueError unless it is ≥ 0 and D_θ can exceed it."""
-    threshold = real("threshold", threshold, least=0, unit="nats")
-    if threshold >= score_ceiling(theta):
+    threshold, most = real("threshold", threshold, least=0, unit="nats"), score_ceiling(THETA)
+    if threshold >= most:
         raise ValueError(
-            f"threshold={threshold:g} nats would find nothing: with theta={theta:g} no divergence "
-            f"is above {score_ceiling(theta):.3g}"
+            f"threshold={threshold:g} nats would find nothing: no divergence is above {most:.3g}"
         )
     return threshold
 

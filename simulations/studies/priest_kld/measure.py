@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.registry import estimate
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts
@@ -121,8 +121,8 @@ def _defaults(
     def read(event: Release) -> list[float]:
         noise = np.split(sample(event.table, int(ends[-1]), bits), ends[:-1])
         return [
-            estimate(
-                NoisyCounts(h + z, float(h.sum()), event, plans[i], bits.private), theta=THETA
+            posterior_counts(
+                NoisyCounts(h + z, float(h.sum()), event, plans[i], bits.private)
             ).value
             for (i, _), h, z in zip(pairs, counts, noise, strict=True)
         ]

@@ -9,24 +9,14 @@ from hypothesis import strategies as st
 from examples import examples
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.promise import WholeClients
-
-
-def posterior_ratios(counts, theta=0.01):
-    return estimate(counts, estimator="posterior_ratios", theta=theta)
 
 
 def lognormal(p, amount, seed=5):
     q = p * np.exp(amount * np.random.default_rng(seed).standard_normal(len(p)))
     return q / q.sum()
-
-
-def test_only_posterior_ratios_is_about_the_population(plan_for, release, zipf):
-    counts = release(plan_for(zipf(30)), np.full(30, 100), 1.0)
-    targets = {name: estimate(counts, estimator=name).target for name in ESTIMATORS}
-    assert targets.pop("posterior_ratios") == "population"
-    assert set(targets.values()) == {"cohort"}
 
 
 def population(drift, p):
@@ -89,7 +79,7 @@ def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
     for seed in range(3):
         h = np.random.default_rng(seed).multinomial(20_000, p)
         counts = release(plan, h, 1.0, seed)
-        assert estimate(counts).value > 0.9
+        assert posterior_counts(counts).value > 0.9
         got = posterior_ratios(counts)
         assert abs(got.value) < min(0.2, 2 * got.error.total)
 
@@ -185,9 +175,7 @@ def test_clusters_of_records_tell_less_and_are_no_drift(plan_for, release, zipf,
             if effect > 1:
                 drawn = rng.dirichlet((20_000 - effect) / (effect - 1) * law)
             counts = release(plan_for(still), rng.multinomial(20_000, drawn), 1.0, seed)
-            told = ESTIMATORS["posterior_ratios"](
-                counts, effects=DesignEffects(effect, most=20_000)
-            )
+            told = posterior_ratios(counts, effects=DesignEffects(effect, most=20_000))
             found.append((told.value - truth, told.error.total))
         off, stated = np.array(found).T
         assert np.sqrt(np.mean((off / stated) ** 2)) < 1.25 + 5 / np.sqrt(2 * len(off))
@@ -218,7 +206,7 @@ def test_clients_whose_laws_vary_tell_no_other_drift(
         rng = np.random.default_rng(seed)
         laws = rng.dirichlet(concentration * moved, clients)
         counts = release(plan_for(still), rng.multinomial(records, laws).sum(axis=0), 3.0, seed)
-        told = ESTIMATORS["posterior_ratios"](counts, effects=effects)
+        told = posterior_ratios(counts, effects=effects)
         found.append((told.value - truth, told.error.total))
     off, stated = np.array(found).T
     assert moves or np.sum(np.abs(off) > 2 * stated) <= most(len(off), 0.05)
@@ -228,7 +216,7 @@ def test_clients_whose_laws_vary_tell_no_other_drift(
 def test_counts_are_read_by_the_likely_effect_and_doubt_widens_the_error(plan_for, release, zipf):
     counts = release(plan_for(zipf(200)), np.full(200, 40), 1.0)
     likely, safe = DesignEffects(1.0, 50.0), DesignEffects(4.0, 50.0, doubt=3.0)
-    sure, doubted = (ESTIMATORS["posterior_ratios"](counts, effects=e) for e in (likely, safe))
+    sure, doubted = (posterior_ratios(counts, effects=e) for e in (likely, safe))
     assert doubted.value == pytest.approx(sure.value)
     assert doubted.error.sampling == pytest.approx(1.75**0.5 * sure.error.sampling)
 
@@ -236,7 +224,7 @@ def test_counts_are_read_by_the_likely_effect_and_doubt_widens_the_error(plan_fo
 def test_what_is_stated_reaches_to_what_may_be(plan_for, release, zipf):
     """Of counts that vary less than alike records do, an estimate is below 0, where no D is."""
     counts = release(plan_for(zipf(20)), np.rint(100_000 * zipf(20)).astype(int), 1.0)
-    told = ESTIMATORS["posterior_ratios"](counts, effects=DesignEffects(3.0, 50.0))
+    told = posterior_ratios(counts, effects=DesignEffects(3.0, 50.0))
     assert 0 < -told.value <= told.error.total
 
 
@@ -244,7 +232,7 @@ def test_what_is_stated_reaches_to_what_may_be(plan_for, release, zipf):
 def test_no_design_effect_loses_a_check(plan_for, release, zipf, effect):
     """Clients of millions of records, all alike."""
     counts = release(plan_for(zipf(20)), 10**6 * np.ones(20, dtype=np.int64), 1.0)
-    told = ESTIMATORS["posterior_ratios"](counts, effects=DesignEffects(effect))
+    told = posterior_ratios(counts, effects=DesignEffects(effect))
     assert np.isfinite([told.value, told.error.total]).all()
 
 
@@ -322,7 +310,7 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
     h = data.draw(st.lists(st.sampled_from([0, 1, 7, 1000, 10**6]), min_size=size, max_size=size))
     masses[0], h[0] = 1.0, h[0] + 1
     p = np.array(masses) / sum(masses)
-    got = posterior_ratios(release(plan_for(p, cells=16), np.array(h), epsilon, 1), theta)
+    got = posterior_ratios(release(plan_for(p, cells=16), np.array(h), epsilon, 1), theta=theta)
     assert np.isfinite([got.value, got.error.total]).all()
     if theta:
         assert got.value <= np.log(1 / theta) * (1 + 1e-12) + 1e-9

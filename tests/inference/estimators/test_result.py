@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.estimators.registry import ESTIMATORS, estimate
+from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.result import ErrorSplit, above_zero
 from flwr_kld.inference.estimators.score import score
 
@@ -33,7 +33,7 @@ def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf
     rng = np.random.default_rng(0)
     cohorts = rng.multinomial(records, q, size=400)
     plan = plan_for(p)
-    told = [estimate(release(plan, h, np.inf)).error.sampling for h in cohorts[:100]]
+    told = [posterior_counts(release(plan, h, np.inf)).error.sampling for h in cohorts[:100]]
     seen = np.std([exact(p, h) for h in cohorts])
     assert 0.75 < np.sqrt(np.mean(np.square(told))) / seen < 1.35
 
@@ -44,7 +44,10 @@ def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cell
     p = zipf(1500)
     q = p * np.exp(np.random.default_rng(1).standard_normal(1500))
     h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
-    runs = [estimate(release(plan_for(p, cells=cells, seed=seed), h, np.inf)) for seed in range(60)]
+    runs = [
+        posterior_counts(release(plan_for(p, cells=cells, seed=seed), h, np.inf))
+        for seed in range(60)
+    ]
     told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
     assert 0.6 < told / np.std([run.value for run in runs]) < 1.75
 
@@ -55,18 +58,8 @@ def test_score_is_the_skewed_divergence_of_a_pair():
     assert p @ score(q / p, 0.1) == pytest.approx((p * np.log(p / mixed)).sum())
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_names_itself(plan_for, release, zipf, name):
-    p = zipf(30)
-    counts = release(plan_for(p), np.full(30, 100), 1.0)
-    got = estimate(counts, estimator=name)
-    assert got.estimator == name
-
-
-def test_refuses_unknown_names_and_thetas(plan_for, release, zipf):
+def test_refuses_unknown_thetas(plan_for, release, zipf):
     counts = release(plan_for(zipf(20)), np.full(20, 100), 1.0)
-    with pytest.raises(ValueError, match="unknown estimator 'plugin'"):
-        estimate(counts, estimator="plugin")
     for theta in (-0.1, 1.0):
         with pytest.raises(ValueError, match="theta must be"):
-            estimate(counts, theta=theta)
+            posterior_counts(counts, theta=theta)

@@ -3,11 +3,12 @@
 import numpy as np
 from unproven import unproven
 
-from flwr_kld import Binned, Labels, Partition, Reference
+from flwr_kld import Binned, Labels, Reference
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 
 SILENT = NoiseTable((1 << 128,))
 GAUSSIAN = discrete_gaussian(20.0)

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from chance import most
 
-from flwr_kld import Binned, Labels, Partition, Reference, Table
+from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 
 EVENT = calibrated_laplace(Guarantee(0.3))
 BINS = Binned(np.linspace(0, 1, 11)[1:-1])

@@ -17,13 +17,14 @@ from inference.figures.columns import (
 )
 from scipy.stats import wasserstein_distance
 
-from flwr_kld import Binned, Partition, Reference
+from flwr_kld import Binned, Reference
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.figures.ordered import QUANTILES
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 
 EVENLY = (np.arange(1000) + 0.5) / 1000
 

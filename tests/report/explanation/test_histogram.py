@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from flwr_kld import Binned, Labels, Partition, Reference
+from flwr_kld import Binned, Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation import MOST, histogram
 
 N = 4000

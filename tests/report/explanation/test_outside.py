@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld import Binned, Categories, Labels, Partition, Reference
+from flwr_kld import Binned, Categories, Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.outside import percent
@@ -11,6 +11,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.noisy import NoisyCounts
+from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation import outside_fraction
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
