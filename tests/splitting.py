@@ -18,11 +18,11 @@ CELLS = 20
 RUN = 7
 
 
-def terms_of(keys, *, law="least", check="check", **options) -> Terms:
+def terms_of(keys, *, check="check", **options) -> Terms:
     told = Terms(
         check=check, domain="d" * 64, reference="r" * 64, plan="p" * 64, cells=[CELLS], wire=b"",
         trust="two-aggregators", guarantee=Guarantee(1.0), asked=6,
-        noise=AggregatorNoise(tuple(key.public.hex() for key in keys), law),
+        noise=AggregatorNoise(tuple(key.public.hex() for key in keys)),
     )  # fmt: skip
     return replace(told, **options)
 

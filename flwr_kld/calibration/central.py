@@ -28,9 +28,11 @@ _PERCENTS = 600
 
 
 def calibrated_laplace(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Discrete Laplace noise that hides `shifts` as `guarantee` promises."""
+    """Discrete Laplace noise that hides `shifts` as promised, and needs no delta."""
     shifts = check_shifts(shifts or (1, -1))
-    table = _laplace_table(guarantee.epsilon, guarantee.delta, shifts)
+    table = discrete_laplace(sum(map(abs, shifts)) / guarantee.epsilon)
+    if hockey_stick(table, shifts, guarantee.epsilon) > 0:
+        raise _unserved(guarantee.epsilon, 0.0)
     return Release("discrete-laplace", table, shifts, guarantee)
 
 
@@ -58,8 +60,7 @@ def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) 
         sigma = min(laplace_sigma, _ample_sigma(epsilon, delta, moves))
         if _serves(discrete_gaussian, sigma, moves, epsilon, delta):
             return calibrated_gaussian(guarantee, shifts=moves)
-    laplace = calibrated_laplace(replace(guarantee, delta=0.0), shifts=moves)
-    return replace(laplace, guarantee=guarantee)
+    return calibrated_laplace(guarantee, shifts=moves)
 
 
 @lru_cache(maxsize=64)
@@ -75,8 +76,7 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
             table = discrete_gaussian(sigma)
             if moves_delta(table, ball, epsilon) <= delta:
                 return Release("discrete-gaussian", table, ball, guarantee)
-    laplace = pure_laplace(guarantee, ball.l1)
-    return replace(laplace, moves=ball, guarantee=guarantee)
+    return replace(calibrated_laplace(guarantee, shifts=(ball.l1,)), moves=ball)
 
 
 @lru_cache(maxsize=64)
@@ -94,18 +94,11 @@ def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotm
     raise _unserved(epsilon, delta)
 
 
-def central_release(guarantee: Guarantee, law: str, allotment: Allotment) -> Release:
-    """Return the release of noise that one party adds to the counts of a whole cohort."""
-    if not guarantee.most_records:
-        calibrated = {"laplace": calibrated_laplace, "gaussian": calibrated_gaussian}
-        return calibrated.get(law, least_noise)(guarantee, shifts=allotment.record_moves())
-    if law == "gaussian":
-        raise ValueError(
-            "whole clients are protected by pure discrete Laplace noise, or by Gaussian noise "
-            "where that is less: leave noise='least'"
-        )
-    ball = allotment.client_moves(guarantee.most_records)
-    return pure_laplace(guarantee, ball.l1) if law == "laplace" else ball_event(guarantee, ball)
+def central_release(guarantee: Guarantee, allotment: Allotment) -> Release:
+    """Return the least noise that one party adds to the counts of a whole cohort."""
+    if most_records := guarantee.most_records:
+        return ball_event(guarantee, allotment.client_moves(most_records))
+    return least_noise(guarantee, shifts=allotment.record_moves())
 
 
 @lru_cache(maxsize=64)
@@ -126,21 +119,6 @@ def selection_release(guarantee: Guarantee) -> Release:
         if hockey_stick(table, shifts, epsilon) <= delta:
             return Release("truncated-laplace", table, shifts, guarantee)
     raise _unserved(epsilon, delta)
-
-
-def pure_laplace(guarantee: Guarantee, norm: int) -> Release:
-    """Discrete Laplace noise that hides every move of a 1-norm, with delta = 0."""
-    pure = replace(guarantee, delta=0.0)
-    return replace(calibrated_laplace(pure, shifts=(norm,)), moves=Ball(1, norm, norm))
-
-
-@lru_cache(maxsize=64)
-def _laplace_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> NoiseTable:
-    pure = sum(map(abs, shifts)) / epsilon
-    if delta == 0:
-        return _verified(discrete_laplace(pure), shifts, epsilon, delta)
-    scale = min(pure, _ample_sigma(epsilon, delta, shifts))
-    return _least_scale(discrete_laplace, scale, shifts, epsilon, delta)
 
 
 @lru_cache(maxsize=64)

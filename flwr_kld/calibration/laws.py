@@ -127,25 +127,6 @@ def laplace_share(scale: float, clients: int) -> NoiseTable:
         return _of_ratios(reversed(ratios))
 
 
-def skellam_share(variance: float) -> NoiseTable:
-    """Skellam noise: a difference of two Poisson variables. Variances of shares add up, exactly."""
-    # ``P(Z = k) = e**-variance I_k(variance)``; the ratios of the Bessel functions I_k obey ``I_k /
-    # I_(k-1) = 1 / (2k / variance + I_(k+1) / I_k)``, run downwards.
-    if not 1e-30 < variance < math.inf:
-        raise ValueError("the variance of Skellam noise must be positive")
-    with localcontext(prec=_DIGITS, rounding=ROUND_FLOOR):
-        mean = Decimal(variance)
-        # Bernstein's inequality: P(Z >= x) <= exp(-x**2 / 2 (variance + x / 3))
-        third = _NEGLIGIBLE / 3
-        ratio, ratios = Decimal(0), []
-        for k in range(
-            _start(third + math.hypot(third, (2 * _NEGLIGIBLE * variance) ** 0.5)), 0, -1
-        ):
-            ratio = 1 / (2 * k / mean + ratio)
-            ratios.append(ratio)
-        return _of_ratios(reversed(ratios))
-
-
 def _start(reach: float) -> int:
     if not reach < _LONGEST_REACH:
         raise _too_large("noise", "epsilon or delta")

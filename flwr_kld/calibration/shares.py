@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
-from flwr_kld.calibration.central import analytic_sigma, calibrated_gaussian, zcdp_sigma
-from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
+from flwr_kld.calibration.central import analytic_sigma, calibrated_gaussian
+from flwr_kld.calibration.laws import discrete_gaussian, laplace_share
 from flwr_kld.kernel.arguments import choice, whole
 from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
 from flwr_kld.kernel.law import NoiseTable
@@ -26,7 +26,7 @@ from flwr_kld.kernel.promise import (
 from flwr_kld.kernel.release import NotPrivateEnough, ShareRelease
 from flwr_kld.search import edge
 
-Mechanism = Literal["discrete-laplace", "skellam", "discrete-gaussian"]
+Mechanism = Literal["discrete-laplace", "discrete-gaussian"]
 _STEP = 1.002
 """Ratio of neighbouring noise levels in a search."""
 _MOST_STEPS = 1000
@@ -39,10 +39,13 @@ def calibrate_shares(
     guarantee: Guarantee,
     *,
     n_min: int,
-    mechanism: Mechanism = "discrete-laplace",
+    mechanism: Mechanism | None = None,
     moves: Moves | None = None,
 ) -> ShareRelease:
-    """Find shares of which `n_min` deliver `guarantee` for these moves, by default a record's."""
+    """Find shares of which `n_min` deliver `guarantee` for these moves, by default a record's.
+
+    They add up to noise of the law that has the smaller variance, unless one is named.
+    """
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
@@ -51,27 +54,24 @@ def calibrate_shares(
         if guarantee.protects != "record":
             raise ValueError("how far a whole client moves counts is said by moves=")
         moves = (1, -1)
-    mechanism, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
-
-    def event(share: NoiseTable, grid: int) -> ShareRelease:
-        return ShareRelease(mechanism, share, n_min, grid, hidden, guarantee)
-
-    if mechanism == "discrete-laplace":
-        return event(laplace_share(l1_norm(moves) / epsilon, n_min), 1)
-    gaussian = mechanism == "discrete-gaussian"
-    sigma = _gaussian_sigma(guarantee, moves, gaussian)
+    scale = l1_norm(moves) / epsilon
+    if mechanism is None:
+        sigma = analytic_sigma(epsilon, delta, _lengths(moves))
+        mechanism = "discrete-laplace" if math.sqrt(2) * scale <= sigma else "discrete-gaussian"
+    law, hidden = choice("mechanism", mechanism, get_args(Mechanism)), moves
+    if law == "discrete-laplace":
+        return ShareRelease(law, laplace_share(scale, n_min), n_min, 1, hidden, guarantee)
+    sigma = _gaussian_sigma(guarantee, moves)
 
     def attempt(step: int) -> ShareRelease | None:
         total = sigma * _STEP**step
-        grid = 1
-        if gaussian:  # a share's variance is at least one grid step's
-            grid = math.ceil(math.sqrt(n_min) / total) | 1  # odd: sums round to counts evenly
-        own = grid * total / math.sqrt(n_min)
+        # A share's variance is at least one grid step's; odd, so that sums round to counts evenly.
         # Discrete Gaussians (Kairouz, Liu, Steinke 2021) add up to about one only if each sigma is
-        # about 1 or more; below, the sum protects less than its variance says, and `event` knows.
-        share = discrete_gaussian(own) if gaussian else skellam_share(own**2)
+        # about 1 or more; below, the sum protects less than its variance says.
+        grid = math.ceil(math.sqrt(n_min) / total) | 1
+        share = discrete_gaussian(grid * total / math.sqrt(n_min))
         try:
-            return event(share, grid)
+            return ShareRelease(law, share, n_min, grid, hidden, guarantee)
         except NotPrivateEnough:
             return None
 
@@ -95,12 +95,15 @@ def _least(attempt: Callable[[int], ShareRelease | None]) -> ShareRelease | None
     return tried(low + 1 + bisect_left(between, True, key=lambda step: tried(step) is not None))
 
 
-def _gaussian_sigma(guarantee: Guarantee, moves: Moves, gaussian: bool) -> float:
+def _lengths(moves: Moves) -> tuple[float, ...]:
+    """Return numbers whose 2-norm is that of the farthest move."""
+    return (math.sqrt(moves.squares),) if isinstance(moves, Ball) else moves
+
+
+def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
     """Total noise, in counts, of the central Gaussian: shares need as much or a little more."""
-    if gaussian and isinstance(moves, Ball):
-        return analytic_sigma(guarantee.epsilon, guarantee.delta, (math.sqrt(moves.squares),))
     if isinstance(moves, Ball):
-        return zcdp_sigma(moves, guarantee.epsilon, guarantee.delta)
+        return analytic_sigma(guarantee.epsilon, guarantee.delta, _lengths(moves))
     return math.sqrt(calibrated_gaussian(guarantee, shifts=moves).table.variance)
 
 

@@ -166,13 +166,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
         raise ValueError(f"--nights: {_NO_SESSION}")
     if name == "distributed":
         relied_on = max(int(_RELIED_ON * clients), 2)
-        return Distributed(
-            epsilon,
-            relied_on,
-            delta or Distributed.delta,
-            "discrete-gaussian" if delta > Distributed.delta else "discrete-laplace",
-            protects,
-        )
+        return Distributed(epsilon, relied_on, delta or Distributed.delta, protects=protects)
     if name == "trusted-aggregator":
         trust: CentralNoise = TrustedAggregator(epsilon, delta, protects=protects, aggregator=key)
     elif name == "two-aggregators":

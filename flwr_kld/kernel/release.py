@@ -88,7 +88,7 @@ class ShareRelease:
 
     Parameters
     ----------
-    mechanism : {"discrete-laplace", "skellam", "discrete-gaussian"}
+    mechanism : {"discrete-laplace", "discrete-gaussian"}
         Law that the shares add up to.
     share : NoiseTable
         What each client adds to every coordinate, in grid steps.

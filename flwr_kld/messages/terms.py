@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from flwr_kld.calibration.central import (
     continual_release,
     selection_release,
 )
-from flwr_kld.calibration.shares import Mechanism, calibrate_shares
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.codec.model import Model, json_text, must
 from flwr_kld.domain.base import Domain
 from flwr_kld.errors import DomainError, QueryRefused
@@ -82,7 +82,6 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
 
     # Honest survivors that the guarantee relies on; of more, what they add up to takes minutes
     n_min: Annotated[_Positive, Field(le=2**20)]
-    mechanism: Mechanism  # Law that the shares add up to
 
     def release(self, guarantee: Guarantee, counts: Allotment) -> ShareRelease:
         """Return the verified share law."""
@@ -90,7 +89,7 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
             moves: Moves = counts.client_moves(most_records)
         else:
             moves = counts.record_moves()
-        return calibrate_shares(guarantee, n_min=self.n_min, mechanism=self.mechanism, moves=moves)
+        return calibrate_shares(guarantee, n_min=self.n_min, moves=moves)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,6 @@ class AggregatorNoise(Model, what="the aggregators' noise", refused=QueryRefused
     # Public keys of the aggregators, hexadecimal. Of two, the first receives seeds, and the second
     # masked vectors.
     keys: Annotated[tuple[Key, ...], Field(min_length=1, max_length=2)]
-    law: Literal["least", "laplace", "gaussian"]  # Law of the noise of each
 
     def __post_init__(self) -> None:
         if len(set(self.keys)) < len(self.keys):
@@ -304,6 +302,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         if self.unlisted_labels is not None:
             return selection_release(self.guarantee)
         try:
-            return central_release(self.guarantee, self.noise.law, self.allotment)
+            return central_release(self.guarantee, self.allotment)
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None

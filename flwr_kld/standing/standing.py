@@ -70,8 +70,6 @@ class Standing(Trust):
         keep(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
         if trust.guarantee.protects != "record":
             raise ValueError("a standing session protects records: leave protects= out")
-        if trust.noise == "laplace":
-            raise ValueError('a standing session has Gaussian noise: leave noise="least"')
         self.event(1)
 
     def over(self, allotment: Allotment | int) -> Self:

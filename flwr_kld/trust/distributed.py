@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self, get_args
+from typing import Self
 
 from flwr_kld.accounting import Cost
-from flwr_kld.calibration.shares import Mechanism, epsilon_of
+from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import choice, instance, keep, whole
+from flwr_kld.kernel.arguments import instance, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -27,9 +27,9 @@ class Distributed(Trust):
     min_clients : int
         Clients whose shares must be in the sum; the check is given up below.
     delta : float
-        In (0, 1). Default 1e-9: discrete Laplace shares use next to nothing of it.
-    noise : {"discrete-laplace", "skellam", "discrete-gaussian"}
-        Law that the shares add up to.
+        In (0, 1). Default 1e-9. The shares add up to discrete Laplace noise, which uses next to
+        nothing of it, or to discrete Gaussian noise, whichever has the smaller variance: in tables
+        of many columns, the Gaussian.
     protects : "record" or WholeClients
         As in `Trusted`.
     corrupted : int
@@ -41,7 +41,6 @@ class Distributed(Trust):
     epsilon: float
     min_clients: int = field()  # no default, although every trust model has one
     delta: float = 1e-9
-    noise: Mechanism = "discrete-laplace"
     protects: Protects = "record"
     corrupted: int = 0
     allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
@@ -58,7 +57,6 @@ class Distributed(Trust):
             self,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
-            noise=choice("noise", self.noise, get_args(Mechanism)),
             min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
             corrupted=whole(
                 "corrupted",
@@ -74,7 +72,7 @@ class Distributed(Trust):
     @property
     def noise_before(self) -> NoiseShares:
         """The noise that clients share."""
-        return NoiseShares(self._honest, self.noise)
+        return NoiseShares(self._honest)
 
     def share(self) -> ShareRelease:
         """Return the verified law of one client's share."""

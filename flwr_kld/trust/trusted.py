@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import central_release, selection_release
 from flwr_kld.calibration.laws import TWICE
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import choice, instance, keep
+from flwr_kld.kernel.arguments import instance, keep
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release
@@ -25,7 +25,6 @@ class CentralNoise(Trust):
 
     epsilon: float
     delta: float = 0.0
-    noise: Literal["least", "laplace", "gaussian"] = "least"
     protects: Protects = "record"
     allotment: Allotment = field(default=Allotment.even(1), kw_only=True)
 
@@ -35,7 +34,6 @@ class CentralNoise(Trust):
             self,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
-            noise=choice("noise", self.noise, ("least", "laplace", "gaussian")),
             allotment=instance("allotment", self.allotment, Allotment, "an Allotment"),
         )
         self.event(1)  # calibrated now: a bad pair fails before anything is asked
@@ -51,7 +49,7 @@ class CentralNoise(Trust):
 
     def event(self, clients: int) -> Release:
         """Return the release of counts; how many clients there are changes nothing."""
-        return central_release(self.guarantee, self.noise, self.allotment)
+        return central_release(self.guarantee, self.allotment)
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""
@@ -67,10 +65,8 @@ class Trusted(CentralNoise):
     epsilon : float
         In nats, > 0, for each check.
     delta : float
-        In [0, 1). Default 0: pure epsilon, from discrete Laplace noise.
-    noise : {"least", "laplace", "gaussian"}
-        Discrete Laplace, or discrete Gaussian, which needs ``delta > 0``; by default whichever has
-        the smaller variance.
+        In [0, 1). Default 0: pure epsilon, from discrete Laplace noise. With more, the noise is
+        discrete Laplace or discrete Gaussian, whichever has the smaller variance.
     protects : "record" or WholeClients
         ``"record"`` (default): that one record changes its value. How many records each client has
         is public, and ε is that of replacing a record: ε/2 for each record added or removed.
@@ -132,8 +128,7 @@ class TrustedAggregator(CentralNoise):
     """Central noise, added once by a separate node that clients trust instead of the server.
 
     Clients seal their counts to the aggregator's public key, which they pinned; the server relays
-    boxes that it cannot open, and receives noised numbers. The noise is the aggregator's: a
-    strategy's `seed` does not reach it.
+    boxes that it cannot open, and receives noised numbers.
 
     Parameters
     ----------
@@ -141,7 +136,7 @@ class TrustedAggregator(CentralNoise):
         In nats, > 0, for each check.
     aggregator : bytes
         The aggregator's 32-byte public key, ``AggregatorKey.public``.
-    delta, noise, protects, allotment
+    delta, protects, allotment
         As in `Trusted`.
     """
 
@@ -156,7 +151,7 @@ class TrustedAggregator(CentralNoise):
     @property
     def noise_before(self) -> AggregatorNoise:
         """Return the noise that the aggregator adds."""
-        return AggregatorNoise((self.aggregator.hex(),), self.noise)
+        return AggregatorNoise((self.aggregator.hex(),))
 
 
 @dataclass(frozen=True)
@@ -176,7 +171,7 @@ class TwoAggregators(CentralNoise):
     aggregators : tuple[bytes, bytes]
         The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
         bytes a client, and the second masked counts.
-    delta, noise, protects, allotment
+    delta, protects, allotment
         As in `Trusted`.
     """
 
@@ -191,7 +186,7 @@ class TwoAggregators(CentralNoise):
     @property
     def noise_before(self) -> AggregatorNoise:
         """Return the noise that either aggregator adds."""
-        return AggregatorNoise(tuple(key.hex() for key in self.aggregators), self.noise)
+        return AggregatorNoise(tuple(key.hex() for key in self.aggregators))
 
     def event(self, clients: int) -> Release:
         """Return the release of counts: the noise of both, of which one has to suffice."""

@@ -46,7 +46,7 @@ class Federation:
         return Terms(
             check, "d" * 64, "r" * 64, "p" * 64, [self.cells], b"", "two-aggregators",
             Guarantee(_NOISE), len(self.who),
-            noise=AggregatorNoise(self.keys_of_terms, "laplace"),
+            noise=AggregatorNoise(self.keys_of_terms),
         )  # fmt: skip
 
     def run(self, rows: NDArray[np.uint32], check: str) -> tuple[float, int]:

@@ -11,7 +11,6 @@ from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import CheckFailed, DomainError
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify
-from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.drift import Drift
 from flwr_kld.predictors import BayesMixture, Hypotheses

@@ -38,7 +38,7 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
     ("change", "message"),
     [
         (
-            {"noise": AggregatorNoise(("a" * 64,), "least")},
+            {"noise": AggregatorNoise(("a" * 64,))},
             "this client answers distributed, trusted only",
         ),
         ({"epsilon": 1.0000001}, r"epsilon 1.0000001; this client's limit for a check is 1$"),

@@ -128,7 +128,7 @@ def test_a_ball_holds_every_move_of_a_whole_client():
 @pytest.mark.parametrize("guarantee", [Guarantee(1.0, 1e-6), Guarantee(0.3, 1e-9)])
 def test_the_noise_hides_the_farthest_move_and_little_more(allotment, guarantee):
     """By the exact loss of the implemented table."""
-    release = central_release(guarantee, "least", allotment)
+    release = central_release(guarantee, allotment)
     moves = allotment.record_moves()
     assert hockey_stick(release.table, moves, guarantee.epsilon) <= guarantee.delta
     assert hockey_stick(release.table, moves, 0.9 * guarantee.epsilon) > guarantee.delta

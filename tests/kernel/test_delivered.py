@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.calibration.laws import discrete_gaussian, laplace_share, skellam_share
+from flwr_kld.calibration.laws import discrete_gaussian, laplace_share
 from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import ORDERS, delivered_delta, exp_below, pure_delta, renyi_delta
@@ -18,7 +18,7 @@ from flwr_kld.kernel.promise import Allotment, Ball, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
-MECHANISMS = ("discrete-laplace", "skellam", "discrete-gaussian")
+MECHANISMS = ("discrete-laplace", "discrete-gaussian")
 ONE = Allotment.even(1)
 SIGMA = math.sqrt(35.696)
 """Analytic Gaussian noise of epsilon 1 at delta 1e-6 for replacing a record."""
@@ -68,7 +68,6 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
     sigma = 0.9 * math.sqrt(event.share.variance)
     weaker = {
         "discrete-laplace": lambda: laplace_share(0.9 * 2 / epsilon, 200),
-        "skellam": lambda: skellam_share(sigma**2),
         "discrete-gaussian": lambda: discrete_gaussian(sigma),
     }
     with pytest.raises(NotPrivateEnough):
@@ -101,9 +100,7 @@ def test_missing_shares_cost_what_is_documented():
     assert gaussian == pytest.approx(1.13, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "share", [laplace_share(2.0, 9), skellam_share(2.0), discrete_gaussian(1.4)]
-)
+@pytest.mark.parametrize("share", [laplace_share(2.0, 9), discrete_gaussian(1.4)])
 @pytest.mark.parametrize("moves", [(1, -1), Ball(1, 3, 3), Ball(2, 18, 3)])
 def test_delivered_epsilon_is_rounded_up(share, moves):
     epsilon = delivered_epsilon(share, 7, moves, 1e-5)
@@ -118,9 +115,7 @@ def test_noise_that_others_know_does_not_count():
     assert epsilon_of(event, 0) == math.inf
 
 
-@pytest.mark.parametrize(
-    "share", [laplace_share(2.0, 5), skellam_share(0.9), discrete_gaussian(1.1)]
-)
+@pytest.mark.parametrize("share", [laplace_share(2.0, 5), discrete_gaussian(1.1)])
 @pytest.mark.parametrize("moves", [(1, -1), (1,), (3,), (2, 1)])
 def test_delivered_delta_against_brute_force(share, moves):
     for copies, epsilon in itertools.product((2, 5, 8), (0.2, 1.0, 2.5)):
@@ -129,9 +124,7 @@ def test_delivered_delta_against_brute_force(share, moves):
         assert exact == pytest.approx(brute, abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    "share", [laplace_share(1.5, 3), skellam_share(3.0), discrete_gaussian(1.6)]
-)
+@pytest.mark.parametrize("share", [laplace_share(1.5, 3), discrete_gaussian(1.6)])
 @pytest.mark.parametrize("ball", [Ball(2, 4, 2), Ball(2, 3, 1), Ball(1, 3, 3), Ball(1, 2, 1)])
 def test_a_ball_is_certified_for_every_move_in_it(share, ball):
     moves = [
@@ -150,7 +143,7 @@ def test_a_ball_is_certified_for_every_move_in_it(share, ball):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_no_order_certifies_a_ball_better(ball, epsilon):
     """As all of them tell at every length of a move."""
-    law, best = noise_sum(skellam_share(40.0), 3), 1.0
+    law, best = noise_sum(discrete_gaussian(40.0**0.5), 3), 1.0
     log_law = np.log(law.probabilities)
     for order in ORDERS:
         price = 0.0
@@ -211,8 +204,8 @@ def test_clients_are_hidden_at_their_limit(mechanism, n_min):
 
 def test_noise_that_a_client_outreaches_protects_nobody():
     ball = Ball(2, 100**2, 100)
-    assert renyi_delta(skellam_share(0.5), ball, 1, 1.0) == 1
-    assert delivered_delta(skellam_share(0.5), 1, ball, 1.0) == 1
+    assert renyi_delta(discrete_gaussian(0.5**0.5), ball, 1, 1.0) == 1
+    assert delivered_delta(discrete_gaussian(0.5**0.5), 1, ball, 1.0) == 1
     assert delivered_epsilon(discrete_gaussian(0.1), 1, (1,), 1e-6) == math.inf
 
 
@@ -228,7 +221,7 @@ def shares(epsilon, delta, **options):
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": 60.0}, "epsilon|claims|deliver|scale"),
         ({"n_min": 0}, "n_min must be a whole number of clients"),
-        ({"mechanism": "gauss"}, "mechanism must be .*'skellam'"),
+        ({"mechanism": "gauss"}, "mechanism must be .*'discrete-gaussian'"),
         ({"delta": 1e-40}, "do not deliver"),
     ],
 )

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.calibration.central import calibrated_gaussian
 from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below, hockey_stick, is_pure
@@ -54,13 +54,6 @@ def test_gaussian_is_tight_and_ten_percent_either_way_is_noticed(epsilon):
     assert tight(event.table, event.moves, epsilon, 1e-6)
     assert not tight(discrete_gaussian(0.9 * sigma), event.moves, epsilon, 1e-6)
     assert not tight(discrete_gaussian(1.1 * sigma), event.moves, epsilon, 1e-6)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_laplace_with_delta_stays_within_it_and_needs_less_noise(epsilon):
-    event = calibrated_laplace(Guarantee(epsilon, 1e-3))
-    assert event.delta_at(epsilon) <= 1e-3
-    assert event.table.variance <= calibrated_laplace(Guarantee(epsilon)).table.variance
 
 
 def test_step_ratio_is_the_largest_over_the_table_and_far_into_the_tail():

@@ -14,7 +14,6 @@ from flwr_kld.calibration.central import (
 from flwr_kld.calibration.laws import (
     discrete_gaussian,
     discrete_laplace,
-    skellam_share,
 )
 from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
 from flwr_kld.kernel import Guarantee
@@ -27,7 +26,6 @@ TABLES = {
     "narrow gaussian": discrete_gaussian(0.4),
     "laplace": discrete_laplace(5.7),
     "wide laplace": discrete_laplace(300.0),
-    "skellam": noise_sum(skellam_share(2.0), 20),
     "gaussian shares": noise_sum(discrete_gaussian(1.5), 12),
 }
 
@@ -97,11 +95,10 @@ def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanis
         assert hockey_stick(discrete_gaussian(hardly_less * sigma), worst, 1.0) > delta
 
 
-@pytest.mark.parametrize("mechanism", ["skellam", "discrete-gaussian"])
-def test_shares_hide_the_moves_of_a_table(mechanism):
+def test_shares_hide_the_moves_of_a_table():
     """As much noise as one server would add; a tenth of the shares missing is noticed."""
     shifts = (1, -1) * 11
-    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, mechanism=mechanism, moves=shifts)
+    share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, moves=shifts)
     central = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts).table.variance
     assert share.noise(50).variance / share.grid**2 == pytest.approx(central, rel=0.01)
     assert share.delivered_delta(50) <= 1e-6 < share.delivered_delta(45)

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from flwr_kld.calibration.laws import (
     discrete_gaussian,
     discrete_laplace,
     laplace_share,
-    skellam_share,
 )
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
@@ -56,22 +55,6 @@ def test_laplace_share_is_a_difference_of_negative_binomials(clients):
     assert law(table, 60) == pytest.approx(both, abs=2e-6 / clients)
 
 
-@pytest.mark.parametrize("variance", [0.01, 1.0, 35.7, 9600.0])
-def test_skellam_share_against_bessel_functions(variance):
-    table = skellam_share(variance)
-    assert table.probabilities == pytest.approx(
-        special.ive(abs(table.support), variance), abs=1e-13
-    )
-    assert table.variance == pytest.approx(variance, rel=1e-9)
-
-
-@pytest.mark.parametrize("clients", [3, 200, 10_000])
-def test_skellam_shares_sum_to_skellam(clients):
-    total = noise_sum(skellam_share(35.7 / clients), clients)
-    whole = skellam_share(35.7)
-    assert abs(law(total, whole.reach) - whole.probabilities).max() < 1e-15
-
-
 def test_discrete_gaussians_sum_to_less_than_a_gaussian_below_one_grid_step():
     coarse = noise_sum(discrete_gaussian(math.sqrt(0.17848)), 200)
     fine = noise_sum(discrete_gaussian(3 * math.sqrt(0.17848)), 200)
@@ -84,7 +67,7 @@ def test_discrete_gaussians_sum_to_less_than_a_gaussian_below_one_grid_step():
 @pytest.mark.parametrize("copies", [1, 2, 3, 37, 160])
 @pytest.mark.parametrize(
     "share",
-    [laplace_share(2.0, 160), skellam_share(0.2), discrete_gaussian(0.9), discrete_gaussian(0.3)],
+    [laplace_share(2.0, 160), discrete_gaussian(0.9), discrete_gaussian(0.3)],
 )
 def test_noise_sum_against_a_fourier_transform(share, copies):
     total = noise_sum(share, copies)
@@ -127,7 +110,6 @@ def fits(observed: np.ndarray, expected: np.ndarray) -> bool:
     [
         (lambda s: laplace_share(s, 5), 2.0),
         (lambda s: laplace_share(s, 20), 40.0),
-        (lambda s: skellam_share(s * s), 1.7),
         (discrete_gaussian, 1.3),
     ],
 )
@@ -143,13 +125,12 @@ def test_law_of_two_million_drawn_shares(law_of, scale):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-@pytest.mark.parametrize("mechanism", ["discrete-laplace", "skellam", "discrete-gaussian"])
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "discrete-gaussian"])
 def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
     event = calibrate_shares(Guarantee(epsilon, 1e-6), n_min=200, mechanism=mechanism)
     variance = event.noise(200).variance / event.grid**2
     known = {
         "discrete-laplace": {0.5: 31.83, 3.0: 0.7394},
-        "skellam": {0.5: 129.0, 3.0: 3.011},
         "discrete-gaussian": {0.5: 130.1, 3.0: 4.772},
     }
     assert variance == pytest.approx(known[mechanism][epsilon], rel=0.01)
@@ -157,9 +138,7 @@ def test_calibrated_noise_is_near_the_central_one(epsilon, mechanism):
         assert event.share.variance > 0.99
 
 
-@pytest.mark.parametrize(
-    "law_of", [lambda s: laplace_share(s, 9), skellam_share, discrete_gaussian]
-)
+@pytest.mark.parametrize("law_of", [lambda s: laplace_share(s, 9), discrete_gaussian])
 @pytest.mark.parametrize("size", [0.0, -1.0, math.nan, math.inf])
 def test_noise_of_no_use_is_refused(law_of, size):
     with pytest.raises(ValueError, match=r"noise|variance|sigma"):

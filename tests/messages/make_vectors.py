@@ -42,14 +42,14 @@ TERMS = Terms(
 )  # fmt: skip
 OF_CLIENTS = replace(
     TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS,
-    most_records=100, noise=NoiseShares(5, "skellam"),
+    most_records=100, noise=NoiseShares(5),
 )  # fmt: skip
-OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5, "discrete-laplace"))
-SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "laplace"))
+OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5))
+SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,)))
 SPLIT = replace(
     TERMS,
     trust="two-aggregators",
-    noise=AggregatorNoise((KEY, "ab" * 32), "least"),
+    noise=AggregatorNoise((KEY, "ab" * 32)),
     cells=[2, 2],
     allotment=Allotment((3, 5), 1),
 )
@@ -68,7 +68,7 @@ KINDS = {
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
             "unlisted labels": OF_LABELS,
             "unlisted labels, for an aggregator": replace(
-                OF_LABELS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,), "least")
+                OF_LABELS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,))
             ),
         },
         {
@@ -102,18 +102,15 @@ KINDS = {
             "noise that is missing": {"noise": GONE},
             "shares for nobody": {
                 "trust": "distributed",
-                "noise": '{"mechanism":"skellam","n_min":0}',
-            },
-            "a law that nobody draws from": {
-                "trust": "trusted-aggregator", "noise": f'{{"keys":["{KEY}"],"law":"uniform"}}'
+                "noise": '{"n_min":0}',
             },
             "a key that is too short": {
-                "trust": "trusted-aggregator", "noise": '{"keys":["00"],"law":"least"}'
+                "trust": "trusted-aggregator", "noise": '{"keys":["00"]}'
             },
             "labels of four columns": {"unlisted_labels": '{"column":"job"}'},
             "labels of no column": {"unlisted_labels": "{}"},
             "one key for both aggregators": {
-                "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"],"law":"least"}}'
+                "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"]}}'
             },
         },
     ),

@@ -88,7 +88,7 @@ def test_terms_out_of_range_is_refused(name, value):
 
 def test_shares_of_more_clients_than_their_sum_is_computed_for_at_once_are_refused():
     """The law of 2³¹ shares takes a client most of a minute."""
-    assert NoiseShares(2**20, "discrete-gaussian").n_min == 2**20
+    assert NoiseShares(2**20).n_min == 2**20
     with pytest.raises(QueryRefused, match="n_min"):
         NoiseShares.from_json(
             '{"n_min":1048577,"mechanism":"discrete-gaussian","bound":0,"norm":1}'

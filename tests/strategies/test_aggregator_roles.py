@@ -140,7 +140,7 @@ def test_a_client_seals_to_no_other_key_than_the_pinned_one():
 
 def test_an_aggregator_opens_nothing_for_another_key():
     def change(content: RecordDict) -> None:
-        told = AggregatorNoise((AggregatorKey.generate().public.hex(),), "least")
+        told = AggregatorNoise((AggregatorKey.generate().public.hex(),))
         content["terms"]["noise"] = told.to_json()
 
     with pytest.raises(CheckFailed, match="refused: WrongAggregator: the counts are sealed for an"):

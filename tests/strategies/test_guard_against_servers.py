@@ -100,7 +100,7 @@ class Thinning(Distributed):
         return replace(super().noise_before, n_min=18)
 
 
-SHARES = NoiseShares(10, "discrete-laplace").to_json()
+SHARES = NoiseShares(10).to_json()
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -141,7 +141,7 @@ def test_claims_are_held_against_what_really_happens(
     ("lie", "message"),
     [
         ({"guarantee": claim(epsilon=2.0)}, "limit for a check is 1"),
-        ({"noise": NoiseShares(2**20, "skellam").to_json()}, "fewer clients than the noise needs"),
+        ({"noise": NoiseShares(2**20).to_json()}, "fewer clients than the noise needs"),
         ({}, "a cohort of 20; this client's minimum is 30"),
     ],
 )

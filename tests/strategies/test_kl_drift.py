@@ -60,7 +60,7 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
     "trust",
     [
         Trusted(epsilon=3.0),
-        Trusted(epsilon=3.0, delta=1e-6, noise="gaussian"),
+        Trusted(epsilon=3.0, delta=0.3),
         Trusted(epsilon=200.0, protects=WholeClients(100)),
     ],
 )

@@ -165,7 +165,7 @@ OTHERS = {
     "no delta": replace(TWO, delta=0.0),
     "whole clients": replace(TWO, protects=WholeClients(20)),
     "a year of nights": Standing(TWO),
-    "shares": Distributed(2.0, min_clients=15, delta=1e-6, noise="skellam"),
+    "shares": Distributed(2.0, min_clients=15, delta=1e-6),
     "two aggregators": TwoAggregators(2.0, 1e-6, aggregators=PAIR),
 }
 
@@ -275,9 +275,9 @@ def other_column(asked, labels: str):
 
 
 NOISE = {
-    "distributed": '{"mechanism":"skellam","n_min":3}',
-    "trusted-aggregator": f'{{"keys":["{"a" * 64}"],"law":"least"}}',
-    "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"],"law":"least"}}',
+    "distributed": '{"n_min":3}',
+    "trusted-aggregator": f'{{"keys":["{"a" * 64}"]}}',
+    "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"]}}',
 }
 LIES = {
     "another column": (lambda a: other_column(a, '{"column":"age"}'), "lists no labels"),

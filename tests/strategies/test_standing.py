@@ -499,7 +499,6 @@ def test_aggregators_whose_books_differ_by_a_night_agree_once_its_clients_answer
     ("trust", "why"),
     [
         (Trusted(1.0), "delta > 0"),
-        (Trusted(1.0, DELTA, "laplace"), "Gaussian"),
         (Trusted(1.0, DELTA, protects=WholeClients(5)), "records"),
         (Distributed(1.0, 5), "Trusted"),
         (1.0, "Trusted"),

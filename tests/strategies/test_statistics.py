@@ -35,7 +35,7 @@ TABLE = Categories({"sex": ["f", "m"], "age": Binned([18, 65])})
 
 def test_it_is_near_what_the_clients_hold():
     """Gaussian noise passes the six deviations from which one is believed once in a billion."""
-    trust = Trusted(2.0, 1e-6, noise="gaussian")
+    trust = Trusted(2.0, 1e-6)
     reference = Statistics(FRUIT, trust).ask(grid_of()).as_reference(FRUIT)
     assert skewed_divergence(reference.probabilities, SHARES, 0.0) < 0.01
     assert reference.probabilities[:4].min() > 0
@@ -48,7 +48,7 @@ def test_what_many_clients_lack_is_in_it():
     def records(context):
         return [None] * 5 + basket(context)[5:]
 
-    trust = Trusted(2.0, 1e-6, noise="gaussian")
+    trust = Trusted(2.0, 1e-6)
     reference = Statistics(FRUIT, trust).ask(grid_of(app_of(records))).as_reference(FRUIT)
     assert reference.unlisted == {"missing": pytest.approx(0.05, abs=0.015)}
 

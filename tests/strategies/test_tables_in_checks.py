@@ -31,15 +31,13 @@ def sealed(**options):
 
 
 TRUSTS = {
-    "Laplace": Trusted(EPSILON, noise="laplace"),
-    "Gaussian": Trusted(EPSILON, 1e-6, noise="gaussian"),
-    "least": Trusted(EPSILON, 1e-6),
+    "Laplace": Trusted(EPSILON),
+    "Gaussian": Trusted(EPSILON, 0.01),
     "clients": Trusted(EPSILON, protects=WholeClients(50)),
     "aggregator": sealed(),
     "aggregator, clients": sealed(protects=WholeClients(50)),
     "shares": Distributed(EPSILON, **SHARES),
-    "shares, Skellam": Distributed(EPSILON, noise="skellam", **SHARES),
-    "shares, Gaussian": Distributed(EPSILON, noise="discrete-gaussian", **SHARES),
+    "shares, Gaussian": Distributed(EPSILON, **SHARES | {"delta": 0.01}),
     "shares, clients": Distributed(EPSILON, protects=WholeClients(50), **SHARES),
 }
 CASES = [(name, "sum" if name.startswith("shares") else "plain") for name in TRUSTS]
@@ -56,7 +54,7 @@ def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
     trust, grid = TRUSTS[name], grid_for(name)
     nodes = 20 if name.startswith("aggregator") else NODES
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    budget = Budget(2.1 * EPSILON, 1e-4, window_days=30, protects=trust.guarantee.protected)
+    budget = Budget(2.1 * EPSILON, 0.05, window_days=30, protects=trust.guarantee.protected)
     ledger.set_budget(budget)
     monitor = KLDrift(
         REFERENCE, trust, aggregation=SecureSum() if way == "sum" else None, ledger=ledger

@@ -20,7 +20,7 @@ from flwr_kld.strategies import KLDrift, Trusted, WholeClients
     ("epsilon", "options"),
     [
         (3.0, {}),
-        (3.0, {"delta": 1e-6, "noise": "gaussian"}),
+        (3.0, {"delta": 0.3}),
         (200.0, {"protects": WholeClients(100)}),
     ],
 )

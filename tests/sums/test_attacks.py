@@ -210,13 +210,13 @@ LIES = {
     "allotment": [Allotment((3,)), Allotment((1,), 1)],
     "model": ["a" * 64],
     "night": [Night("5e", 1, 9, 2)],
-    "noise": [("laplace", 0, 1), ("least", 0, 2), ("least", 2, 1), ("least", 1, 0)],
+    "noise": [(0, 2), (2, 1), (1, 0)],
 }
 RESHAPED = {
     "cells": {"allotment": None},
     "night": {"guarantee": Guarantee(1.0, 1e-6)},
 }
-"""Another value of each of the terms; of the noise its law and whose keys: 2 is a stranger."""
+"""Another value of each of the terms; of the noise whose keys: 2 is a stranger."""
 
 
 @pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
@@ -226,7 +226,7 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
     portions = actors.portions()[place]
     keys = [key.public.hex() for key in (*actors.keys, AggregatorKey.generate())]
     lies = [
-        {name: AggregatorNoise(tuple(keys[i] for i in value[1:]), value[0])}
+        {name: AggregatorNoise(tuple(keys[i] for i in value))}
         if name == "noise"
         else {name: value} | RESHAPED.get(name, {})
         for value in LIES[name]

@@ -53,7 +53,7 @@ def test_no_change_of_a_record_costs_more_than_the_release_promises(allotment, e
     """By the exact loss of the implemented table, for the moves of all pairs of neighbours."""
     promised = Guarantee(epsilon, 1e-6)
     trust, plan = Trusted(epsilon, 1e-6).over(allotment), PLAN.allotted(allotment)
-    layout, release = plan.layout, central_release(promised, "laplace", allotment)
+    layout, release = plan.layout, central_release(promised, allotment)
     counted = {table: rows_of(table, plan, trust)._values[0].astype(int) for table in tables()}
     moves = set()
     for table in counted:
@@ -83,7 +83,7 @@ def test_the_number_inside_shows_only_in_noised_counts():
 
 def test_the_number_outside_would_be_hidden_as_well():
     """It moves with the columns' cells: fewer coordinates than of a record that stays inside."""
-    release = central_release(Guarantee(1.0), "least", Allotment((3, 5)))
+    release = central_release(Guarantee(1.0), Allotment((3, 5)))
     law = release.table
     for crosses in ((3, 5, 3), (3, 5, 5)):
         assert hockey_stick(law, crosses, 1.0) == 0
