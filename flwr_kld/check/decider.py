@@ -15,6 +15,7 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.decision import Alone, Outside, Population, decide
+from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.estimators.score import THETA, Floats, check_level, score_ceiling
@@ -23,7 +24,6 @@ from flwr_kld.inference.outside import OutsideFraction, outside_by_counts
 from flwr_kld.inference.part_of_records import least_if_missed, least_if_moved
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic
-from flwr_kld.inference.whole_cohort import whole_cohort
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.detection import Estimating
@@ -208,7 +208,7 @@ class Decider:
         """
         counts, alarm, (threshold, tolerated) = measured.published, self.alarm, self.tested
         confidence, each = self._levels
-        found = whole_cohort(counts, threshold=threshold, error=self.level)
+        found = divergence_test(counts, error=self.level)
         limits, p_value = outside_by_counts(counts, tolerated, level=alarm.level)
         if self._detector is not None:
             self._detector = self._detector.update(found.log_evidence(threshold))

@@ -1,8 +1,8 @@
 """Evidence over checks: an alarm whose rate is a theorem, for every law.
 
 Each check multiplies what was staked by e, whose mean is at most 1 if D_θ is at most the threshold
-(`WholeCohort.log_evidence`). An e-detector (Shin, Ramdas, Rinaldo 2022) adds up for drifts that may
-begin at any check; Ville 1939.
+(`DivergenceTest.log_evidence`). An e-detector (Shin, Ramdas, Rinaldo 2022) adds up for drifts that
+may begin at any check; Ville 1939.
 Proof note: ``docs/proofs/decisions.md``.
 """
 

@@ -12,10 +12,10 @@ from scipy.special import ndtr, ndtri
 
 from flwr_kld.inference.allowance import Allowance
 from flwr_kld.inference.decision import ERRORS, LIKELY
+from flwr_kld.inference.divergence_test import DivergenceTest, divergence_test
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.part_of_records import least_if_missed, missed_part
-from flwr_kld.inference.whole_cohort import WholeCohort, whole_cohort
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Drift, Law, Shape
@@ -92,10 +92,10 @@ def _threshold_of(setting: Setting) -> float:
     return setting.threshold
 
 
-def by_counts(setting: Setting, counts: NoisyCounts) -> WholeCohort:
+def by_counts(setting: Setting, counts: NoisyCounts) -> DivergenceTest:
     """Read a cohort's counts as a check of a setting does that is about its own clients."""
     error = min(_YEARLY, 1 - setting.level)
-    return whole_cohort(counts, threshold=_threshold_of(setting), error=error)
+    return divergence_test(counts, error=error)
 
 
 def _power_by_counts(setting: Setting, counts: Iterable[NoisyCounts]) -> float:

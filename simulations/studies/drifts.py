@@ -18,6 +18,8 @@ Family = Callable[[float], Floats]
 """From an amount in [0, 1] to a law over the listed symbols and 'other'; 0 is the reference's."""
 _STRONGEST = 6.0
 """Of tilts, in nats from one end to the middle."""
+_FAR_ENOUGH = 0.25
+"""Nats that a law of any shape can reach, at least."""
 
 
 def zipf(symbols: int, slope: float = 1.0) -> Floats:
@@ -94,6 +96,19 @@ def gone(pi: Floats, rng: np.random.Generator) -> Family:
         return _inside(pi * left)
 
     return law
+
+
+def any_shape(pi: Floats, rng: np.random.Generator) -> Family:
+    """Let each symbol's ratio be drawn: vanished or not, frequent or not, a log-normal one."""
+    far = np.append(pi, 0.0)
+    while skewed_divergence(np.append(pi, 0.0), far, THETA) < _FAR_ENOUGH:
+        kept = rng.random(len(pi)) > rng.choice([0.0, 0.1, 0.5])
+        kept[rng.integers(len(pi))] = True
+        raised = np.where(rng.random(len(pi)) < rng.choice([0.0, 0.02, 0.2]), 20.0, 1.0)
+        ratio = kept * raised * np.exp(rng.uniform(0, 4) * rng.standard_normal(len(pi)))
+        outside = rng.choice([0.0, 0.7])
+        far = np.append((1 - outside) * pi * ratio / (pi @ ratio), outside)
+    return lambda amount: (1 - amount) * np.append(pi, 0.0) + amount * far
 
 
 def one_symbol(pi: Floats, rng: np.random.Generator) -> Family:

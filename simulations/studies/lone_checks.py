@@ -27,8 +27,8 @@ import numpy as np
 
 from flwr_kld.check.decider import Alarm
 from flwr_kld.check.measured import Measured
+from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.verdict import Verdict
-from flwr_kld.inference.whole_cohort import whole_cohort
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
@@ -84,7 +84,7 @@ def finds(setting: Setting, checks: Checks, check: Measured) -> Read:
 def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say at which levels a test of the true D_θ rejects it."""
     truth = max(setting.truth, 0.0)
-    found = whole_cohort(check.published, threshold=truth, error=_RARE)
+    found = divergence_test(check.published, error=_RARE)
     p_value = found.p_value(truth)
     return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
 
@@ -231,6 +231,10 @@ _SHAPES = (
 )  # fmt: skip
 
 
+_DRAWN = 300
+"""Settings whose laws are drawn at random."""
+
+
 def level_settings() -> list[Setting]:
     """List the laws at which a test of D_θ is to keep its level: D_θ is what is tolerated."""
     cohorts = (
@@ -247,7 +251,16 @@ def level_settings() -> list[Setting]:
         for shape in (_SHAPES if nats else _SHAPES[:1])
         for epsilon, noise in noises
         if symbols > 2 or shape not in ("rare category", "one symbol", "gone")
-    ]  # fmt: skip
+    ] + [_any_setting(np.random.default_rng(number)) for number in range(_DRAWN)]  # fmt: skip
+
+
+def _any_setting(rng: np.random.Generator) -> Setting:
+    """Draw sizes, noise and how far a law of any shape is away."""
+    symbols = int(rng.choice([3, 5, 10, 20, 50, 200, 600]))
+    each = int(10 ** rng.uniform(0.5, 3.5))
+    noise: Noise = "gaussian" if rng.random() < 0.5 else "trusted"
+    nats, epsilon = float(rng.choice([0.01, 0.05, 0.1, 0.2])), round(10 ** rng.uniform(-1, 1), 2)
+    return Setting(symbols, "any shape", nats, 20, each, epsilon, noise=noise)
 
 
 QUESTIONS = {

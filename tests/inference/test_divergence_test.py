@@ -1,17 +1,17 @@
 """Tests by all counts of a cohort, against laws made to break them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from flwr_kld import Labels, Reference
 from flwr_kld.calibration.central import calibrated_gaussian
 from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.divergence_test import _noise_nodes, _record_nodes, divergence_test
 from flwr_kld.inference.outside import outside_by_counts
-from flwr_kld.inference.whole_cohort import WholeCohort, _highest, _tangents, whole_cohort
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.planner.setting import published
@@ -72,8 +72,8 @@ def published_of(plan, law, records, trust, rng):
     return published(counts, plan, trust.event(10), SeededBits(int(rng.integers(2**62))))
 
 
-def read_of(counts, nats, error=0.05):
-    return whole_cohort(counts, theta=THETA, threshold=nats, error=error)
+def read_of(counts, error=0.05):
+    return divergence_test(counts, error=error)
 
 
 @pytest.mark.parametrize("shape", ["spread", "rare", "heavy", "half vanishes", "tail vanishes"])
@@ -96,7 +96,7 @@ def test_the_level_is_kept_where_the_drift_is_exactly_what_is_tolerated(
     law, rng = drifted(shape, symbols, nats), np.random.default_rng([symbols, records])
     plan = plan_of(zipf(symbols))
     found = [
-        read_of(published_of(plan, law, records, trust, rng), nats).p_value(nats) < 0.05
+        read_of(published_of(plan, law, records, trust, rng)).p_value(nats) < 0.05
         for _ in range(12)
     ]
     assert sum(found) <= 5
@@ -109,7 +109,7 @@ def test_drifts_are_found_at_the_level_of_a_check_of_a_year(symbols, records, na
     plan, rng, level = plan_of(zipf(symbols)), np.random.default_rng(1), 0.01 / 365
     law = drifted("spread", symbols, nats)
     checks = [
-        read_of(published_of(plan, law, records, Trusted(1.0), rng), 0.1, level) for _ in range(10)
+        read_of(published_of(plan, law, records, Trusted(1.0), rng), level) for _ in range(10)
     ]
     assert sum(check.p_value(0.1) < level for check in checks) >= least
     assert all(check.at_least(0.95) > 0.1 for check in checks)
@@ -121,7 +121,7 @@ def test_normal_noise_in_large_cells_is_no_worse_than_it_is():
     """Its law is known by its variance, even where that is above that of drawing records."""
     plan, rng = plan_of(zipf(20)), np.random.default_rng(2)
     law, trust = at(zipf(20), rng.dirichlet(np.ones(20)), 0.02), Gaussian(0.1, 1e-6)
-    checks = [read_of(published_of(plan, law, 60_000, trust, rng), 0.01) for _ in range(5)]
+    checks = [read_of(published_of(plan, law, 60_000, trust, rng)) for _ in range(5)]
     assert all(0.0125 < check.at_least(0.95) < 0.02 for check in checks)
 
 
@@ -136,16 +136,16 @@ def test_clients_who_differ_are_no_chance():
         counts = np.zeros(plan.cells, dtype=np.int64)
         counts[plan.cell_of[:20]] = sum(rng.multinomial(200, each) for each in laws)
         event, bits = Trusted(1.0).event(20), SeededBits(int(rng.integers(2**62)))
-        found += read_of(published(counts, plan, event, bits), truth).p_value(truth) < 0.05
+        found += read_of(published(counts, plan, event, bits)).p_value(truth) < 0.05
     assert found <= 8
 
 
 def test_a_p_value_falls_with_the_bound():
     plan, rng = plan_of(zipf(20)), np.random.default_rng(3)
-    check = read_of(published_of(plan, drifted("spread", 20, 0.2), 3_000, Trusted(1.0), rng), 0.1)
+    check = read_of(published_of(plan, drifted("spread", 20, 0.2), 3_000, Trusted(1.0), rng))
     p = [check.p_value(nats) for nats in (0.0, 0.05, 0.1, 0.15, 0.2, 0.4)]
     assert p == sorted(p)
-    assert p[-1] == 1.0
+    assert p[-1] > 0.99
     level = 0.95
     bound = check.at_least(level)
     assert check.p_value(bound - 1e-6) < 1 - level + 1e-3 < check.p_value(bound + 0.01) + 1e-3
@@ -156,9 +156,6 @@ def test_evidence_has_a_mean_of_at_most_one_for_uniform_p_values():
     p = (np.arange(100_000) + 0.5) / 100_000
     e = (1 - p + p * np.log(p)) / (p * np.log(p) ** 2)
     assert e.mean() < 1 + 1e-3
-    nothing = WholeCohort(np.array([-1.0]), np.array([1.0]), np.array([2.0]), 0.0)
-    assert nothing.p_value(0.0) == 1.0
-    assert nothing.log_evidence(0.0) == pytest.approx(-math.log(2))
 
 
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
@@ -184,7 +181,7 @@ def test_counts_that_no_drift_explains_are_no_error():
     plan, trust = plan_of(zipf(20)), Trusted(1.0)
     for counts in ([5_000, *[0] * 21], [0] * 22, [-30] * 22, [0] * 20 + [5_000, 0]):
         noisy = published(np.array(counts), plan, trust.event(10), SeededBits(1))
-        check = read_of(noisy, 0.1)
+        check = read_of(noisy)
         assert 0 <= check.p_value(0.1) <= 1
         assert not math.isnan(check.at_least(0.95))
 
@@ -194,25 +191,6 @@ def moved_along(law, kind, nats):
     place = np.cumsum(law) - law / 2
     direction = {"up": place, "down": -place, "out": (place - 0.5) ** 2}[kind]
     return at(law, law * np.exp(6 * direction) / (law * np.exp(6 * direction)).sum(), nats)
-
-
-@pytest.mark.parametrize("symbols", [3, 20, 300])
-@pytest.mark.parametrize("nats", [0.0, 0.02, 0.3])
-def test_a_tangent_lies_nowhere_above_the_divergence(symbols, nats):
-    """For laws of every shape, some of whose mass lies outside the reference."""
-    law, rng = zipf(symbols), np.random.default_rng([symbols, int(100 * nats)])
-    plan = plan_of(law)
-    counts = published_of(plan, law, 3_000, Trusted(1.0), rng)
-    tangents = list(_tangents(counts, 3_000.0, THETA, nats))
-    assert len(tangents) == 4
-    laws = [*rng.dirichlet(0.3 * np.ones(plan.cells), 50), np.eye(plan.cells)[0]]
-    laws += [np.bincount(plan.cell_of[:symbols], drifted("spread", symbols, 0.1), plan.cells)]
-    for tangent in tangents:
-        for other in laws:
-            inside = ~plan.outside
-            mixed = (1 - THETA) * other[inside] / plan.mass[inside] + THETA
-            truth = -float(plan.mass[inside] @ np.log(mixed))
-            assert float(tangent.scores @ other) <= truth + 1e-9
 
 
 @pytest.mark.parametrize("kind", ["up", "down", "out"])
@@ -231,7 +209,7 @@ def test_the_level_is_kept_along_the_order_of_the_symbols(kind, symbols, records
     law, rng = moved_along(base, kind, nats), np.random.default_rng([symbols, records])
     plan = plan_of(base)
     found = [
-        read_of(published_of(plan, law, records, trust, rng), nats).p_value(nats) < 0.05
+        read_of(published_of(plan, law, records, trust, rng)).p_value(nats) < 0.05
         for _ in range(40)
     ]
     assert sum(found) <= 8
@@ -242,28 +220,65 @@ def test_small_drifts_along_the_order_are_found_at_the_level_of_a_year(kind):
     base, rng, level = np.full(20, 1 / 20), np.random.default_rng(1), 0.01 / 365
     plan, law = plan_of(base), moved_along(base, kind, 0.0015)
     trust = Gaussian(1.0, 1e-6)
-    checks = [read_of(published_of(plan, law, 36_000, trust, rng), 0.0, level) for _ in range(10)]
+    checks = [read_of(published_of(plan, law, 36_000, trust, rng), level) for _ in range(10)]
     assert sum(check.p_value(0.0) < level for check in checks) >= 9
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_the_worst_mean_of_each_cell_is_that_of_the_slow_way(seed):
-    """Also where it is the last one, which stands out of order."""
-    rng = np.random.default_rng(seed)
-    value, moved = rng.normal(size=(2, 3, 7)), rng.normal(size=(3, 7))
-    value[rng.random(value.shape) < 0.1] = -np.inf
-    best, there = np.zeros(2), np.zeros(2)
-    for price, cell in np.ndindex(2, 3):
-        own = value[price, cell]
-        at = int(np.argmax(own))
-        middle = min(max(int(np.argmax(own[:-1])), 1), 4)
-        left, top, right = own[middle - 1 : middle + 2]
-        highest = own[at]
-        if np.isfinite([left, top, right]).all() and (bend := left - 2 * top + right) < 0:
-            slope = (right - left) / 2
-            if abs(slope) <= -bend:
-                highest = max(highest, top - slope**2 / (2 * bend))
-        best[price], there[price] = best[price] + highest, there[price] + moved[cell, at]
-    found = _highest(value, moved)
-    assert found[0] == pytest.approx(best)
-    assert found[1] == pytest.approx(there)
+def gone(symbols):
+    law = np.full(symbols, 1 / symbols)
+    law[[symbols // 4, symbols // 2]] = 0
+    return law / law.sum()
+
+
+@pytest.mark.parametrize(
+    ("base", "law", "records", "least"),
+    [
+        (np.full(50, 1 / 50), gone(50), 10_000, 10),  # two of fifty labels vanished, .145 nats
+        (zipf(20), drifted("spread", 20, 0.12), 2_000, 9),
+        (zipf(20), moved_along(zipf(20), "up", 0.12), 2_000, 5),
+        (zipf(20), drifted("tail vanishes", 20, 0.13), 2_000, 6),
+    ],
+)
+def test_ordinary_drifts_are_found_at_the_level_of_a_check_of_a_year(base, law, records, least):
+    plan, rng, level = plan_of(base), np.random.default_rng(3), 0.01 / 365
+    checks = [
+        read_of(published_of(plan, law, records, Trusted(1.0, 1e-6), rng), level) for _ in range(10)
+    ]
+    assert sum(check.p_value(0.05) < level for check in checks) >= least
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.01, 0.3, 2.0, 40.0, 1e6])
+def test_a_few_values_stand_for_a_number_of_records(mean):
+    values, weights = _record_nodes(np.array(mean))
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    assert weights @ values == pytest.approx(mean, rel=1e-3)
+    assert weights @ (values - mean) ** 2 == pytest.approx(mean, rel=1e-3)
+    assert weights @ (values - mean) ** 3 == pytest.approx(mean, rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.parametrize("trust", [Trusted(1.0), Trusted(0.3, 1e-6), Trusted(30.0, 1e-6)])
+def test_a_few_values_stand_for_the_noise(trust):
+    noise = trust.event(10).noise
+    values, weights = _noise_nodes(noise)
+    for power in (0, 2, 4, 6):
+        exact = noise.probabilities @ noise.support.astype(float) ** power
+        assert weights @ values**power == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("trust", [Trusted(1.0), Trusted(0.3, 1e-6)])
+@pytest.mark.parametrize("symbols", [2, 20])
+def test_the_tail_is_the_simulated_one_of_the_law_itself(trust, symbols):
+    """Where nothing drifted, one law is tried; 200,000 releases tell a tail of .001 by 7 %."""
+    plan, rng = plan_of(zipf(symbols)), np.random.default_rng(5)
+    given = read_of(published_of(plan, zipf(symbols), 2_000, trust, rng)).given[0]
+    noise, ins, draws = trust.event(10).noise, symbols, 200_000
+    chance = noise.probabilities / noise.probabilities.sum()
+    counts = rng.poisson(2_000 * given.mass, (draws, ins))
+    counts = (counts + rng.choice(noise.support, (draws, ins), p=chance)).astype(float)
+    outside = rng.choice(noise.support, (draws, given.cells_outside), p=chance).sum(axis=1)
+    drawn = given._read(counts.T).sum(axis=0) + (1 - THETA) * outside
+    for tail in (0.05, 0.001):
+        there = replace(given, outside=0.0)
+        at = float(np.quantile(drawn, 1 - tail))
+        there.__dict__["_statistic"] = at
+        assert math.log(float(ndtr(-there._of_ratios(0.0))) / tail) == pytest.approx(0, abs=0.25)
