@@ -18,7 +18,6 @@ VICTIM = 1000
 LESS_NOISE = {
     "epsilon": ({"guarantee": claim(epsilon=9.0)}, {}),
     "each share": ({}, {"n_min": 11}),
-    "law": ({}, {"mechanism": "discrete-gaussian"}),
     "none": ({"trust": "trusted"}, None),
 }
 """What all but the victim are told of question and noise; the session is that of the victim."""
