@@ -311,7 +311,7 @@ class _GivenRecords:
         steepest = self._steepest
         slope = min(above / deviation**2, steepest)
         for _ in range(_TRIES):
-            moment, mean, curve = sum(term.cumulants(slope) for term in terms)
+            moment, mean, curve = np.sum([term.cumulants(slope) for term in terms], axis=0).tolist()
             curve = max(curve, _CLOSE * deviation**2)
             step = (above - mean) / curve
             if abs(step) < _CLOSE * slope or (slope == steepest and step > 0):
@@ -342,7 +342,7 @@ class _GivenRecords:
     def _floor(self) -> Floats:
         """Ratio below which a reading falls no further, by what chance hides, shape [cells]."""
         errors = np.sqrt(self.noise.variance + 1) / (self.records * self.mass)
-        return np.minimum(_FLOOR_ERRORS * errors, _HIGHEST_FLOOR)
+        return np.asarray(np.minimum(_FLOOR_ERRORS * errors, _HIGHEST_FLOOR))
 
     def _read(self, counts: Floats) -> Floats:
         """Return each cell's term of T at counts of shape [..., cells, values]."""
@@ -415,7 +415,7 @@ def _noise_nodes(noise: NoiseTable) -> tuple[Floats, Floats]:
     """Gauss quadrature of the noise (Lanczos 1950): exact for polynomials of degree 15."""
     support, last = noise.support.astype(np.float64), np.sqrt(noise.probabilities)
     basis, off = [last / np.linalg.norm(last)], list[float]()
-    while len(basis) < min(_NOISE_NODES, np.count_nonzero(last)):
+    while len(basis) < min(_NOISE_NODES, int(np.count_nonzero(last))):
         step = support * basis[-1]
         for one in basis:
             step = step - (one @ step) * one
