@@ -1,7 +1,7 @@
 """How often checks of quiet worlds of ordinary shape say "no drift" or "quiet", and where planned.
 
 Run ``python simulations/studies/quiet_worlds.py [--runs 5] [--values 4000000]
-[--writers writers.npz] [--workers 2] [--out DIR]``. Nothing drifts: records follow the reference,
+[--data writers.npz] [--workers 2] [--out DIR]``. Nothing drifts: records follow the reference,
 whose columns have 20 bins each. A world has 2 to 50 columns, 50 to 4,000 clients of 50 or 500
 records, ε = 1 (δ = 1e-6) and .1 nats tolerated in each column; all its clients are asked, or they
 are drawn from more and differ from each other, with a design effect of 1 or 4. Worlds of more than
@@ -11,15 +11,19 @@ where nothing drifted. Asked for are 90 % of the checks where it was promised, 7
 such word beside an estimate of the population above the threshold. Where columns are quiet, clients
 are asked once more who have drifted in them, each by just as much as it said to see, and by every
 usual shape in turn: those columns may be called quiet, or without a drift, in 20 %. With
-``--writers``, half of real writers are checked against a reference of what the others wrote,
-instead, in as many splits as runs, at ε of .3, 1 and 3; asked for are 60 %.
+``--data``, half of real writers give the digits of the reference, instead, and 60 or 200 of the
+others are drawn, with 50 digits each at most: ε = 1, .05 nats tolerated, in as many splits as runs.
+Where nothing drifts, 95 % are to be without a drift or quiet; where 30 % or 60 % of a writer's
+digits are replaced by its own 1s and 7s, about .12 and .45 nats, 90 % are to be a drift.
 Writes ``quiet_worlds.csv`` and ``quiet_worlds.json``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -27,8 +31,12 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import USUAL
 from flwr_kld.planner.drift import Drift
@@ -43,7 +51,9 @@ from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 _BINS, _THRESHOLD, _TRUST = 20, 0.1, Trusted(1.0, 1e-6)
 _QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)
 _WRITERS, _EACH = 200, 50
-"""Virtual writers, and digits of each, of a source that names none."""
+"""Virtual writers of a source that names none, and the most digits that a writer counts."""
+_OF_DIGITS, _DRAWN, _REPLACED = 0.05, (60, 200), (0.0, 0.3, 0.6)
+"""Nats tolerated of writers' digits, writers who are drawn, and what part of theirs drifts."""
 
 
 @dataclass(frozen=True)
@@ -148,28 +158,53 @@ def _moved(world: World, run: int, report: Report) -> list[bool]:
     return [(said := found[name].verdict) is not None and said.outcome in _QUIET for name in seen]
 
 
-def written(item: tuple[str, int, bool, float]) -> Row:
-    """Check the writers who gave no reference, or those whom they are drawn from, at an ε."""
-    source, split, drawn, epsilon = item
-    past, now = split_writers(load_writers(source, _WRITERS, _EACH), split)
-    domain = past.patterns()
-    counts = np.bincount(domain.encode(past.images), minlength=domain.size)
-    images, app = [now.images[now.writer == who] for who in now.writers], ClientApp()
-    answer_drift_queries(app, lambda context: images[context.node_config["partition-id"]], domain)
-    monitor = KLDrift(
-        Reference.from_counts(domain, counts), Trusted(epsilon), threshold=_THRESHOLD,
-        cohort=UniformCohort(len(images) // 2) if drawn else None,
-    )  # fmt: skip
+@cache
+def _writers(source: str) -> Handwriting:
+    return load_writers(source, _WRITERS, _EACH)
+
+
+def written(item: tuple[str, int, float, int]) -> Row:
+    """Check writers who are drawn from half of a source, against what the other half wrote."""
+    source, clients, replaced, split = item
+    past, now = split_writers(_writers(source), split)
+    domain, rng = Labels([*range(10)]), generator("writers", clients, int(100 * replaced), split)
+    reference = Reference.from_samples(domain, past.labels)
+    digits = [_drifted(now.labels[now.writer == who], replaced, rng) for who in now.writers]
+    app = ClientApp()
+    answer_drift_queries(app, lambda context: digits[context.node_config["partition-id"]], domain)
+    cohort = UniformCohort(clients)
+    monitor = KLDrift(reference, _TRUST, threshold=_OF_DIGITS, cohort=cohort)
     monitor._seeded(split)
-    report = monitor.check(InProcessGrid(app, len(images)))
+    report = monitor.check(InProcessGrid(app, len(digits)))
+    counts = np.bincount(np.concatenate(digits), minlength=domain.size)
     return {
-        "split": split,
-        "drawn": drawn,
-        "epsilon": epsilon,
-        "quiet": report.outcome in _QUIET,
+        "drawn": clients,
+        "replaced": replaced,
+        "D": skewed_divergence(reference.probabilities, counts, THETA),
+        "estimate": report.reading.population_estimate,
         "outcome": str(report.outcome),
-        "beside_an_estimate_above": int(report.outcome in _QUIET and _beside(report)),
     }
+
+
+def _drifted(digits: np.ndarray, replaced: float, rng: np.random.Generator) -> np.ndarray:
+    """Let a part of a writer's digits be its own 1s and 7s; keep so many that it may count."""
+    own = digits[np.isin(digits, (1, 7))]
+    others = rng.choice(own if len(own) else digits, len(digits))
+    return rng.permutation(np.where(rng.random(len(digits)) < replaced, others, digits))[:_EACH]
+
+
+def of_writers(rows: Sequence[Row]) -> list[Row]:
+    """Count the outcomes of each drift and number of writers."""
+    found: list[Row] = []
+    for drawn, replaced in dict.fromkeys((row["drawn"], row["replaced"]) for row in rows):
+        own = [row for row in rows if (row["drawn"], row["replaced"]) == (drawn, replaced)]
+        said = Counter(row["outcome"] for row in own)
+        numbers = {key: float(np.mean([row[key] for row in own])) for key in ("D", "estimate")}
+        outcomes = {str(outcome): said[str(outcome)] / len(own) for outcome in Outcome}
+        found.append(
+            {"drawn": drawn, "replaced": replaced, "checks": len(own), **numbers, **outcomes}
+        )
+    return found
 
 
 def _beside(report: Report) -> bool:
@@ -198,18 +233,13 @@ def main() -> None:
         __doc__, out="quiet_worlds", runs=(5, "checks of each world"),
         values=(4_000_000, "records × columns of the largest world"),
     )  # fmt: skip
-    parser.add_argument("--writers", help="a file of real handwriting, with its writers")
+    parser.add_argument("--data", help="a file of real handwriting, with its writers")
     chosen = parser.parse_args()
-    if chosen.writers:
-        splits = product([chosen.writers], range(chosen.runs), (False, True), (0.3, 1.0, 3.0))
-        found = list(in_processes(written, list(splits), chosen.workers, "checking writers"))
-        show("checks of real writers", found)
-        save(
-            found,
-            chosen.out,
-            "quiet_worlds",
-            {"quiet": float(np.mean([r["quiet"] for r in found]))},
-        )
+    if chosen.data:
+        checks = list(product([chosen.data], _DRAWN, _REPLACED, range(chosen.runs)))
+        found = of_writers(list(in_processes(written, checks, chosen.workers, "checking writers")))
+        show("checks of real writers' digits", found)
+        save(found, chosen.out, "quiet_worlds")
         return
     work = [(world, chosen.runs) for world in worlds(chosen.values)]
     rows = list(in_processes(row, work, chosen.workers, "checking quiet worlds"))

@@ -45,12 +45,21 @@ def test_columns_that_move_are_seen_to_move():
     assert quiet_worlds._moved(world, 0, world.check(0)) == []  # no drift, whatever its shape
 
 
-def test_writers_are_checked_against_others(monkeypatch):
-    monkeypatch.setattr(quiet_worlds, "_WRITERS", 60)
-    told = quiet_worlds.written(("digits", 0, False, 3.0))
-    assert told["quiet"] is (told["outcome"] in ("no drift", "quiet"))
-    assert told["outcome"] != "drift"
-    assert not told["beside_an_estimate_above"]
+def test_writers_who_drift_are_told_from_those_who_do_not():
+    still = [quiet_worlds.written(("digits", 60, 0.0, split)) for split in range(2)]
+    moved = [quiet_worlds.written(("digits", 60, 0.6, split)) for split in range(2)]
+    quiet, drifted = quiet_worlds.of_writers(still + moved)
+    assert (quiet["checks"], quiet["no drift"] + quiet["quiet"]) == (2, 1)
+    assert (drifted["checks"], drifted["drift"]) == (2, 1)
+    assert abs(drifted["estimate"] - drifted["D"]) < 0.1
+
+
+def test_writers_replace_their_digits_by_their_own_1s_and_7s():
+    rng = np.random.default_rng(0)
+    digits = np.repeat([0, 1, 7, 9], 20)
+    assert set(quiet_worlds._drifted(digits, 1.0, rng)) == {1, 7}
+    assert len(quiet_worlds._drifted(digits, 0.0, rng)) == 50
+    assert set(quiet_worlds._drifted(np.repeat([3, 4], 5), 1.0, rng)) == {3, 4}
 
 
 def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
