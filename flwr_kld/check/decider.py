@@ -21,7 +21,12 @@ from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.estimators.score import THETA, Floats, check_level, score_ceiling
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.outside import OutsideFraction, outside_by_counts
-from flwr_kld.inference.part_of_records import least_if_missed, least_if_moved
+from flwr_kld.inference.part_of_records import (
+    least_if_missed,
+    least_if_moved,
+    least_if_overdrawn,
+    missed_part,
+)
 from flwr_kld.inference.upper_limit import upper_limit
 from flwr_kld.inference.verdict import OperatingCharacteristic
 from flwr_kld.kernel.arguments import keep, real, whole
@@ -213,7 +218,7 @@ class Decider:
         if self._detector is not None:
             self._detector = self._detector.update(found.log_evidence(threshold))
         law = as_law(noisy_fractions(counts), counts.plan.mass)
-        shown = self._shown(measured, population, outside, law)
+        shown = self.shown(measured, population, outside, law)
         upper = upper_limit(counts, level=confidence)
         error = 1 - alarm.level
         hidden, most = self._hidden(error), score_ceiling(THETA)
@@ -242,7 +247,7 @@ class Decider:
         states = (self._remembered(budget, detector),) if detector else ()
         return Decided(replace(verdict, alarm=operating), states)
 
-    def _shown(
+    def shown(
         self,
         measured: Measured,
         estimate: Estimate | None,
@@ -254,14 +259,25 @@ class Decider:
         # One standard deviation of what the reference, if it is a sample, may hide.
         hidden = (tested - self.threshold) / -float(ndtri(SHARE * self.alarm.rate))
         share = 0.0 if outside is None else outside.share
+        missed, apart = self.alarm.rate / self.alarm.horizon, measured.effects.apart(law)
+        # Clients of unlike sizes say as little of their population as fewer that are alike.
+        mean = measured.published.records / measured.survivors
+        alike = min(mean / max(measured.most_alike, 1.0), 1.0)
+
+        def least(clients: int) -> float:
+            return min(
+                least_if_missed(mass, law, missed_part(clients, missed)),
+                least_if_overdrawn(mass, law, apart, alike * clients, missed),
+            )
+
         both = Population(
             clients=measured.survivors,
             value=-math.inf if estimate is None else estimate.value,
             error=hidden if estimate is None else math.hypot(estimate.error.total, hidden),
             tolerated=self.threshold,
             level=self.level,
-            missed_level=self.alarm.rate / self.alarm.horizon,
-            least=lambda part: least_if_missed(mass, law, part),
+            missed_level=missed,
+            least=least,
             sizes_known=measured.sizes_known,
         )
         return both, replace(
@@ -269,7 +285,7 @@ class Decider:
             value=share,
             error=0.0 if outside is None else outside.deviation,
             tolerated=tolerated,
-            least=lambda part: (1 - part) * share,
+            least=lambda clients: (1 - missed_part(clients, missed)) * share,
         )
 
     def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:

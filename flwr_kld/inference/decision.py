@@ -3,10 +3,10 @@
 The counts of all clients that were asked decide. Drift is reported on what one check shows of these
 clients, on evidence added up over checks, or on the fraction outside the reference; where the
 clients were drawn from more, only if their population's estimate shows it as well, and no kind of
-clients that the draw may have missed could explain it (`Population`). "No drift" is reported only
-on an upper confidence limit, which holds for every law that the domain can show. Where that is too
-wide, "quiet" reports that nothing was found, and that drifts of the usual shapes would have been
-seen in the estimate. That never alarms.
+clients that the draw may have missed, or had too many of, could explain it (`Population`). "No
+drift" is reported only on an upper confidence limit, which holds for every law that the domain can
+show. Where that is too wide, "quiet" reports that nothing was found, and that drifts of the usual
+shapes would have been seen in the estimate. That never alarms.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
@@ -79,7 +79,8 @@ class Population:
     """What drawn clients show of one number of the population that they were drawn from.
 
     Their own number may be chance of who was drawn: what is shown of the population must exceed its
-    error, and remain whatever the clients would have said that the draw missed.
+    error, and remain whatever the clients would have said that the draw missed, and if it had too
+    many of a kind.
     """
 
     clients: int  # That were drawn
@@ -88,8 +89,8 @@ class Population:
     tolerated: float
     level: float  # Of a false alarm of one check, in (0, 1)
     missed_level: float  # Probability of missing the largest part that counts, in (0, 1)
-    # The least that the number can be if so large a part of the population was missed
-    least: Callable[[float], float]
+    # The least that the number can be if so many clients miss a kind, or have too many of one
+    least: Callable[[int], float]
     # Whether the error counts what the largest client holds, rather than little over the mean
     sizes_known: bool = True
 
@@ -107,7 +108,7 @@ class Population:
         errors = max(ERRORS, -float(ndtri(self.level))) * math.sqrt(self.clients / clients)
         if not self.value - errors * self.error > self.tolerated:
             return False
-        return self.least(missed_part(clients, self.missed_level)) > self.tolerated
+        return self.least(clients) > self.tolerated
 
     @property
     def unless(self) -> str:

@@ -1,8 +1,8 @@
 """The least divergence that is left if a part of the records were others: by water-filling.
 
-Two questions have this answer. Of clients that were drawn: which divergence may the population have
-if a kind of its clients was missed by chance? Of the largest client: could its records alone have
-made this? Proof note: ``docs/proofs/decisions.md``.
+Three questions have this answer. Of clients that were drawn: which divergence may the population
+have if a kind of its clients was missed by chance, or drawn too often? Of the largest client: could
+its records alone have made this? Proof note: ``docs/proofs/decisions.md``.
 
 Examples
 --------
@@ -20,11 +20,18 @@ label only:
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
+from scipy.special import betaincinv
 
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import THETA, Floats
+
+_MOST_DRAWN = 0.5
+"""Of the drawn clients, that are of a kind which was drawn too often."""
+_PARTS = np.linspace(0, _MOST_DRAWN, 101)[1:].tolist()
+"""Of the records, that such a kind may have too many of."""
 
 
 def missed_part(clients: int, error: float) -> float:
@@ -47,15 +54,57 @@ def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float
     return skewed_divergence(reference, _raised(reference, (1 - part) * law, part), theta)
 
 
+def least_if_overdrawn(
+    reference: Floats,
+    law: Floats,
+    apart: float,
+    clients: float,
+    error: float,
+    *,
+    theta: float = THETA,
+) -> float:
+    """Return the least D_θ, in nats, of a population of whom a kind was drawn too often.
+
+    `reference`, `law` and `theta` are those of `least_if_missed`.
+
+    Parameters
+    ----------
+    apart : float
+        Mean square of the distances of the drawn clients' laws from `law`, at most.
+    clients : float
+        That were drawn, if all had as many records.
+    error : float
+        Probability of drawing a kind at least as much too often, in (0, 1).
+    """
+    least, counted = skewed_divergence(reference, law, theta), (reference > 0) & (law > 0)
+    for part, more in pairwise(_PARTS):
+        kind = (law - _without(reference, law, part)) / part
+        # A fraction x of the clients at this law adds x / (1 - x) times this square to `apart`, and
+        # has no more records in a cell of the reference than there are.
+        square = float(((kind - law) ** 2).sum())
+        whole = float((kind[counted] / law[counted]).max())
+        drawn = min(apart / (apart + square), 1 / max(whole, 1 / _MOST_DRAWN))
+        usual = betaincinv(drawn * clients, (1 - drawn) * clients + 1, error) if drawn else 0.0
+        if (drawn - usual) * (1 - part) >= part * (1 - drawn):
+            least = skewed_divergence(reference, _without(reference, law, more), theta)
+    return least
+
+
 def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
     """Return the least D_θ, in nats, if a part of the records had any other values.
 
     Parameters are those of `least_if_missed`; `law` is that of all records.
     """
+    left = _without(reference, law, part)
+    return skewed_divergence(reference, _raised(reference, left, 1 - float(left.sum())), theta)
+
+
+def _without(reference: Floats, law: Floats, part: float) -> Floats:
+    """Take a part of the records away: outside the reference, then where the ratio is highest."""
     inside, outside = reference > 0, float(law[reference == 0].sum())
     left = np.where(inside, law, law * max(1 - part / outside, 0.0) if outside else 0.0)
     left[inside] = _lowered(reference[inside], law[inside], max(part - outside, 0.0))
-    return skewed_divergence(reference, _raised(reference, left, 1 - float(left.sum())), theta)
+    return left
 
 
 def _raised(reference: Floats, law: Floats, added: float) -> Floats:

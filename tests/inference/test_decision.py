@@ -136,7 +136,7 @@ SURE = Alone(1e-9, 1e-4)
 def population(**options):
     usual = {
         "clients": 60, "value": 0.3, "error": 0.02, "tolerated": 0.1, "level": 1e-4,
-        "missed_level": 1e-4, "least": lambda part: 0.3 * (1 - part),
+        "missed_level": 1e-4, "least": lambda clients: 0.3 * (1 - 9 / clients),
     }  # fmt: skip
     return Population(**usual | options)
 
@@ -159,7 +159,7 @@ def test_unknown_sizes_are_a_condition_of_what_is_said_of_a_population():
     [
         {"error": 0.05},  # three and a half errors
         {"value": 0.12},
-        {"least": lambda part: 0.3 * (1 - 5 * part)},  # explained by clients that were missed
+        {"least": lambda clients: 0.3 * (1 - 45 / clients)},  # explained by other clients
         {"value": -float("inf")},  # no estimate
     ],
 )

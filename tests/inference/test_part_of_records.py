@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
+from scipy.stats import binom
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.part_of_records import least_if_missed, least_if_moved, missed_part
+from flwr_kld.inference.part_of_records import (
+    least_if_missed,
+    least_if_moved,
+    least_if_overdrawn,
+    missed_part,
+)
 
 THETA = 0.01
 
@@ -68,3 +74,20 @@ def test_what_is_enough_to_restore_the_reference_leaves_nothing():
     assert least_if_missed(reference, law, 0.2, theta=THETA) == pytest.approx(
         skewed_divergence(reference, np.array([0.5, 0.5]), THETA), abs=1e-3
     )
+
+
+@pytest.mark.parametrize("clients", [40, 100, 400])
+@pytest.mark.parametrize("part", [0.02, 0.05, 0.2])
+def test_a_kind_that_is_drawn_too_often_is_no_drift_of_its_population(clients, part):
+    """As often as it may just be; its own label alone tells it from the other clients."""
+    error, kind, others = 1e-4, np.eye(11)[10], np.append(np.full(10, 0.1), 0.0)
+    reference = np.append(np.full(10, 0.0999), 0.001)
+    drawn = (binom.isf(error, clients, part) - 1) / clients
+    law = drawn * kind + (1 - drawn) * others
+    apart = drawn * (1 - drawn) * float(((kind - others) ** 2).sum())
+    population = part * kind + (1 - part) * others
+    found = least_if_overdrawn(reference, law, apart, clients, error, theta=THETA)
+    assert found <= skewed_divergence(reference, population, THETA) + 1e-9
+    assert found > 0.5 * skewed_divergence(reference, population, THETA) - 0.01
+    alike = least_if_overdrawn(reference, law, 0.0, clients, error, theta=THETA)
+    assert alike == skewed_divergence(reference, law, THETA)

@@ -144,6 +144,12 @@ class DesignEffects:
         squares = (weights - (weights @ law)[:, None]) ** 2
         return self.worst(squares @ law, squares @ law**2, law)
 
+    def apart(self, law: Floats) -> float:
+        """Return the mean square of the distances of clients' laws from this one."""
+        if self.most <= 1:
+            return 0.0
+        return (self.average - 1) / (self.most - 1) * (1 - float(law @ law))
+
     def worst(self, variance: Floats, length: Floats, law: Floats) -> Floats:
         """Return the largest that go with the average one, of numbers w of each cell.
 
@@ -154,8 +160,9 @@ class DesignEffects:
         """
         if self.most <= 1:
             return np.full(np.shape(variance), self.average)
-        known = (self.average - 1) / (self.most - 1) * (1 - float(law @ law))
-        shared = np.divide(known * variance, length, out=np.ones_like(length), where=length > 0)
+        shared = np.divide(
+            self.apart(law) * variance, length, out=np.ones_like(length), where=length > 0
+        )
         return np.asarray(np.maximum(1 + (self.most - 1) * np.minimum(shared, 1), self.average))
 
 
