@@ -263,11 +263,14 @@ class Decider:
         # Clients of unlike sizes say as little of their population as fewer that are alike.
         mean = measured.published.records / measured.survivors
         alike = min(mean / max(measured.most_alike, 1.0), 1.0)
+        one = (measured.one_client.share or 0.0) * measured.survivors
 
         def least(clients: int) -> float:
+            over = apart, alike * clients, missed
             return min(
                 least_if_missed(mass, law, missed_part(clients, missed)),
-                least_if_overdrawn(mass, law, apart, alike * clients, missed),
+                least_if_overdrawn(mass, law, *over),
+                least_if_moved(mass, law, one / clients),
             )
 
         both = Population(
@@ -285,7 +288,9 @@ class Decider:
             value=share,
             error=0.0 if outside is None else outside.deviation,
             tolerated=tolerated,
-            least=lambda clients: (1 - missed_part(clients, missed)) * share,
+            least=lambda clients: min(
+                (1 - missed_part(clients, missed)) * share, share - one / clients
+            ),
         )
 
     def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:

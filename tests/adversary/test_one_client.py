@@ -16,7 +16,15 @@ from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.report import Report
-from flwr_kld.strategies import Distributed, KLDrift, Period, SecureSum, Statistics, Trusted
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    Period,
+    SecureSum,
+    Statistics,
+    Trusted,
+    UniformCohort,
+)
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000
@@ -62,6 +70,16 @@ def test_a_heavy_client_is_named_in_every_verdict_that_it_could_have_made(path, 
         assert report.one_client.name == NAME
         assert f"could have made this: client {NAME}" in report.verdict.reason
         assert NAME in report.one_client.note
+
+
+def test_what_one_drawn_client_alone_could_have_made_is_no_drift_of_a_population():
+    cohort = UniformCohort(60)
+    options = {"own": 4_000, "of_liar": SHARES}
+    found = [check("plain", options, 61, cohort=cohort) for _ in range(3)]
+    asked = [report for report in found if report.one_client.name == NAME]
+    assert asked
+    assert {report.outcome for report in asked} == {Outcome.INCONCLUSIVE}
+    assert all("chance of who was drawn" in report.verdict.reason for report in asked)
 
 
 def test_clients_of_one_size_cannot_make_a_large_drift_alone():

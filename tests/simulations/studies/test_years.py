@@ -27,9 +27,9 @@ def test_a_night_that_the_study_skips_has_no_drift(name, monkeypatch):
             assert Outcome.DRIFT not in said
 
 
-@pytest.mark.parametrize("name", ["frequent kind 0.01 of 500 beside 50", "two kinds"])
-def test_a_kind_that_is_drawn_too_often_is_no_drift(name, monkeypatch):
+def test_a_kind_that_is_drawn_too_often_is_no_drift(monkeypatch):
     monkeypatch.setattr(years, "DAYS", 60)
+    name = "frequent kind 0.01 of 500 beside 50"
     world = next(w for w in years.worlds() if w.name == name and w.clients > 200)
     rng = np.random.default_rng(0)
     year = years.Year(world, world.nats[-1], rng)
