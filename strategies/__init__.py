@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from flwr_kld._extras import on_request
 
 if TYPE_CHECKING:
-    from flwr_kld.check.decider import Alarm
     from flwr_kld.cohort.cohort import RotatingCohort, UniformCohort
+    from flwr_kld.inference.alarm import Alarm
     from flwr_kld.kernel.promise import WholeClients
     from flwr_kld.query.period import Period, SinceLastCheck
     from flwr_kld.standing.standing import Standing

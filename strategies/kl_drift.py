@@ -14,11 +14,11 @@ from flwr.serverapp import Grid
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.budget import Spent
 from flwr_kld.check.conclusions import Conclusions
-from flwr_kld.check.decider import Alarm, require_each
 from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.cohort.charges import warn_of_pace
 from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.alarm import Alarm, require_each
 from flwr_kld.inference.estimators.score import check_threshold
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import SystemBits

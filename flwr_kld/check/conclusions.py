@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.decider import Alarm, Decided, Decider, Tolerated
+from flwr_kld.check.decider import Decided, Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.check.report_parts import column_report, read
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import EstimateUndefined
+from flwr_kld.inference.alarm import Alarm, Tolerated
 from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.design_effect import DesignEffects
@@ -94,7 +95,7 @@ class Conclusions:
             if contradiction is None:
                 decided = decider.decide(measured, population, reading.outside, budget)
             else:
-                decided = Decided(contradicted(decider.threshold, self.alarm.level, contradiction))
+                decided = Decided(contradicted(decider.threshold, decider.alarm, contradiction))
         if measured.asked.drawn and clients <= _FEW and reading.of_population:
             few = (
                 "the population's ± may be too small if a few of its clients are much larger than "
@@ -137,7 +138,7 @@ class Conclusions:
         if contradiction is not None:
             note = f"the published numbers contradict each other: {contradiction}"
             if verdict is not None:
-                verdict = contradicted(verdict.threshold, verdict.level, contradiction)
+                verdict = contradicted(verdict.threshold, verdict.alarm, contradiction)
             return replace(decided, verdict=verdict, states=()), note
         if verdict is None:
             return decided, note

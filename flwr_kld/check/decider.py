@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,13 @@ from scipy.special import ndtri
 
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
-from flwr_kld.inference.decision import Alone, Outside, Population, decide
+from flwr_kld.inference.decision import Divergence, Outside, Population, decide
 from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.result import Estimate
-from flwr_kld.inference.estimators.score import THETA, Floats, check_level, score_ceiling
+from flwr_kld.inference.estimators.score import THETA, Floats, score_ceiling
 from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.outside import OutsideFraction, outside_by_counts
 from flwr_kld.inference.part_of_records import (
@@ -28,9 +28,6 @@ from flwr_kld.inference.part_of_records import (
     missed_part,
 )
 from flwr_kld.inference.upper_limit import upper_limit
-from flwr_kld.inference.verdict import OperatingCharacteristic
-from flwr_kld.kernel.arguments import keep, real, whole
-from flwr_kld.planner.allotment import RESOLUTION
 from flwr_kld.planner.detection import Estimating
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
@@ -51,84 +48,6 @@ _SIMILAR = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 1
 """Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
-
-
-Tolerated = tuple[float, float]
-"""Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """How sure a verdict of drift must be, and what it tolerates beside a threshold.
-
-    Parameters
-    ----------
-    rate : float
-        In (0, 0.5]: probability of any false alarm in `horizon` checks; asymptotic in the number of
-        records.
-    horizon : int
-        365 for a year of daily checks; 1 for a check that stands alone.
-    level : float
-        One-sided confidence of the bound that a report shows, in [0.5, 1).
-    resolution : float
-        "No drift" is said only by a check whose upper limit, for drifts of every shape, is at most
-        this many nats beyond the threshold.
-    outside : float or Mapping[str, float], optional
-        Fraction of the records, in [0, 1), that may lie where the reference has no mass ('other',
-        'missing', never seen) before a check says drift; D_θ does not see them. By default
-        ``1 - e^-threshold``: a larger one has a KL divergence above the threshold by itself.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    rate: float = 0.05
-    horizon: int = 365
-    level: float = 0.95
-    resolution: float = RESOLUTION
-    outside: float | Mapping[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            rate=real("rate", self.rate, above=0, most=0.5),
-            horizon=whole("horizon", self.horizon, least=1, unit="checks"),
-            level=check_level(self.level),
-            resolution=real("resolution", self.resolution, above=0, unit="nats"),
-        )
-        said = self.outside.values() if isinstance(self.outside, Mapping) else [self.outside]
-        for share in said:
-            if share is not None:
-                real("outside", share, least=0, below=1)
-
-    def shared(self, columns: int) -> Alarm:
-        """Return the part of this alarm that each column of a table may use up (Bonferroni)."""
-        return replace(self, rate=self.rate / columns)
-
-    def tolerated(self, thresholds: Mapping[str, float]) -> dict[str, Tolerated]:
-        """Return what is tolerated in each column.
-
-        Raises `ValueError` unless `outside` is of all columns, or of each of them.
-        """
-        own = self.outside
-        if isinstance(own, Mapping):
-            require_each("outside", own, thresholds)
-        else:
-            own = dict.fromkeys(thresholds, own) if own is not None else {}
-        return {
-            name: (nats, float(own.get(name, -math.expm1(-nats))))
-            for name, nats in thresholds.items()
-        }
-
-
-def require_each(what: str, said: Mapping[str, float], columns: Mapping[str, object]) -> None:
-    """Raise `ValueError` unless a mapping has a number for each column."""
-    if set(said) != set(columns):
-        raise ValueError(
-            f"{what}= takes one number for all columns, or a mapping that names each of them"
-        )
 
 
 @dataclass(frozen=True)
@@ -218,34 +137,30 @@ class Decider:
         if self._detector is not None:
             self._detector = self._detector.update(found.log_evidence(threshold))
         law = as_law(noisy_fractions(counts), counts.plan.mass)
-        shown = self.shown(measured, population, outside, law)
+        populations = self.shown(measured, population, outside, law)
         upper = upper_limit(counts, level=confidence)
         error = 1 - alarm.level
         hidden, most = self._hidden(error), score_ceiling(THETA)
-        verdict = decide(
+        divergence = Divergence(
+            self.threshold,
             self._hidden(error / self.columns).below(found.at_least(each)),
-            Alone(found.p_value(threshold), self.level),
             replace(upper, value=min(hidden.at_most(upper.value), most), level=alarm.level),
+            found.p_value(threshold),
+            populations[0],
+        )
+        verdict = decide(
+            divergence,
+            None if limits is None else Outside(limits, p_value, populations[1]),
             self._detector,
-            Outside(limits, p_value, tolerated, 1 - (1 - tolerated) * math.exp(-alarm.resolution)),
-            threshold=self.threshold,
-            resolution=alarm.resolution,
-            level=alarm.level,
-            about=measured.whose,
-            drawn=shown if measured.asked.drawn else None,
-            held=measured.holds_to_limits,
+            alarm=alarm,
+            level=self.level,
+            about=measured.whose + ("" if measured.holds_to_limits else ", if no client lies"),
             seen_from=lambda: self._seen_from(counts, max(measured.effects.average, 1.0)),
         )
         verdict = self._with_one_client(self._limited(verdict, hidden), measured, law)
         detector = self._detector
-        operating = OperatingCharacteristic(
-            rate=alarm.rate,
-            horizon=alarm.horizon,
-            by_evidence=detector.rate if detector else 0.0,
-            between_false_alarms=detector.between_false_alarms if detector else None,
-        )
         states = (self._remembered(budget, detector),) if detector else ()
-        return Decided(replace(verdict, alarm=operating), states)
+        return Decided(verdict, states)
 
     def shown(
         self,
@@ -253,8 +168,10 @@ class Decider:
         estimate: Estimate | None,
         outside: OutsideFraction | None,
         law: Floats,
-    ) -> tuple[Population, Population]:
-        """Return what these clients show of their population's D_θ, and of its fraction outside."""
+    ) -> tuple[Population | None, Population | None]:
+        """Return what drawn clients show of their population's D_θ, and of its fraction outside."""
+        if not measured.asked.drawn:
+            return None, None
         mass, (tested, tolerated) = measured.published.plan.mass, self.tested
         # One standard deviation of what the reference, if it is a sample, may hide.
         hidden = (tested - self.threshold) / -float(ndtri(SHARE * self.alarm.rate))

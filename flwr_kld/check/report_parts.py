@@ -135,7 +135,7 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.lower_bound": report.lower_bound,
         "kld.upper_limit": report.upper_limit,
         "kld.outside": reading.outside and reading.outside.share,
-        "kld.outside_lower": verdict and verdict.outside_lower,
+        "kld.outside_lower": verdict and verdict.outside and verdict.outside.lower,
         "kld.drift": verdict and int(verdict.outcome is Outcome.DRIFT),
         "kld.epsilon_left": report.cost.left,
     }

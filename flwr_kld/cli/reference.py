@@ -226,7 +226,7 @@ _NAMED = 5
 
 def rows_of_columns(reference: Reference, threshold: float | None = None) -> dict[str, int]:
     """Return about how many records the threshold of each column that has one needs, most first."""
-    from flwr_kld.check.decider import Alarm  # imported here: it takes a while
+    from flwr_kld.inference.alarm import Alarm  # imported here: it takes a while
 
     alarm, domain = Alarm(), reference.domain
     nats = DEFAULT_THRESHOLD if threshold is None else threshold

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from scipy.special import ndtri
 
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.divergence import nats, replaced
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.outside import OutsideFraction, OutsideLimits
@@ -46,32 +47,6 @@ _NAMED = 5
 """Columns that a sentence names."""
 _NOISE = 2.0
 """Standard deviations within which a fraction is taken for noise around 0."""
-
-
-@dataclass(frozen=True)
-class Outside:
-    """The second thing a check decides on: q, the fraction of records outside the reference."""
-
-    limits: OutsideLimits | None  # As reports show them; None if nothing can lie outside
-    p_value: float  # Of "no more than is tolerated"; 1 if nothing can lie outside
-    tolerated: float  # Fraction of them that is tolerated, in [0, 1)
-    excluded: float  # Fraction that "no drift" has to exclude
-
-
-@dataclass(frozen=True)
-class Alone:
-    """What a single check shows by itself."""
-
-    p_value: float  # Of "D_θ is at most the threshold"
-    level: float  # Below which a p-value alarms, in (0, 1)
-
-    @property
-    def resolve(self) -> str:
-        """Say what a check by itself would take."""
-        times = math.log(self.level) / math.log(self.p_value) if self.p_value < 1 else math.inf
-        if not 1 < times <= _ENOUGH:
-            return _MORE
-        return f"about {times:.2g} times as many records"
 
 
 @dataclass(frozen=True)
@@ -128,63 +103,71 @@ class Population:
         return f"drawing about {-(-tried[enough] // digits) * digits:,} clients, or asking all"
 
 
+@dataclass(frozen=True)
+class Divergence:
+    """The first thing a check decides on: D_θ of the records of the clients that were asked."""
+
+    threshold: float  # Nats that are tolerated
+    lower: float  # It is at least this, in nats, with the alarm's level
+    upper: UpperLimit  # It is at most this
+    p_value: float  # Of "D_θ is at most the threshold"
+    population: Population | None = None  # That the clients were drawn from; None if all were asked
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The second thing a check decides on: q, the fraction of records outside the reference."""
+
+    limits: OutsideLimits
+    p_value: float  # Of "no more than is tolerated"
+    population: Population | None = None  # That the clients were drawn from; None if all were asked
+
+
 def decide(
-    lower: float,
-    alone: Alone,
-    upper: UpperLimit | None,
+    divergence: Divergence,
+    outside: Outside | None,
     detector: EDetector | None,
-    outside: Outside,
     *,
-    threshold: float,
-    resolution: float,
+    alarm: Alarm,
     level: float,
     about: str,
-    drawn: tuple[Population, Population] | None = None,
-    held: bool = True,
     seen_from: Callable[[], float | None] = lambda: None,
 ) -> Verdict:
     """Decide a check about the clients that were asked.
 
-    `lower` and `upper` limit D_θ, `level` is that of the limits as reports show them, and
-    `seen_from` forecasts from which D_θ on the usual drifts would have been seen; None if not from
-    threshold and resolution on. `detector` adds up evidence, None where none adds up. `drawn` is
-    what these clients show of D_θ and of the fraction outside the reference in their population;
-    None if all clients were asked.
+    `outside` is None if nothing can lie there. `detector` adds up evidence, None where none adds
+    up. `level` is the p-value below which a single check alarms, and `seen_from` forecasts from
+    which D_θ on the usual drifts would have been seen; None if not from threshold and resolution
+    on.
     """
-    seen = None
-    allowed = f"{threshold:g} tolerated and {resolution:g} of resolution"
-    decided = _found(lower, alone, detector, outside, threshold, level, drawn)
+    seen, threshold, upper = None, divergence.threshold, divergence.upper
+    allowed = f"{threshold:g} tolerated and {alarm.resolution:g} of resolution"
+    decided = _found(divergence, outside, detector, alarm, level)
     if decided is None:
-        decided = _excluded(upper, threshold + resolution, allowed)
+        decided = _excluded(upper, threshold + alarm.resolution, allowed)
         if decided[0] is Outcome.INCONCLUSIVE:
             seen = seen_from()
         if seen is not None:
             decided = _quiet(upper, seen, threshold, allowed)
     outcome, reason, resolve = decided
-    if outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
-        outcome, reason, resolve = _with_outside(outcome, reason, outside)
-    limits = outside.limits
+    limits = None if outside is None else outside.limits
+    if outcome in (Outcome.NO_DRIFT, Outcome.QUIET) and limits is not None:
+        outcome, reason, resolve = _with_outside(outcome, reason, limits, alarm)
     return Verdict(
         outcome=outcome,
-        reason=f"{reason}; this is about {about}{'' if held else ', if no client lies'}",
+        reason=f"{reason}; this is about {about}",
         resolve=resolve,
         threshold=threshold,
-        lower_bound=lower,
-        level=level,
-        interval=None if upper is None else (max(lower, 0.0), max(upper.value, lower)),
-        interval_note="no upper limit" if upper is None else None,
-        evidence=None if detector is None else detector.evidence,
-        alarm_at=None if detector is None else detector.alarm_at,
-        population=about,
-        resolution=resolution,
+        alarm=alarm,
+        lower_bound=divergence.lower,
+        upper_limit=max(upper.value, divergence.lower),
+        outside=limits,
+        detector=detector,
         seen_from=seen if outcome is Outcome.QUIET else None,
-        outside_lower=None if limits is None else limits.lower,
-        outside_upper=None if limits is None else limits.upper,
-        outside_tolerated=outside.tolerated,
     )
 
 
-def contradicted(threshold: float, level: float, why: str) -> Verdict:
+def contradicted(threshold: float, alarm: Alarm, why: str) -> Verdict:
     """Return the verdict of a check whose numbers cannot all be true: it decides nothing."""
     return Verdict(
         Outcome.INCONCLUSIVE,
@@ -192,9 +175,7 @@ def contradicted(threshold: float, level: float, why: str) -> Verdict:
         "finding the client that reports what it cannot have: a plain or sealed sum with "
         "most_records= leaves it out",
         threshold=threshold,
-        lower_bound=None,
-        level=level,
-        interval_note="the numbers contradict each other",
+        alarm=alarm,
     )
 
 
@@ -218,7 +199,7 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     all_of_them, named = len(verdicts), f"{names[0]}: {leading.reason}"
     named = f", {named}" if len(alike) == 1 else f": {_listed(alike)}; {named}"
     if leading.outcome is Outcome.NO_DRIFT:
-        last = max(verdicts.values(), key=lambda v: v.interval[1] if v.interval else math.inf)
+        last = max(verdicts.values(), key=lambda v: v.upper_limit or 0.0)
         reason = (
             f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
         )
@@ -251,7 +232,7 @@ def hold_to_estimates(
     """
     if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
         return verdict
-    excluded = verdict.threshold + (verdict.resolution or 0.0)
+    excluded = verdict.threshold + verdict.alarm.resolution
     if population is not None and population > verdict.threshold:
         little = "a little " if round(population, 3) <= verdict.threshold else ""
         above = (
@@ -262,7 +243,7 @@ def hold_to_estimates(
         above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
     elif population is None and verdict.outcome is Outcome.QUIET:
         above = "there is no estimate of the population"
-    elif outside is not None and _above(outside, verdict.outside_tolerated or 0.0):
+    elif outside and verdict.outside and _above(outside, verdict.outside.tolerated):
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
         return verdict
@@ -288,28 +269,27 @@ def _by_chance(level: float) -> str:
 
 
 def _found(
-    lower: float,
-    alone: Alone,
+    divergence: Divergence,
+    outside: Outside | None,
     detector: EDetector | None,
-    outside: Outside,
-    threshold: float,
+    alarm: Alarm,
     level: float,
-    drawn: tuple[Population, Population] | None,
 ) -> _Found | None:
     """Return what is too much, first what alarms."""
+    threshold, lower, by_chance = divergence.threshold, divergence.lower, []
     at_least = f", at least {nats(lower)}" if lower > threshold else ""
-    tolerated, by_chance = f"{100 * outside.tolerated:.3g} %", []
-    shows = (
-        (alone.p_value, f"the divergence is above {threshold:g} nats{at_least}"),
-        (
-            outside.p_value,
-            f"more records are outside the reference than the tolerated {tolerated}",
-        ),
-    )
-    for (p_value, what), population in zip(shows, drawn or (None, None), strict=True):
-        if p_value >= alone.level:
+    shows: list[tuple[Divergence | Outside, str]] = [
+        (divergence, f"the divergence is above {threshold:g} nats{at_least}")
+    ]
+    if outside is not None:
+        tolerated = f"{100 * outside.limits.tolerated:.3g} %"
+        what = f"more records are outside the reference than the tolerated {tolerated}"
+        shows.append((outside, what))
+    for one, what in shows:
+        if one.p_value >= level:
             continue
-        reason = f"this check alone shows that {what}; {_by_chance(alone.level)}"
+        reason = f"this check alone shows that {what}; {_by_chance(level)}"
+        population = one.population
         if population is None:
             return Outcome.DRIFT, reason, None
         if population.shown:
@@ -331,38 +311,41 @@ def _found(
     if lower > threshold:
         reason = (
             f"the divergence is at least {nats(lower)}, above {threshold:g}, but only "
-            f"with confidence {100 * level:g} %, too little for an alarm"
+            f"with confidence {100 * alarm.level:g} %, too little for an alarm"
         )
-        return Outcome.INCONCLUSIVE, reason, alone.resolve
-    if outside.limits is not None and outside.limits.lower > outside.tolerated:
+        return Outcome.INCONCLUSIVE, reason, _records_for(level, divergence.p_value)
+    if outside is not None and outside.limits.lower > outside.limits.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
             f"reference, above the tolerated {tolerated}, but only with confidence "
-            f"{100 * level:g} %, too little for an alarm"
+            f"{100 * alarm.level:g} %, too little for an alarm"
         )
         return Outcome.INCONCLUSIVE, reason, _MORE
     return None
 
 
-def _with_outside(outcome: Outcome, reason: str, outside: Outside) -> _Found:
+def _records_for(level: float, p_value: float) -> str:
+    """Say what a check would take to alarm by itself."""
+    times = math.log(level) / math.log(p_value) if p_value < 1 else math.inf
+    if not 1 < times <= _ENOUGH:
+        return _MORE
+    return f"about {times:.2g} times as many records"
+
+
+def _with_outside(outcome: Outcome, reason: str, limits: OutsideLimits, alarm: Alarm) -> _Found:
     """Keep "no drift" or "quiet" if the fraction outside the reference is small enough, too."""
-    if outside.limits is None:
-        return outcome, reason, None
-    most = f"{100 * outside.limits.upper:.3g} % of the records"
-    if outside.limits.upper <= outside.excluded:
+    most, excluded = f"{100 * limits.upper:.3g} % of the records", alarm.excluded(limits.tolerated)
+    if limits.upper <= excluded:
         return outcome, f"{reason}; at most {most} are outside the reference", None
     reason = (
         f"{reason}; but up to {most} may be outside the reference, not only the "
-        f"{100 * outside.excluded:.3g} % that are allowed"
+        f"{100 * excluded:.3g} % that are allowed"
     )
     return Outcome.INCONCLUSIVE, reason, _MORE
 
 
-def _excluded(upper: UpperLimit | None, excluded: float, allowed: str) -> _Found:
+def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
     """Return "no drift" if everything from `excluded` nats on is excluded."""
-    if upper is None:
-        reason = f"no drift was found, but nothing excludes one of {excluded:.3g} nats ({allowed})"
-        return Outcome.INCONCLUSIVE, reason, f"{_MORE}, or fewer cells"
     confident = f"with confidence {100 * upper.level:g} %"
     rule = f'"no drift" allows {excluded:.3g}, {allowed}'
     if upper.value > excluded:
@@ -379,15 +362,14 @@ def _excluded(upper: UpperLimit | None, excluded: float, allowed: str) -> _Found
     return Outcome.NO_DRIFT, reason, None
 
 
-def _quiet(upper: UpperLimit | None, seen: float, threshold: float, allowed: str) -> _Found:
+def _quiet(upper: UpperLimit, seen: float, threshold: float, allowed: str) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
         f"nothing was found, and a drift of the usual shapes (spread, tilted, vanishing, one new "
         f"symbol) from {nats(seen)} on ({allowed}) would have been seen, by an estimate above "
-        f"{threshold:g}, with probability {LIKELY:g}"
+        f"{threshold:g}, with probability {LIKELY:g}; of other shapes it only excludes more than "
+        f"{upper.value:.3g} nats"
     )
-    if upper is not None:
-        reason += f"; of other shapes it only excludes more than {upper.value:.3g} nats"
     return Outcome.QUIET, reason, None
 
 

@@ -14,11 +14,10 @@ from flwr_kld.search import edge
 class OutsideLimits:
     """Confidence limits of q, the fraction of records outside the reference."""
 
-    # In [0, 1]: q is at least, at most this, each with probability `level` over cohorts and noise
+    # In [0, 1]: q is at least, at most this, each with the alarm's level over cohorts and noise
     lower: float
     upper: float
-    point: float  # The fraction that was counted, in [0, 1]
-    level: float  # Confidence, one-sided
+    tolerated: float  # Fraction that is tolerated, or may be chance in the reference, in [0, 1)
 
 
 def outside_by_counts(
@@ -35,8 +34,7 @@ def outside_by_counts(
         return float(ends[0][0]), float(ends[1][0])
 
     lower, upper = limits(math.log(1 - level))
-    share = float(counts.values[outside].sum()) / counts.records
-    found = OutsideLimits(lower, upper, min(max(share, 0.0), 1.0), level)
+    found = OutsideLimits(lower, upper, tolerated)
     return found, math.exp(edge(lambda x: limits(x)[0] > tolerated, *_ERRORS, within=_CLOSE))
 
 

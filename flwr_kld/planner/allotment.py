@@ -19,8 +19,6 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.search import edge
 from flwr_kld.trust import Trust
 
-RESOLUTION = 0.1
-"""Nats beyond the threshold up to which "no drift" is said, unless an alarm says otherwise."""
 _USUAL = 10_000.0
 """Records that are expected of a check whose reference does not say how many it has."""
 _SMALL = 3_000.0

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.alarm import RESOLUTION
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
@@ -19,7 +20,7 @@ from flwr_kld.inference.estimators.score import THETA, check_threshold
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.allotment import RESOLUTION, allot
+from flwr_kld.planner.allotment import allot
 from flwr_kld.planner.detection import Estimating, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published

@@ -223,7 +223,7 @@ class CheckSeries(Series[Report]):
         if columns["cohort"]:
             caption += f"{' and' if known else ''} of the cohort's own records"
         if decided:
-            levels = sorted({r.verdict.level for r in reports if r.verdict})
+            levels = sorted({r.verdict.alarm.level for r in reports if r.verdict})
             sure = ", ".join(f"{100 * level:g} %" for level in levels)
             caption += f"; bounds of the asked clients' own divergence, each with {sure} confidence"
         if columns["drifted"]:

@@ -43,12 +43,12 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
         if report.is_table and "other" in reading.outside.clear:
             yield f"which labels these are: flwr-kld describe --discover {report.column!r}"
-    if verdict is not None and verdict.evidence is not None and verdict.alarm_at is not None:
-        yield (
-            f"evidence over checks: {evidence(verdict.evidence)}; alarms from "
-            f"{evidence(verdict.alarm_at)} on"
-        )
-    if verdict is not None and verdict.alarm is not None:
+    if verdict is not None:
+        if detector := verdict.detector:
+            yield (
+                f"evidence over checks: {evidence(detector.evidence)}; alarms from "
+                f"{evidence(detector.alarm_at)} on"
+            )
         yield "how the alarm works:"
         yield from map("  {}".format, alarm_lines(verdict))
     if not report.is_table and (said := report.columns[report.column].sentence):
@@ -76,27 +76,26 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
 
 def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
     """Yield what the divergence is at least and at most, and what is tolerated."""
-    sure = f"with probability {100 * verdict.level:g} %"
+    sure = f"with probability {100 * verdict.alarm.level:g} %"
     if report.lower_bound is None:
         yield "lower bound: none"
     else:
         yield f"lower bound: at least {nats(report.lower_bound)}, {sure}"
     if report.upper_limit is not None:
         yield f"upper limit: at most {nats(report.upper_limit)}, {sure}"
-    rule = ""
-    if verdict.resolution is not None:
-        allowed = verdict.threshold + verdict.resolution
-        rule = f'; "no drift" and "quiet" allow {verdict.resolution:g} more: {allowed:.3g}'
-    yield f"threshold: {verdict.threshold:g} is tolerated{rule}"
+    more = verdict.alarm.resolution
+    yield (
+        f'threshold: {verdict.threshold:g} is tolerated; "no drift" and "quiet" allow {more:g} '
+        f"more: {verdict.threshold + more:.3g}"
+    )
 
 
 def _outside_limits(verdict: Verdict | None) -> str:
     """Say between what the fraction outside the reference is, and what is tolerated."""
-    if verdict is None or verdict.outside_lower is None or verdict.outside_tolerated is None:
+    if verdict is None or verdict.outside is None:
         return ""
-    most = "" if verdict.outside_upper is None else f", at most {100 * verdict.outside_upper:.3g} %"
-    level = f"with probability {100 * verdict.level:g} %" + (" each" if most else "")
+    limits, level = verdict.outside, f"with probability {100 * verdict.alarm.level:g} % each"
     return (
-        f"; at least {100 * verdict.outside_lower:.3g} %{most}, "
-        f"{level}; {100 * verdict.outside_tolerated:.3g} % are tolerated"
+        f"; at least {100 * limits.lower:.3g} %, at most {100 * limits.upper:.3g} %, "
+        f"{level}; {100 * limits.tolerated:.3g} % are tolerated"
     )

@@ -80,12 +80,12 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
     "kld_evidence": (
         "Evidence over checks that the population drifted; alarms from kld_evidence_alarm on",
-        lambda r: r.verdict.evidence if r.verdict else None,
+        lambda r: r.verdict.detector.evidence if r.verdict and r.verdict.detector else None,
     ),
     "kld_evidence_alarm": (
         "Evidence that alarms; by chance it is reached at most at the part of the alarm's rate "
         "that a report gives to evidence",
-        lambda r: r.verdict.alarm_at if r.verdict else None,
+        lambda r: r.verdict.detector.alarm_at if r.verdict and r.verdict.detector else None,
     ),
     "kld_threshold": (
         "Divergence of the population that is tolerated, in nats",
@@ -93,7 +93,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
     "kld_resolution": (
         "Nats beyond kld_threshold that a decision of no drift, or quiet, allows",
-        lambda r: r.verdict.resolution if r.verdict else None,
+        lambda r: r.verdict.alarm.resolution if r.verdict else None,
     ),
     "kld_outside_share": (
         "Estimated fraction of the cohort's records that lie outside the reference, 0 to 1",
@@ -102,7 +102,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_outside_lower_bound": (
         "At least this fraction of the population's records lies outside the reference, 0 to 1, "
         "asymptotically with the alarm's level",
-        lambda r: r.verdict.outside_lower if r.verdict else None,
+        lambda r: r.verdict.outside.lower if r.verdict and r.verdict.outside else None,
     ),
     "kld_epsilon": ("Epsilon of the last finished check, in nats", lambda r: r.guarantee.epsilon),
     "kld_epsilon_left": (

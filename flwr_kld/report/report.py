@@ -347,7 +347,7 @@ class Report(_Decided, Envelope):
     @property
     def upper_limit(self) -> float | None:
         """Upper confidence limit in nats, if there is one."""
-        return self.verdict.interval[1] if self.verdict and self.verdict.interval else None
+        return self.verdict.upper_limit if self.verdict else None
 
     @property
     def lower_bound(self) -> float | None:

@@ -50,15 +50,14 @@ def evidence(won: float) -> str:
 
 
 def alarm_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield how often the alarm is false, if there is one."""
-    if (alarm := verdict.alarm) is None:
-        return
+    """Yield how often the alarm is false."""
+    alarm, detector = verdict.alarm, verdict.detector
     checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
     yield f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %"
-    if alarm.between_false_alarms is not None:
+    if detector is not None:
         yield (
-            f"of these {100 * alarm.by_evidence:.3g} % by evidence over checks, which alarms "
-            f"falsely once in {alarm.between_false_alarms:,.0f} checks or more on average"
+            f"of these {100 * detector.rate:.3g} % by evidence over checks, which alarms "
+            f"falsely once in {detector.between_false_alarms:,.0f} checks or more on average"
         )
 
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.check.decider import Alarm
 from flwr_kld.check.measured import Measured
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.report import Outcome
@@ -66,7 +66,8 @@ def covers(setting: Setting, checks: Checks, check: Measured) -> Read:
     """Say whether both limits and the stated deviation hold, and where the limits are."""
     column, verdict = concluded(checks, check)
     truth, told = max(setting.truth, 0.0), column.reading.of_population
-    lower, upper = verdict.lower_bound or 0.0, verdict.interval[1] if verdict.interval else np.inf
+    lower = max(verdict.lower_bound or 0.0, 0.0)
+    upper = np.inf if verdict.upper_limit is None else verdict.upper_limit
     return {
         "lower_holds": lower <= truth,
         "upper_holds": upper >= truth,

@@ -32,10 +32,11 @@ from numpy.typing import NDArray
 
 from flwr_kld.calibration.central import analytic_sigma, continual_release
 from flwr_kld.calibration.laws import discrete_gaussian
-from flwr_kld.check.decider import Alarm, Decider
+from flwr_kld.check.decider import Decider
 from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import AskedClients, Participant
 from flwr_kld.domain.labels import Labels
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.inference.one_thread import one_thread

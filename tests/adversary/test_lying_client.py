@@ -13,6 +13,7 @@ from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.errors import CheckFailed
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.contradictions import contradiction, impossible_estimate
 from flwr_kld.inference.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
@@ -263,9 +264,7 @@ def test_an_estimate_outside_of_its_range(estimate, possible):
 @pytest.mark.parametrize("outcome", Outcome)
 def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome):
     """The population's above what is tolerated, or the cohort's above what is excluded."""
-    verdict = Verdict(
-        outcome, "as said", None, threshold=0.1, lower_bound=0.0, level=0.95, resolution=0.1
-    )
+    verdict = Verdict(outcome, "as said", None, threshold=0.1, alarm=Alarm(), lower_bound=0.0)
     for population, cohort in ((0.1, 0.2), (0.05, 0.0)):
         assert hold_to_estimates(verdict, population, cohort, None) is verdict
     held = hold_to_estimates(verdict, None, 0.2, None)  # quiet is of what it would have shown

@@ -14,6 +14,7 @@ from report.samples import REPORT
 
 from flwr_kld.cli import simulate
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.report import ColumnReport
 from flwr_kld.simulations import flights, local_superlink
@@ -67,7 +68,10 @@ def superlink(monkeypatch):
 @pytest.fixture
 def year(monkeypatch):
     """Two months of flights: made-up reports about a few aircraft."""
-    drift = replace(REPORT.reading, estimate=0.2), Verdict(Outcome.DRIFT, "", None, 0.05, 0.1, 0.95)
+    drift = (
+        replace(REPORT.reading, estimate=0.2),
+        Verdict(Outcome.DRIFT, "", None, 0.05, Alarm(), 0.1),
+    )
     columns = {"air_time": ColumnReport(*drift), "dest": ColumnReport(REPORT.reading)}
     quiet = replace(REPORT, columns=columns | {"air_time": columns["dest"]})
     moved = replace(REPORT, columns=columns)

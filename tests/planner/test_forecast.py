@@ -10,7 +10,7 @@ from planner.simulated import case, error_at, surprises
 from scipy import stats
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.check.decider import Alarm
+from flwr_kld.inference.alarm import Alarm
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import power_of, smallest_drift

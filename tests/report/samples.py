@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from flwr_kld.inference.alarm import Alarm
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
@@ -119,12 +121,10 @@ def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
         reason=f"the lower bound is {lower_bound:.3f} nats",
         resolve="ask twice as many clients" if inconclusive else None,
         threshold=0.1,
+        alarm=Alarm(),
         lower_bound=lower_bound,
-        level=0.95,
-        interval=None if inconclusive else (lower_bound, lower_bound + 0.2),
-        interval_note="each cell needs 3 times as many records" if inconclusive else None,
-        evidence=2.5,
-        alarm_at=20.0,
+        upper_limit=None if inconclusive else lower_bound + 0.2,
+        detector=EDetector(rate=0.05, checks=5, evidence=2.5),
     )
 
 

@@ -10,7 +10,7 @@ from report.tables import drifted
 from report.test_html import words
 from report.test_prometheus import saved
 
-from flwr_kld.inference.outside import OutsideCell, OutsideFraction
+from flwr_kld.inference.outside import OutsideCell, OutsideFraction, OutsideLimits
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.in_lines import report_lines
@@ -24,8 +24,9 @@ SAID = "27 % ± 1 %, 'other' in <job>"
 
 def bounded(outside: OutsideFraction | None = SHARE) -> Report:
     report = decided(Outcome.DRIFT, 0.2, outside=outside)
-    limits = {"outside_lower": 0.2514, "outside_upper": 0.2987, "outside_tolerated": 0.0952}
-    return altered(report, verdict=replace(report.verdict, **limits))
+    limits = OutsideLimits(0.2514, 0.2987, 0.0952)
+    verdict = replace(report.verdict, outside=limits)
+    return replace(report, columns={"labels": replace(report.columns["labels"], verdict=verdict)})
 
 
 UNDECIDED = altered(REPORT, outside=SHARE)
@@ -71,7 +72,7 @@ def test_files_have_its_numbers(tmp_path):
     checks = [Point(n, report) for n, report in enumerate((bounded(), UNDECIDED, FULL), 1)]
     CheckSeries(checks).save(tmp_path / "c.csv")
     rows = csv.DictReader((tmp_path / "c.csv").open())
-    assert [(row["reading.outside.share"], row["verdict.outside_lower"]) for row in rows] == [
+    assert [(row["reading.outside.share"], row["verdict.outside.lower"]) for row in rows] == [
         ("0.2721", "0.2514"), ("0.2721", ""), ("", ""),
     ]  # fmt: skip
     CheckSeries(checks).save(tmp_path / "c.json")
@@ -79,7 +80,7 @@ def test_files_have_its_numbers(tmp_path):
     content = json.loads(text)
     outside = content[0]["report"]["columns"]["labels"]["reading"]["outside"]
     assert outside["kinds"][0]["name"] == "'other' in <job>"
-    assert content[0]["report"]["verdict"]["outside_upper"] == 0.2987
+    assert content[0]["report"]["verdict"]["outside"]["upper"] == 0.2987
     assert list(CheckSeries.from_json(text)) == checks
 
 

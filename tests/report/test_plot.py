@@ -137,7 +137,7 @@ def test_the_population_comes_first_and_limits_leave_the_plot_rather_than_squeez
     assert above.get_legend_handles_labels()[1][0] == "population: estimate ± 2 s.d."
     assert above.get_ylim()[1] > 0.37
     far = decided(Outcome.DRIFT, 0.17)
-    far = altered(far, verdict=replace(far.verdict, interval=(0.17, 3.0)))
+    far = altered(far, verdict=replace(far.verdict, upper_limit=3.0))
     above, _ = drawn(of_population([Point(1, far)]))
     assert above.get_ylim()[1] < 1
     ((bottom, top),) = [path.vertices[:, 1] for path in line(above, "to at most").get_paths()]

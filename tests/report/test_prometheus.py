@@ -8,6 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from report.samples import REPORT, altered
 
+from flwr_kld.inference.alarm import Alarm
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.verdict import Outcome, Verdict
 from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
 
@@ -18,11 +20,10 @@ DRIFTED = altered(
         reason="r",
         resolve=None,
         threshold=0.1,
+        alarm=Alarm(),
         lower_bound=0.17,
-        level=0.95,
-        interval=(0.17, 0.37),
-        evidence=2.5,
-        alarm_at=20.0,
+        upper_limit=0.37,
+        detector=EDetector(rate=0.05, checks=5, evidence=2.5),
     ),
     left=0.4,
     dropouts={

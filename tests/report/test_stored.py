@@ -5,6 +5,7 @@ import json
 import pytest
 from report.samples import REPORT, STATISTICS, decided, learnt
 
+from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.report.predictor_report import PredictorReport
@@ -23,7 +24,7 @@ def test_a_report_keeps_every_value(report):
 def test_a_decision_is_read_with_its_types():
     report = Report.from_json(decided(Outcome.NO_DRIFT, 0.05).to_json())
     assert report.outcome is Outcome.NO_DRIFT
-    assert isinstance(report.verdict.interval, tuple)
+    assert isinstance(report.verdict.detector, EDetector)
     assert report.guarantee == Guarantee(1.0)
     assert PredictorReport.from_json(learnt(1).to_json()).guarantee.protected == "client"
 

@@ -120,9 +120,9 @@ def test_evidence_adds_up_over_checks_of_new_records_and_restarts(ledger, nightl
     for day in range(DAYS):  # a new process each day
         report = monitor(alarm=Alarm(resolution=9, horizon=10**10)).check(grid, key=f"day {day}")
         outcomes.append(report.outcome)
-        evidence.append(report.verdict.evidence)
+        evidence.append(report.verdict.detector.evidence)
     assert evidence[0] < evidence[-1]
-    assert evidence[-1] > report.verdict.alarm_at
+    assert evidence[-1] > report.verdict.detector.alarm_at
     assert outcomes[-1] is Outcome.DRIFT
     assert "evidence of" in report.verdict.reason or "alone" in report.verdict.reason
 
@@ -133,7 +133,7 @@ def test_no_evidence_adds_up_over_old_records_or_drawn_clients(ledger, nightly, 
     ledger.set_budget(Budget(6.0, 1e-6, window_days=30))
     for day in range(3):
         report = monitor(**options).check(grid, key=f"day {day}")
-        assert report.verdict.evidence is None
+        assert report.verdict.detector is None
 
 
 def remembered_as(alarm=ALONE, **changed):

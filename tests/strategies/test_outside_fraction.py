@@ -68,7 +68,7 @@ def test_a_new_category_is_found_at_the_first_check_and_nobody_is_left_out(
     )
     assert report.reading.outside.share == pytest.approx(0.9 * clients, abs=0.1)
     assert report.reading.outside.kinds[0].name == ("missing" if what is None else "other")
-    assert 0.1 < report.verdict.outside_lower < 0.95
+    assert 0.1 < report.verdict.outside.lower < 0.95
 
 
 @pytest.mark.parametrize("outside", [0.02, 0.3])
@@ -76,7 +76,7 @@ def test_the_fraction_that_is_tolerated_decides_by_itself(outside):
     """Of 6 % outside, D is at most .062: below the threshold."""
     monitor = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1, alarm=Alarm(outside=outside))
     report = monitor.check(meeting(1.0, 0.06))
-    assert report.verdict.outside_tolerated == outside
+    assert report.verdict.outside.tolerated == outside
     assert report.lower_bound < 0.1
     assert (report.outcome is Outcome.DRIFT) == (outside < 0.06)
 
@@ -85,7 +85,7 @@ def test_nothing_outside_is_no_alarm_and_no_obstacle():
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.1).check(meeting(0.0, 0.0))
     assert report.outcome is not Outcome.DRIFT, report.verdict.reason
     assert report.reading.outside.share < 0.01
-    assert report.verdict.outside_tolerated == pytest.approx(1 - math.exp(-0.1))
+    assert report.verdict.outside.tolerated == pytest.approx(1 - math.exp(-0.1))
 
 
 def test_without_a_threshold_the_share_is_estimated():
@@ -120,7 +120,7 @@ def test_the_column_that_does_not_fit_is_named():
         return made
 
     report = KLDrift(reference, Trusted(1.0), threshold=0.1).check(InProcessGrid(app(), 400))
-    assert report.verdict.outside_lower > 0.2
+    assert report.verdict.outside.lower > 0.2
     assert re.search(r"outside the reference: 2[67]\.\d % ± 0\.\d %, 'other' in job", str(report))
 
 

@@ -98,18 +98,18 @@ def test_estimates_say_whose_they_are_and_verdicts_how_often_they_err(cohort, op
     )
     report = monitor.check(grid_of(nodes=60))
     assert report.reading.of_population.whose == drawn_from
-    assert report.verdict.population.startswith("these")
+    assert "; this is about these" in report.verdict.reason
     warned = "these 50 may have none" in (report.reading.note or "")
     assert warned == (cohort is not None)
     assert (report.verdict.alarm.rate, report.verdict.alarm.horizon) == (0.05, 50)
-    assert report.verdict.evidence is None
+    assert report.verdict.detector is None
 
 
 def test_nobody_is_counted_in_the_population_who_was_not():
     """Three of ten do not answer."""
     lost = {1001, 1002, 1003}
     grid = grid_of(nodes=10, lose=lambda message: message.metadata.dst_node_id in lost)
-    assert monitor().check(grid).verdict.population == "these 7 clients"
+    assert monitor().check(grid).verdict.reason.endswith("this is about these 7 clients")
 
 
 def of_one_kind(context):
@@ -181,4 +181,4 @@ def test_no_limit_is_above_the_most_that_the_divergence_can_be():
     """A reference that is a sample widened it: 5.6 nats were said, of at most 4.6."""
     reference = Reference.from_samples(Labels(["a", "b"]), ["a"] * 300)
     report = simulate(KLDrift(reference, Trusted(5.0), threshold=0.05), ["b"] * 4000, clients=20)
-    assert report.verdict.interval[1] == pytest.approx(math.log(100))
+    assert report.upper_limit == pytest.approx(math.log(100))

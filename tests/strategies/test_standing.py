@@ -329,7 +329,7 @@ def test_nights_that_show_nothing_never_add_up_to_an_alarm(trusted):
     monitor = trusted.monitor(threshold=1.0, alarm=Alarm(rate=0.5, horizon=1))
     reports = [monitor.check(trusted.grid) for _ in range(NIGHTS)]
     assert "drift" not in [report.outcome for report in reports]
-    assert [report.verdict.evidence for report in reports] == [None] * NIGHTS
+    assert [report.verdict.detector for report in reports] == [None] * NIGHTS
 
 
 def test_a_series_says_since_when_a_column_has_changed(trusted, tmp_path):
