@@ -7,7 +7,6 @@ What these are made of has examples, too.
 
 import inspect
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +38,6 @@ from flwr_kld.domain.codes import Codes
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import SecureSumError
-from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.posterior_counts import posterior_counts
@@ -92,12 +90,6 @@ IMAGES = handwriting.Handwriting(np.zeros((2, 8, 8), np.uint8), np.arange(2), np
 TRUST = strategies.Trusted(1.0)
 TRUSTED = {"epsilon": 1.0, "delta": 0.0}
 SETTING = planner.Setting(clients=20, records=9.0, trust=TRUST)
-LIMITS = {
-    "receipts": Path("r"), "key": Path("k"), "protects": "record",
-    "trust": frozenset({"trusted"}), "domains": None, "references": None,
-    "epsilon": 1, "delta": 0, "min_asked": 1, "period": 1, "period_epsilon": 1, "period_delta": 0,
-    "secure_sum": ClientPolicy(),
-}  # fmt: skip
 SESSION = {
     "check": "c", "terms": "p", "roster": bytes(32), "listed": 3, "cohort": (0, 1, 2),
     "length": 4, "shape": Shape(2, 2), "min_clients": 3,
@@ -117,7 +109,6 @@ EXAMPLES = {
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
     posterior_counts: {"counts": COUNTS},
-    Limits: LIMITS,
     StylePopulation: {},
     WriterResampler: {"source": IMAGES, "seed": 1},
     WriterStyle: {

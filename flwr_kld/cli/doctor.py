@@ -154,14 +154,15 @@ def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding
         limits = read_limits(file)
     except ValueError as error:
         return _failed("guard", f"{file}: {error}", f"correct {file}: see docs/guard.md")
+    allowed = limits.allow
     for reference in references:
-        if limits.domains is not None and reference.domain.fingerprint not in limits.domains:
+        if allowed.domains is not None and reference.domain.fingerprint not in allowed.domains:
             allow = f'add "{reference.domain.fingerprint}" to allow.domains in {file}'
             return _failed("guard", f"{file} refuses the app's domain", allow)
-        if limits.references is not None and reference.fingerprint not in limits.references:
+        if allowed.references is not None and reference.fingerprint not in allowed.references:
             allow = f'add "{reference.fingerprint}" to allow.references in {file}'
             return _failed("guard", f"{file} refuses the app's reference", allow)
-    if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.epsilon:
+    if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.check.max_epsilon:
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
         return _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
     return _ok("guard", f"{file}: allows these checks")

@@ -38,22 +38,22 @@ class Guard:
     def stricter(self, policy: ClientPolicy) -> ClientPolicy:
         """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
         own = self.limits.secure_sum.stricter(policy)
-        return own.stricter(ClientPolicy(min_asked=max(self.limits.min_asked, 2)))
+        return own.stricter(ClientPolicy(min_asked=max(self.limits.check.min_asked, 2)))
 
     def judge(self, terms: Terms) -> None:
         """Refuse terms beyond the limits, naming the limit and both numbers; spends nothing."""
-        limits, promised = self.limits, terms.guarantee
-        if terms.trust not in limits.trust:
+        limits, allowed, promised = self.limits, self.limits.allow, terms.guarantee
+        if terms.trust not in allowed.trust:
             raise QueryRefused(
                 f"trust model {terms.trust!r}; this client answers "
-                f"{', '.join(sorted(limits.trust))} only"
+                f"{', '.join(sorted(allowed.trust))} only"
             )
-        if limits.domains is not None and terms.domain not in limits.domains:
+        if allowed.domains is not None and terms.domain not in allowed.domains:
             raise QueryRefused("the domain is not one that this client's operator allows")
-        if limits.references is not None and terms.reference not in limits.references:
+        if allowed.references is not None and terms.reference not in allowed.references:
             raise QueryRefused("the reference is not one that this client's operator allows")
         column = terms.unlisted_labels.column if terms.unlisted_labels else None
-        if column is not None and limits.discovery is not None and column not in limits.discovery:
+        if column is not None and allowed.discovery is not None and column not in allowed.discovery:
             raise QueryRefused(
                 f"a question for the unlisted labels of {column!r}, which this client's operator "
                 "does not allow"
@@ -65,17 +65,17 @@ class Guard:
             )
         epsilon, delta = _asked(promised)
         for name, asked, most, digits in (
-            ("epsilon", epsilon, limits.epsilon, NANO),
-            ("delta", delta, limits.delta, ATTO),
+            ("epsilon", epsilon, limits.check.max_epsilon, NANO),
+            ("delta", delta, limits.check.max_delta, ATTO),
         ):
             if asked > most:
                 raise QueryRefused(
                     f"{name} {shown(asked, digits)}; this client's limit for a check is "
                     f"{shown(most, digits)}"
                 )
-        if terms.asked < limits.min_asked:
+        if terms.asked < limits.check.min_asked:
             raise QueryRefused(
-                f"a cohort of {terms.asked}; this client's minimum is {limits.min_asked}"
+                f"a cohort of {terms.asked}; this client's minimum is {limits.check.min_asked}"
             )
 
     def admit(self, terms: Terms, account: str) -> Receipt:
@@ -105,7 +105,6 @@ class Guard:
         spend = Claim(
             check=terms.check,
             account=account,
-            domain=terms.domain,
             reference=terms.reference,
             terms=terms.fingerprint,
             model=terms.model,

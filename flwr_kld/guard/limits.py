@@ -7,13 +7,12 @@ import tomllib
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard, get_args
+from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, Strict
 
 from flwr_kld.accounting.budget import ATTO, NANO, limit
 from flwr_kld.codec.model import Model, Unmet, must
-from flwr_kld.kernel.arguments import choice, keep, whole
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.messages.terms import TRUST_MODELS
 from flwr_kld.sums.graph import Collusion
@@ -26,40 +25,6 @@ _MOST_EPSILON = 1_000_000
 
 class GuardFileError(ValueError):
     """The guard file cannot be used. For the operator: it names keys and says what they take."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a client's operator allows."""
-
-    receipts: Path  # SQLite file of receipts
-    key: Path  # The node's Ed25519 key, 32 bytes; made on first use
-    protects: Protected  # Whom all amounts are for: checks that protect the other are refused
-    trust: frozenset[str]  # Trust models that are answered
-    domains: frozenset[str] | None  # Fingerprints that are answered; None for any
-    references: frozenset[str] | None
-    # Most that one check may spend on what is protected, in 10**-9 nats and in 10**-18
-    epsilon: int
-    delta: int
-    min_asked: int  # Fewest clients asked in a check
-    period: int  # Seconds that a spend counts for
-    period_epsilon: int  # Most that all checks of a period may spend together
-    period_delta: int
-    secure_sum: ClientPolicy  # Minimums of a secure sum
-    # Columns whose unlisted labels may be asked for; None for any
-    discovery: frozenset[str] | None = frozenset()
-
-    def __post_init__(self) -> None:
-        keep(
-            self,
-            protects=choice("protects", self.protects, get_args(Protected)),
-            epsilon=whole("epsilon", self.epsilon, least=1),
-            delta=whole("delta", self.delta, least=0),
-            min_asked=whole("min_asked", self.min_asked, least=1, unit="clients"),
-            period=whole("period", self.period, least=1, unit="seconds"),
-            period_epsilon=whole("period_epsilon", self.period_epsilon, least=1),
-            period_delta=whole("period_delta", self.period_delta, least=0),
-        )
 
 
 def _amount(digits: int, least: int, most: int) -> AfterValidator:
@@ -134,25 +99,49 @@ _DEFAULT = ClientPolicy()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Allow(Model, what="allow"):
-    trust: _Trusts
-    domains: _Fingerprints
+class Allowed(Model, what="allow"):
+    """Which checks are answered at all."""
+
+    trust: _Trusts  # Trust models
+    domains: _Fingerprints  # None for any
     references: _Fingerprints
-    discovery: _Columns = frozenset()
+    discovery: _Columns = frozenset()  # Columns whose unlisted labels may be asked for; or None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Check(Model, what="check"):
-    max_epsilon: _Epsilon
+class OneCheck(Model, what="check"):
+    """What one check may spend on what is protected, and must have."""
+
+    max_epsilon: _Epsilon  # In 10**-9 nats and in 10**-18
     max_delta: _Delta
-    min_asked: _Count
+    min_asked: _Count  # Fewest clients
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Period(Model, what="period"):
+class Period(Model, what="period"):
+    """What all checks of a period may spend together."""
+
     days: _Days
     max_epsilon: _Epsilon
     max_delta: _Delta
+
+    @property
+    def seconds(self) -> int:
+        """How long a spend counts."""
+        return max(1, int((self.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a client's operator allows."""
+
+    receipts: Path  # SQLite file of receipts
+    key: Path  # The node's Ed25519 key, 32 bytes; made on first use
+    protects: Protected  # Whom all amounts are for: checks that protect the other are refused
+    allow: Allowed
+    check: OneCheck
+    period: Period
+    secure_sum: ClientPolicy  # Minimums of a secure sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +159,9 @@ class _SecureSum(Model, what="secure_sum"):
 class _File(Model, what="the guard file", refused=GuardFileError):
     receipts: _Path
     key: _Path
-    allow: _Allow
-    check: _Check
-    period: _Period
+    allow: Allowed
+    check: OneCheck
+    period: Period
     protects: _Protects = "record"
     secure_sum: _SecureSum = field(default_factory=_SecureSum)
 
@@ -197,26 +186,15 @@ def read_limits(path: str | Path) -> Limits:
         policy = ClientPolicy(**vars(file.secure_sum))
     except ValueError as error:
         raise GuardFileError(f"the guard file: secure_sum: {error}") from None
-    allow, check, period = file.allow, file.check, file.period
-    try:
-        return Limits(
-            receipts=path.parent / file.receipts,
-            key=path.parent / file.key,
-            protects=file.protects,
-            trust=allow.trust,
-            domains=allow.domains,
-            references=allow.references,
-            discovery=allow.discovery,
-            epsilon=check.max_epsilon,
-            delta=check.max_delta,
-            min_asked=check.min_asked,
-            period=max(1, int((period.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING))),
-            period_epsilon=period.max_epsilon,
-            period_delta=period.max_delta,
-            secure_sum=policy,
-        )
-    except ValueError as error:
-        raise GuardFileError(f"the guard file: {error}") from None
+    return Limits(
+        receipts=path.parent / file.receipts,
+        key=path.parent / file.key,
+        protects=file.protects,
+        allow=file.allow,
+        check=file.check,
+        period=file.period,
+        secure_sum=policy,
+    )
 
 
 def _number(text: str) -> Decimal:

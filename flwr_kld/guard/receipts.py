@@ -59,7 +59,7 @@ SCHEMA = Schema(
     [
         """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
-    account TEXT NOT NULL, domain TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
+    account TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
     protects TEXT NOT NULL, most_records INTEGER NOT NULL,
     session TEXT NOT NULL, night INTEGER NOT NULL,
@@ -80,8 +80,7 @@ class Claim:
 
     check: str  # Id of the check
     account: str  # Which of the node's clients: each has a budget of its own
-    domain: str  # Fingerprints
-    reference: str
+    reference: str  # Fingerprints; that of the terms is of the domain, too
     terms: str
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
     trust: str  # Trust model
@@ -180,12 +179,12 @@ class Receipts:
             raise QueryRefused(
                 f"this client answered night {night} of this session: nights only go on"
             )
-        protects, days = limits.protects, limits.period / 86400
+        protects, period = limits.protects, limits.period
         for name, used, asked, most, digits in zip(
             ("epsilon", "delta"),
-            _spent(db, spend, now - limits.period, protects),
+            _spent(db, spend, now - period.seconds, protects),
             (spend.epsilon, spend.delta),
-            (limits.period_epsilon, limits.period_delta),
+            (period.max_epsilon, period.max_delta),
             (NANO, ATTO),
             strict=True,
         ):
@@ -193,7 +192,7 @@ class Receipts:
                 raise QueryRefused(
                     f"{name} {shown(asked, digits)} is more than this client has left: "
                     f"{shown(max(most - used, 0), digits)} of {shown(most, digits)} "
-                    f"in {in_days(days)}"
+                    f"in {in_days(period.seconds / 86400)}"
                 )
         return end, now, night
 

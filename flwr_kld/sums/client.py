@@ -58,9 +58,7 @@ class _Memory(Model, what="the client's memory"):
     """Numbers and bytes only, as a Flower context keeps them."""
 
     phase: Annotated[int, Field(ge=Phase.ADVERTISE, le=Phase.REFUSED)] = Phase.ADVERTISE.value
-    index: Annotated[int, Field(ge=-1)] = -1
     session: bytes = b""
-    public: Annotated[bytes, _items(PUBLIC)] = b""
     mask_secret: Annotated[bytes, _item(KEY)] = b""
     seal_secret: Annotated[bytes, _item(KEY)] = b""
     seed: Annotated[bytes, _item(KEY)] = b""
@@ -84,7 +82,7 @@ class ClientState(Private):
 
     def require_distinct(self, theirs: list[Advert]) -> None:
         """Refuse a key that appears twice, as mask or sealing key, the client's own among them."""
-        own = np.frombuffer(self.kept.public, PUBLIC_KEY).tolist()
+        own = [keys.OneUseKey(k).public for k in (self.kept.mask_secret, self.kept.seal_secret)]
         advertised = b"".join([advert.mask_key + advert.seal_key for advert in theirs])
         shown = own + np.frombuffer(advertised, PUBLIC_KEY).tolist()
         if len(set(shown)) != len(shown):
@@ -179,21 +177,16 @@ class SumClient(OneProcess):
         with self._final_refusal():
             check_question(session, self._roster, terms=terms, length=length)
             self._policy.check(session)
-            if self._position not in session.cohort:
-                raise errors.NotInvited("this client is not in the cohort")
-            if self._roster.keys[self._position] != self._identity.public:
-                raise errors.NotInvited("the roster pins a different key for this client")
-            index = session.cohort.index(self._position)
-            self._seat = seat = Seat.of(session, index, self._identity)
+            self._seat = seat = self._seat_in(session)
 
             seal, mask = (keys.OneUseKey.generate(self._random) for _ in range(2))
-            answer = seat.signed(Advert(session.tag, index, UNSIGNED, mask.public, seal.public))
+            answer = seat.signed(
+                Advert(session.tag, seat.index, UNSIGNED, mask.public, seal.public)
+            )
             self._state = self._state.next(
                 session=session.to_bytes(),
-                index=index,
                 mask_secret=mask.secret,
                 seal_secret=seal.secret,
-                public=mask.public + seal.public,
                 seed=self._random(SECRET),
             )
             return answer
@@ -318,11 +311,19 @@ class SumClient(OneProcess):
         client = cls(identity, name, roster, policy, random=random)
         client._state = ClientState.from_dict(state)
         kept = client._state.kept
-        if kept.index >= 0:
+        if Phase.ADVERTISE < kept.phase < Phase.DONE:
             session = Session.from_bytes(kept.session)
             check_roster(session, roster)
-            client._seat = Seat.of(session, kept.index, identity)
+            client._seat = client._seat_in(session)
         return client
+
+    def _seat_in(self, session: Session) -> Seat:
+        """Return this client's seat; refuse a session that it is not in."""
+        if self._position not in session.cohort:
+            raise errors.NotInvited("this client is not in the cohort")
+        if self._roster.keys[self._position] != self._identity.public:
+            raise errors.NotInvited("the roster pins a different key for this client")
+        return Seat.of(session, session.cohort.index(self._position), self._identity)
 
     def __repr__(self) -> str:
         return f"SumClient({self.phase.name})"

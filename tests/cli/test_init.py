@@ -70,8 +70,8 @@ def test_the_files_fit_together(cli, sample, tmp_path):
     app = tmp_path / "app"
     reference = Reference.load(app / "app" / "reference.json")
     limits = read_limits(app / "deploy" / "guard.toml")
-    assert limits.references == {reference.fingerprint}
-    assert limits.domains == {reference.domain.fingerprint}
+    assert limits.allow.references == {reference.fingerprint}
+    assert limits.allow.domains == {reference.domain.fingerprint}
     project = tomllib.loads((app / "pyproject.toml").read_text())
     assert project["project"]["dependencies"] == ["flwr>=1.41,<1.43"]
     config = project["tool"]["flwr"]["app"]["config"]
@@ -95,7 +95,7 @@ def test_budgets_hold_for_few_clients_and_for_many(
     done = cli("init", sample, "--out", tmp_path / "app", "--clients", clients)
     assert f"each person charged for {times}; the budget has 1" in done.stderr
     assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
-    assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").min_asked == smallest
+    assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").check.min_asked == smallest
 
 
 def test_hostile_names_of_columns_stay_data(cli, tmp_path):

@@ -90,8 +90,10 @@ def test_an_app_in_which_clients_make_the_reference(cli, dictionary, tmp_path):
     assert (config["drift-statistics"], config["drift-check"]) == ("", "")
     assert Path(config["drift-sample"]).is_file()
     limits = read_limits(app / "deploy" / "guard.toml")
-    assert limits.references is None  # the real one is not known yet
-    assert limits.domains == {Reference.load(app / "app" / "reference.json").domain.fingerprint}
+    assert limits.allow.references is None  # the real one is not known yet
+    assert limits.allow.domains == {
+        Reference.load(app / "app" / "reference.json").domain.fingerprint
+    }
     assert Ledger(config["drift-ledger"]).budget().epsilon == 1
     shape = [Path(sys.executable).with_name("ruff"), "format", "--isolated", "--check"]
     formatted = subprocess.run([*shape, "--line-length", "100", app], check=False)

@@ -1,9 +1,10 @@
 """Guard files for tests."""
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
-from flwr_kld.guard.limits import Limits
+from flwr_kld.guard.limits import Allowed, Limits, OneCheck, Period
 from flwr_kld.kernel import Guarantee
 from flwr_kld.messages.terms import Terms, trust_of
 from flwr_kld.sums.policy import ClientPolicy
@@ -49,9 +50,10 @@ def period_of(seconds: int, epsilon: int, delta: int, **more: object) -> Limits:
     """Limits of all checks together; those of one check are far away."""
     limits = {
         "receipts": Path(), "key": Path(), "protects": "record",
-        "trust": frozenset(), "domains": None, "references": None,
-        "epsilon": 10**18, "delta": 10**18, "min_asked": 1, "secure_sum": ClientPolicy(),
-        "period": seconds, "period_epsilon": epsilon, "period_delta": delta,
+        "allow": Allowed(trust=frozenset(), domains=None, references=None),
+        "check": OneCheck(max_epsilon=10**18, max_delta=10**18, min_asked=1),
+        "period": Period(days=Decimal(seconds) / 86400, max_epsilon=epsilon, max_delta=delta),
+        "secure_sum": ClientPolicy(),
     }  # fmt: skip
     return Limits(**{**limits, **more})
 

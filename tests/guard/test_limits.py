@@ -20,19 +20,20 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     limits = read_limits(path)
     assert str(limits.receipts) == "/var/lib/flwr-kld/receipts.db"
     assert str(limits.key) == "/var/lib/flwr-kld/node.key"
-    assert limits.trust == {"distributed", "trusted-aggregator", "two-aggregators"}
-    assert limits.domains is not None
-    assert limits.references is not None
-    assert (limits.epsilon, limits.delta, limits.min_asked) == (10**9, 10**12, 20)
-    assert (limits.period, limits.period_epsilon) == (30 * 86400, 8 * 10**9)
-    assert limits.period_delta == 10**13
+    assert limits.allow.trust == {"distributed", "trusted-aggregator", "two-aggregators"}
+    assert limits.allow.domains is not None
+    assert limits.allow.references is not None
+    check, period = limits.check, limits.period
+    assert (check.max_epsilon, check.max_delta, check.min_asked) == (10**9, 10**12, 20)
+    assert (period.seconds, period.max_epsilon) == (30 * 86400, 8 * 10**9)
+    assert period.max_delta == 10**13
     assert limits.secure_sum == ClientPolicy(min_asked=20, min_clients=15)
 
 
 def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
     limits = read_limits(guard_file(tmp_path))
     assert limits.secure_sum == ClientPolicy()
-    assert (limits.domains, limits.references) == (None, None)
+    assert (limits.allow.domains, limits.allow.references) == (None, None)
     assert limits.receipts == tmp_path / "receipts.db"
 
 
@@ -113,8 +114,8 @@ def test_an_absurd_number_is_read_or_its_key_is_named(tmp_path, line, key, value
     except GuardFileError as error:
         assert key in str(error)  # noqa: PT017  # which values pass differs from key to key
     else:
-        assert limits.epsilon <= 10**15
-        assert limits.period >= 1
+        assert limits.check.max_epsilon <= 10**15
+        assert limits.period.seconds >= 1
 
 
 @pytest.mark.parametrize("value", ABSURD[:3])
@@ -127,7 +128,9 @@ def test_a_number_beyond_any_exponent_is_not_taken(tmp_path, value):
     ("days", "seconds"), [("1.5", 129_600), ("0.0000001", 1), ("10.00001", 864_001), ("1", DAY)]
 )
 def test_a_period_is_in_whole_seconds_and_never_shorter_than_it_says(tmp_path, days, seconds):
-    assert read_limits(guard_file(tmp_path, ("days = 30", f"days = {days}"))).period == seconds
+    assert (
+        read_limits(guard_file(tmp_path, ("days = 30", f"days = {days}"))).period.seconds == seconds
+    )
 
 
 def test_by_default_a_file_protects_records(tmp_path):

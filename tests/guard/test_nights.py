@@ -17,7 +17,7 @@ LIMITS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def night(number, session="s", epsilon=6, account="0"):
-    about = (f"{session}{number}", account, "d", "r", f"p{number}", "none", "trusted")
+    about = (f"{session}{number}", account, "r", f"p{number}", "none", "trusted")
     return Claim(*about, epsilon, 0, "record", 0, session=session, night=number)
 
 

@@ -22,7 +22,7 @@ TERMS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def spend(check, epsilon=1, account="0", delta=0):
-    about = (check, account, "d", "r", "p", "none", "trusted")
+    about = (check, account, "r", "p", "none", "trusted")
     return Claim(*about, epsilon, delta, "record", 0)
 
 
@@ -186,12 +186,13 @@ def test_a_check_spends_once_for_each_account(file):
 
 
 def test_the_budget_is_exact_and_says_what_is_left(file):
-    file.reserve(spend("a", 6 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
+    limits = period_of(30 * DAY, epsilon=10**9, delta=10**6)
+    file.reserve(spend("a", 6 * 10**8), 0.0, limits)
     with pytest.raises(QueryRefused, match=r"epsilon 0\.5 is more .* left: 0\.4 of 1 in 30 days"):
-        file.reserve(spend("b", 5 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
-    file.reserve(spend("b", 4 * 10**8), 0.0, replace(TERMS, period_epsilon=10**9))
+        file.reserve(spend("b", 5 * 10**8), 0.0, limits)
+    file.reserve(spend("b", 4 * 10**8), 0.0, limits)
     with pytest.raises(QueryRefused, match=r"left: 0 of 1"):
-        file.reserve(spend("c", 1), 0.0, replace(TERMS, period_epsilon=10**9))
+        file.reserve(spend("c", 1), 0.0, limits)
 
 
 def test_delta_has_a_budget_too(file):
