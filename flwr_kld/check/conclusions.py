@@ -133,7 +133,7 @@ class Conclusions:
         """Hold the verdict against the estimate; return it with what a reader must know."""
         estimate, note, told = reading.estimate, reading.note, reading.of_population
         if contradiction is None:
-            contradiction = impossible_estimate(estimate, reading.privacy)
+            contradiction = impossible_estimate(estimate, reading.error.privacy)
         verdict = decided.verdict
         if contradiction is not None:
             note = f"the published numbers contradict each other: {contradiction}"

@@ -47,9 +47,7 @@ def read(
         hidden = allowed.above(population.value) - population.value
     return Reading(
         estimate=found.value,
-        sampling=found.error.sampling,
-        monte_carlo=found.error.monte_carlo,
-        privacy=found.error.privacy,
+        error=found.error,
         records=published.records,
         population_estimate=None if population is None else population.value,
         population_deviation=(
@@ -124,7 +122,7 @@ def metrics(report: Report) -> dict[str, Any]:
         "kld.population": population and population.value,
         "kld.population_error": population and population.deviation,
         "kld.estimate": reading.estimate,
-        "kld.error": reading.error,
+        "kld.error": reading.deviation,
         "kld.epsilon": report.guarantee.epsilon,
         "kld.delta": report.guarantee.delta,
         "kld.survivors": report.cohort.survivors,

@@ -52,7 +52,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     ),
     "kld_estimate_deviation": (
         "Standard deviation of kld_estimate, in nats",
-        lambda r: r.reading.error,
+        lambda r: r.reading.deviation,
     ),
     "kld_population_estimate": (
         "Estimated KL(reference || clients) of the population that the cohort was drawn from, in "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from flwr_kld.inference.decision import ranked, table_verdict
 from flwr_kld.inference.divergence import replaced
+from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.inference.figures.calibration import Calibration
 from flwr_kld.inference.figures.figures import Figures
 from flwr_kld.inference.outside import OutsideFraction
@@ -50,10 +50,7 @@ class Reading:
 
     # Of the counted records' own ``D_θ = KL(Π || (1 - θ) P + θ Π)``, in nats; θ is 0.01
     estimate: float
-    # Standard deviations in nats by cause: a finite cohort, symbols not asked, the noise
-    sampling: float
-    monte_carlo: float
-    privacy: float
+    error: ErrorSplit  # Its standard deviations in nats, by cause
     # Number of records that the estimate is about. Exact where single records are protected,
     # otherwise estimated or the public normaliser.
     records: float
@@ -81,7 +78,7 @@ class Reading:
     @property
     def of_cohort(self) -> Estimated:
         """The counted records' own divergence."""
-        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.error)
+        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
 
     @property
     def estimates(self) -> tuple[Estimated, ...]:
@@ -94,9 +91,9 @@ class Reading:
         return self.of_population or self.of_cohort
 
     @property
-    def error(self) -> float:
-        """Standard deviation in nats: root of the sum of the parts' squares."""
-        return math.hypot(self.sampling, self.monte_carlo, self.privacy)
+    def deviation(self) -> float:
+        """Standard deviation of `estimate`, in nats."""
+        return self.error.total
 
 
 class _Decided:

@@ -63,7 +63,7 @@ def year(item: tuple[str, int]) -> list[Row]:
             rows.append({
                 "setting": name, "run": run, "month": month, "column": column,
                 "truth": truth[column], "estimate": own.reading.estimate,
-                "stated": own.reading.error, "population_truth": whole[column],
+                "stated": own.reading.deviation, "population_truth": whole[column],
                 "population_estimate": population and population.value,
                 "population_stated": population and population.deviation,
                 "outcome": own.verdict and str(own.verdict.outcome),

@@ -70,7 +70,7 @@ def identities_of(run, challenge: bytes = bytes(32)) -> ConfigRecord:
 def test_five_nodes_with_one_app_and_a_key_each(hospitals):
     report = hospitals.check()
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (5, 5, {})
-    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.error.privacy + 0.02
 
 
 def test_a_nodes_name_is_the_one_that_the_list_has_for_its_key(hospitals):

@@ -216,7 +216,7 @@ def test_each_trust_model_reads_the_truth(story: Story, name, trust, aggregation
     assert check["cost"]["epsilon"] <= check["guarantee"]["epsilon"] == epsilon
     shares = [*(COUNTS[label] / EACH for label in sorted(COUNTS)), 0.0, 0.0]  # none other, missing
     truth = skewed_divergence(REFERENCE.probabilities, shares, 0.01)
-    assert abs(reading["estimate"] - truth) < 6 * reading["privacy"] + 0.02
+    assert abs(reading["estimate"] - truth) < 6 * reading["error"]["privacy"] + 0.02
 
 
 def reading_of(check: dict[str, Any]) -> dict[str, Any]:

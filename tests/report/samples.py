@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
@@ -27,8 +28,7 @@ OF_COLUMN = ("reading", "verdict")
 REPORT = Report(
     check="c0ffee", started="2026-11-21T02:00:00+00:00",
     columns={"labels": ColumnReport(Reading(
-        estimate=0.25, sampling=0.03,
-        monte_carlo=0.0, privacy=0.04, records=1800.0,
+        estimate=0.25, error=ErrorSplit(0.03, 0.0, 0.04), records=1800.0,
     ))},
     guarantee=Guarantee(1.0),
     protection=Protection(

@@ -12,6 +12,7 @@ from report.samples import REPORT, altered, decided
 from report.tables import drifted
 
 from flwr_kld.check.report_parts import metrics
+from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.in_lines import report_lines
@@ -20,15 +21,15 @@ CHECKS = [
     Point(1, REPORT, cohort_truth=0.26),
     Point(2, None, cohort_truth=0.3, failure="refused: the budget is spent"),
     Point(3, altered(REPORT, note="the published numbers contradict each other")),
-    Point(4, altered(REPORT, estimate=0.5, sampling=0.0, monte_carlo=0.0), cohort_truth=0.55),
+    Point(4, altered(REPORT, estimate=0.5, error=ErrorSplit(0.0, 0.0, 0.04)), cohort_truth=0.55),
     Point(5, decided(Outcome.DRIFT, 0.2, estimate=0.5)),
     Point(6, None, failure="it has not ended", started=REPORT.started, ended=False),
 ]
 
 
 def test_error_is_the_root_of_the_sum_of_squares():
-    assert REPORT.reading.error == pytest.approx(0.05)
-    assert CHECKS[3].report.reading.error == pytest.approx(0.04)
+    assert REPORT.reading.deviation == pytest.approx(0.05)
+    assert CHECKS[3].report.reading.deviation == pytest.approx(0.04)
 
 
 def test_what_is_left_of_a_simulations_budget_is_a_number_that_people_read():

@@ -92,4 +92,8 @@ def test_a_side_that_is_none_is_refused():
 
 
 def test_an_error_of_any_size_is_printed():
-    assert "±" in str(Report.from_dict(wrong("reading", "monte_carlo", -1e308)))
+    assert "±" in str(
+        Report.from_dict(
+            wrong("reading", "error", {"sampling": 0.1, "monte_carlo": -1e308, "privacy": 0.1})
+        )
+    )

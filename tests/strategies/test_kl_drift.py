@@ -15,8 +15,8 @@ TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 
 def test_a_check_reads_the_exact_divergence_within_its_error():
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(grid_of())
-    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.01
-    assert report.reading.privacy < 0.05
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.error.privacy + 0.01
+    assert report.reading.error.privacy < 0.05
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
     assert report.reading.records == 2000
     assert report.compared.cells == 6  # four kinds of fruit, others, missing
@@ -66,7 +66,7 @@ def test_a_failed_round_gives_no_number_and_does_not_stop_the_others():
 )
 def test_every_release_is_near_the_truth(trust):
     report = KLDrift(REFERENCE, trust).check(grid_of())
-    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.error.privacy + 0.02
     assert report.guarantee == trust.guarantee
 
 

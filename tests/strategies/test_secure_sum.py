@@ -40,7 +40,7 @@ def distributed(**options):
 def test_every_model_reads_the_truth_over_a_secure_sum(trust):
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum())
     report = monitor.check(grid_of(SUMMING()))
-    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.privacy + 0.02
+    assert abs(report.reading.estimate - TRUTH) < FAR * report.reading.error.privacy + 0.02
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
     assert report.protection.trust == trust.name
     assert report.protection.private

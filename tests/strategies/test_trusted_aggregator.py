@@ -27,7 +27,7 @@ from flwr_kld.strategies import KLDrift, Trusted, WholeClients
 def test_every_release_is_near_the_truth_and_like_the_trusted_one(epsilon, options):
     report = monitor(epsilon, options).check(federation())
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
-    assert abs(report.reading.estimate - truth) < FAR * report.reading.privacy + 0.03
+    assert abs(report.reading.estimate - truth) < FAR * report.reading.error.privacy + 0.03
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (20, 20, {})
     assert (report.protection.trust, report.protection.private) == ("trusted-aggregator", True)
     assert report.guarantee.epsilon == epsilon

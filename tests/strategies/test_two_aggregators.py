@@ -51,7 +51,7 @@ def test_both_halves_of_a_deciding_check_are_near_the_truth(model):
     report = monitor(trust=model, threshold=0.05).check(federation(clients))
     truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
     if "protects" not in model:  # whole clients of a hundred records: too much noise to say more
-        assert abs(report.reading.estimate - truth) < 6 * report.reading.error
+        assert abs(report.reading.estimate - truth) < 6 * report.reading.deviation
     assert report.verdict.lower_bound is not None, report.verdict.reason
     assert report.cohort.dropouts == {}
 
