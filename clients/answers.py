@@ -27,4 +27,4 @@ def tell(message: Message, said: Mapping[str, Any], *, place: str = ANSWER) -> M
 
 def refuse(message: Message, reason: str) -> Message:
     """Say why nobody here answers."""
-    return reply(message, Answer("", "", [], [reason]))
+    return reply(message, Answer("", [], [reason]))

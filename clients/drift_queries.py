@@ -234,7 +234,7 @@ def host_drift_queries(
         for first in range(0, len(last), _MEMBERS):
             count(dict(last[first : first + _MEMBERS]))
         reasons = [refused[member] for member in members if member in refused]
-        return reply(message, Answer(terms.check, terms.plan, list(numbers), reasons), numbers)
+        return reply(message, Answer(terms.fingerprint, list(numbers), reasons), numbers)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:

@@ -109,7 +109,7 @@ def host_predictor_queries(
                 label = _label(own, context, member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
                 reports[member] = Held(struct.pack(REPORT, number, symbol))
-        answer = Answer(terms.check, terms.plan, list(reports), list(refused.values()))
+        answer = Answer(terms.fingerprint, list(reports), list(refused.values()))
         return reply(message, answer, reports)
 
 

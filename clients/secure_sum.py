@@ -85,7 +85,7 @@ def answer_secure_sums(
     def drift_sum(message: Message, context: Context) -> Message:
         """Answer one phase for each member that is asked, or say why not."""
         turn = _Turn(context, members, agree, contribution, hosted)
-        replies, answer = ConfigRecord(), Answer("", "", [], [])
+        replies, answer = ConfigRecord(), Answer("", [], [])
         opening = message.content.get(TERMS)
         if isinstance(opening, ConfigRecord):
             keep_model(message.content, context)

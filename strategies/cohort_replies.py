@@ -74,11 +74,10 @@ class CohortReplies:
             self._leave_out(node, failure(reply.error))
             return nothing
         answer = Answer.from_config(reply.content.get(ANSWER))
-        if not answer.check and answer.reasons:
+        if not answer.terms and answer.reasons:
             self._leave_out(node, refusal(answer.reasons[0]))
             return nothing
-        terms = self._exchange.terms
-        if (answer.check, answer.plan) != (terms.check, terms.plan):
+        if answer.terms != self._exchange.terms.fingerprint:
             raise InvalidReply("the reply belongs to another check")
         if not set(answer.answered) <= members.keys():
             raise InvalidReply("it answers for clients that are not asked, or have answered")

@@ -256,7 +256,6 @@ class LabelExchange(Asking):
             check=self.check,
             domain=hypotheses.domain.fingerprint,
             reference=hashlib.sha256(names.encode()).hexdigest(),
-            plan="predictor",
             cells=[1],
             wire=b"\0",  # of no cells; Flower counts no empty bytes
             trust=LOCAL,

@@ -108,9 +108,7 @@ class Signers(Model, what="the list of signers", version=VERSION, refused=Invali
 class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     """Which members answered, and why others did not."""
 
-    # Repeated from the terms; empty if the terms themselves were refused
-    check: _Id
-    plan: _Id
+    terms: _Id  # Fingerprint of the terms that are answered; empty if they were refused
     # Members that answered, in the order of their numbers
     answered: Annotated[list[Number], Field(max_length=_MOST_MEMBERS), _EACH_ONCE]
     # One for each asked member that did not answer, or the one reason why the terms were refused;

@@ -149,7 +149,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     check: _Id  # Random id of the check; replies repeat it
     domain: _Id  # Fingerprints of what the server means
     reference: _Id
-    plan: _Id
     # Cells of each column; a single column is a table of one
     cells: Annotated[
         list[_Positive],
@@ -276,16 +275,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
-        return cells_from_wire(
-            self.wire,
-            sizes,
-            tuple(self.cells),
-            self.reference,
-            self.plan,
-            self.period,
-            self.allotment,
-            self.unlisted_labels,
-        )
+        return cells_from_wire(self.wire, sizes, tuple(self.cells))
 
     def share(self) -> ShareRelease | None:
         """Return the verified law of a client's share of the noise; None if it adds none."""

@@ -141,7 +141,6 @@ class Trust(ABC):
             check=check,
             domain=plan.reference.domain.fingerprint,
             reference=plan.reference.fingerprint,
-            plan=plan.fingerprint,
             cells=list(plan.layout.cells),
             wire=plan.wire,
             trust=self.source,

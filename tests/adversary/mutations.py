@@ -3,19 +3,13 @@
 import copy
 import json
 import random
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
-from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.terms import Terms
-from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.sums.session import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
@@ -38,26 +32,12 @@ def mutate(message: Message, others: list[Message], rng: random.Random) -> None:
         _make_consistent(content, rng)
 
 
-def allotment_of(asked: Mapping[str, Any]) -> Allotment | None:
-    """Return how finely a question's counts are released."""
-    told = json.loads(asked["allotment"])
-    return told and Allotment(tuple(told["counts"]), told["alike"])
-
-
 def _make_consistent(content: RecordDict, rng: random.Random) -> None:
     """Let a liar's fingerprints and sessions fit what it changed, as far as that can be."""
     try:
         asked = content["terms"]
-        cell_of = np.frombuffer(zlib.decompress(asked["wire"]), dtype="<i4").astype(np.int32)
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
-        period = SimpleNamespace(to_json=partial(str, asked["period"]))  # also what is none
-        period = None if asked["period"] == "null" else period
-        labels = SimpleNamespace(to_json=partial(str, asked["unlisted_labels"]))
-        labels = None if asked["unlisted_labels"] == "null" else labels
-        asked["plan"] = plan_fingerprint(
-            asked["reference"], cell_of, period, allotment_of(asked), labels
-        )
         if "phase" in content:
             fit_sessions(content)
     except Exception:  # what is not readable stays as it is

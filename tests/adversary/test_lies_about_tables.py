@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from adversary.lying_server import watching
-from adversary.mutations import allotment_of, fit_sessions
+from adversary.mutations import fit_sessions
 from federation import grid_of
 from messages.vector_forms import claim
 from rows import rows_of
@@ -26,7 +26,6 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, Layout
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -69,7 +68,6 @@ def told_otherwise(name, *, cells=None, terms=None):
         asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
         if cells is not None:
             asked["cells"] = [1, 1, max(int(cell_of.max()) - 1, 1)]
-        asked["plan"] = plan_fingerprint(asked["reference"], cell_of, None, allotment_of(asked))
         asked.update(terms or {})
         if "phase" in content:
             with suppress(ValueError):  # the client is to refuse what cannot be read

@@ -68,7 +68,6 @@ def question(check: str = "c1", **changes: object) -> Terms:
         "check": check,
         "domain": DOMAIN,
         "reference": REFERENCE,
-        "plan": "f" * 64,
         "cells": [4],
         "wire": b"",
         "trust": "trusted",

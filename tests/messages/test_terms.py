@@ -19,7 +19,6 @@ QUESTION = Terms(
     check="00ff",
     domain="d",
     reference="r",
-    plan="p",
     cells=[3, 4],
     wire=b"\x00\xff",
     trust="trusted",
@@ -27,7 +26,7 @@ QUESTION = Terms(
     asked=20,
 )
 _HONEST = QUESTION.fingerprint
-ANSWERED = Answer("00ff", "p", [0, 4], ["no"])
+ANSWERED = Answer("00ff", [0, 4], ["no"])
 
 
 @pytest.mark.parametrize("most", [0, 12])
@@ -65,7 +64,7 @@ def test_an_incomplete_question_says_what_it_lacks(name):
     [
         ("check", ""),
         ("reference", "x" * 65),
-        ("plan", ""),
+        ("reference", ""),
         ("cells", [1, "1"]),
         ("cells", [True]),
         ("cells", []),

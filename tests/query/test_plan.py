@@ -11,16 +11,15 @@ from numbered import Numbered
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import Period
-from flwr_kld.query.plan import cells_from_wire, plan_fingerprint
+from flwr_kld.query.plan import cells_from_wire
 from flwr_kld.reference import Reference
 
-EVEN = Allotment.even(1)
 REFERENCE = Reference.from_counts(Numbered(40), np.arange(40))
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
 
-def read(wire=PLAN.wire, size=40, cells=PLAN.cells, fingerprint=PLAN.fingerprint):
-    return cells_from_wire(wire, (size,), (cells,), REFERENCE.fingerprint, fingerprint, None)
+def read(wire=PLAN.wire, size=40, cells=PLAN.cells):
+    return cells_from_wire(wire, (size,), (cells,))
 
 
 def packed(cell_of) -> bytes:
@@ -35,14 +34,7 @@ def packed(cell_of) -> bytes:
 def test_cells_survive_the_wire(counts, recipe, seed):
     reference = Reference.from_counts(Numbered(len(counts)), counts)
     plan = recipe.draw(reference, np.random.default_rng(seed))
-    received = cells_from_wire(
-        plan.wire,
-        (len(counts),),
-        (plan.cells,),
-        reference.fingerprint,
-        plan.fingerprint,
-        plan.period,
-    )
+    received = cells_from_wire(plan.wire, (len(counts),), (plan.cells,))
     assert received.tolist() == plan.cell_of.tolist()
     assert received.dtype == np.int32
 
@@ -108,44 +100,26 @@ def test_a_bomb_is_never_inflated(monkeypatch):
 def test_a_cell_that_does_not_exist(cell):
     cell_of = PLAN.cell_of.copy()
     cell_of[7] = cell
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, None, EVEN)
     with pytest.raises(ValueError, match="names a cell that it does not have"):
-        read(packed(cell_of), fingerprint=fingerprint)
+        read(packed(cell_of))
 
 
 def test_the_cells_of_each_column_are_those_that_are_named():
     """As many in all, but shared out otherwise: the totals of columns would be compared wrongly."""
     cell_of = np.array([0, 1, 2, 3, 4, 4], dtype=np.int32)
-    fingerprint = plan_fingerprint(REFERENCE.fingerprint, cell_of, None, Allotment.even(2))
-    told = ((3, 3), REFERENCE.fingerprint, fingerprint, None)
-
-    def read_columns(cells):
-        return cells_from_wire(packed(cell_of), told[0], cells, *told[1:])
-
-    assert read_columns((3, 2)).tolist() == cell_of.tolist()
+    assert cells_from_wire(packed(cell_of), (3, 3), (3, 2)).tolist() == cell_of.tolist()
     with pytest.raises(ValueError, match="another number of cells in a column"):
-        read_columns((2, 3))
+        cells_from_wire(packed(cell_of), (3, 3), (2, 3))
 
 
 def test_the_steps_of_counts_are_in_the_fingerprint():
     told = {PLAN.allotted(Allotment((n,), a)).fingerprint for n in (1, 3) for a in (0, 1)}
     assert len(told) == 4
-    with pytest.raises(ValueError, match="does not match its fingerprint"):
-        read(fingerprint=PLAN.allotted(Allotment((3,), 1)).fingerprint)
 
 
 def test_more_cells_than_symbols():
     with pytest.raises(ValueError, match="more cells than the domain has symbols"):
         read(cells=10**12)
-
-
-def test_another_plan_or_reference_does_not_match_the_fingerprint():
-    cell_of = PLAN.cell_of.copy()
-    cell_of[3], cell_of[30] = cell_of[30], cell_of[3]
-    with pytest.raises(ValueError, match="does not match its fingerprint"):
-        read(packed(cell_of))
-    with pytest.raises(ValueError, match="does not match its fingerprint"):
-        cells_from_wire(PLAN.wire, (40,), (PLAN.cells,), "another", PLAN.fingerprint, None)
 
 
 def test_the_fingerprint_covers_the_period():

@@ -157,10 +157,10 @@ def put_counts(values, dtype="<i4"):
     return change
 
 
-OTHER_CHECK = Answer("x", "y", [0], [])
+OTHER_CHECK = Answer("x", [0], [])
 
 
-NONSENSE = Answer(1, "", 0, [])
+NONSENSE = Answer(1, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_bad_reply_is_left_out_by_reason_and_the_rest_counts(change, reason):
 
 def test_a_refusal_is_quoted_short_and_harmless():
     reasons = ["\x1b[2J" + "x" * 1000]
-    refusal = Answer("", "", [], reasons)
+    refusal = Answer("", [], reasons)
     report = KLDrift(REFERENCE, Trusted(epsilon=1.0)).check(
         tampering(lambda c: c.update(answer=ConfigRecord(refusal.to_config())))
     )

@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +20,11 @@ from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
-from flwr_kld.kernel.promise import Allotment, WholeClients
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.sealing import OVERHEAD
 from flwr_kld.messages.terms import Night, Terms
 from flwr_kld.query.period import Period
-from flwr_kld.query.plan import plan_fingerprint, plan_for_labels
+from flwr_kld.query.plan import plan_for_labels
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -266,24 +265,19 @@ def told(lie):
     return str(refused.value), seen
 
 
-def other_column(asked, labels: str):
-    """Ask otherwise, with a fingerprint that fits."""
-    asked["unlisted_labels"] = labels
-    cells = np.frombuffer(zlib.decompress(asked["wire"]), "<i4").astype(np.int32)
-    named = None if labels == "null" else UnlistedLabels.from_json(labels)
-    asked["plan"] = plan_fingerprint(asked["reference"], cells, None, Allotment.even(1), named)
-
-
 NOISE = {
     "distributed": '{"n_min":3}',
     "trusted-aggregator": f'{{"keys":["{"a" * 64}"]}}',
     "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"]}}',
 }
 LIES = {
-    "another column": (lambda a: other_column(a, '{"column":"age"}'), "lists no labels"),
-    "a column of no table": (lambda a: other_column(a, '{"column":"name"}'), "lists no labels"),
-    "its source": (lambda a: other_column(a, '{"column":"work"}'), "lists no labels"),
-    "no column": (lambda a: other_column(a, "null"), "number of columns"),
+    "another column": (lambda a: a.update(unlisted_labels='{"column":"age"}'), "lists no labels"),
+    "a column of no table": (
+        lambda a: a.update(unlisted_labels='{"column":"name"}'),
+        "lists no labels",
+    ),
+    "its source": (lambda a: a.update(unlisted_labels='{"column":"work"}'), "lists no labels"),
+    "no column": (lambda a: a.update(unlisted_labels="null"), "number of columns"),
     "one more field": (
         lambda a: a.update(unlisted_labels='{"bytes":80,"column":"job"}'),
         "a field that is not",
