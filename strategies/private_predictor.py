@@ -27,7 +27,7 @@ from flwr_kld.messages.envelopes import (
     TERMS,
     Members,
 )
-from flwr_kld.messages.terms import Terms
+from flwr_kld.messages.terms import ChannelNoise, Terms
 from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.report.envelope import CohortSeen, Outlay
@@ -258,7 +258,7 @@ class LabelExchange(Asking):
             reference=hashlib.sha256(names.encode()).hexdigest(),
             cells=[1],
             wire=b"\0",  # of no cells; Flower counts no empty bytes
-            trust=LOCAL,
+            noise=ChannelNoise(),
             guarantee=self.predictor.guarantee,
             most_records=self.predictor.guarantee.most_records,
             asked=len(self.chosen),

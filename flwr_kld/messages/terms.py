@@ -105,8 +105,13 @@ class AggregatorNoise(Model, what="the aggregators' noise", refused=QueryRefused
             raise Unfit("keys", "those of different aggregators", self.keys)
 
 
-Noise = NoiseShares | AggregatorNoise | None
-"""Who adds noise before the server sees a number; None if nobody does, or each client by itself."""
+@dataclass(frozen=True)
+class ChannelNoise(Model, what="each client's own noise", refused=QueryRefused):
+    """Noise of a channel, by which each client alone privatises its label."""
+
+
+Noise = NoiseShares | AggregatorNoise | ChannelNoise | None
+"""Who adds noise before the server sees a number; None if nobody does."""
 
 
 def trust_of(noise: Noise) -> str:
@@ -115,7 +120,19 @@ def trust_of(noise: Noise) -> str:
         return "trusted"
     if isinstance(noise, NoiseShares):
         return "distributed"
+    if isinstance(noise, ChannelNoise):
+        return "local"
     return "trusted-aggregator" if len(noise.keys) == 1 else "two-aggregators"
+
+
+@dataclass(frozen=True)
+class RecordCounts(Model, what="the question for counts", refused=QueryRefused):
+    """How many records have each symbol."""
+
+    # How finely counts are released, and whether alike records are counted: by default in whole
+    # counts, and not
+    allotment: Allotment
+    period: Period | None = None  # Of the records that are counted; None for all
 
 
 @dataclass(frozen=True)
@@ -156,61 +173,44 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         must(f"be at most {LONGEST} in all", lambda cells: sum(cells) <= LONGEST),
     ]
     wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
-    # One of `TRUST_MODELS`
-    trust: Annotated[str, must(f"be one of {', '.join(TRUST_MODELS)}", TRUST_MODELS.__contains__)]
     guarantee: Json[Guarantee]  # What the check claims to spend, and to protect
     asked: _Positive  # Clients in the cohort, as the server says
-    period: Json[Period | None] = None  # Of the records that are counted; None for all
     # Most records a client may count, a uniform sample of its own; 0 for no limit. Where whole
     # clients are protected, that of the guarantee
     most_records: Number = 0
-    # How finely counts are released, and whether alike records are counted: by default in whole
-    # counts, and not
-    allotment: Json[Allotment] = None  # type: ignore[assignment]
+    # What clients answer with; by default whole counts of all records
+    asked_for: Json[RecordCounts | UnlistedLabels] = None  # type: ignore[assignment]
     # `model_fingerprint` of the arrays that are shown with them; `NO_MODEL` if none are
     model: Annotated[str, Field(pattern="^(none|[0-9a-f]{64})$")] = NO_MODEL
     noise: Json[Noise] = None  # Noise that is added before the server sees a number
-    # Column whose unlisted labels clients answer with, instead of counts
-    unlisted_labels: Json[UnlistedLabels | None] = None
     night: Json[Night | None] = None  # Of a standing session, whose cost is claimed once for all
 
     def __post_init__(self) -> None:
         if self.guarantee.most_records not in (0, self.most_records):
             raise Unfit("most_records", "that of the whole clients", self.most_records)
-        keep(self, allotment=self.allotment or Allotment.even(self.columns))
+        keep(self, asked_for=self.asked_for or RecordCounts(Allotment.even(self.columns)))
         if self.allotment.columns != self.columns:
             raise Unfit("allotment", "one number for each column of counts", self.allotment.columns)
         if self.unlisted_labels is not None:
             self._fit_labels()
-        if self.trust != trust_of(self.noise) and (self.trust, self.noise) != ("local", None):
-            raise Unfit("trust", "who adds the noise", self.trust)
         if self.night is not None:
             self._fit_a_session()
 
     def _fit_labels(self) -> None:
         """Refuse a question for labels where nobody may see them, or no release shows any."""
         if self.trust not in ("trusted", "trusted-aggregator"):
-            raise Unfit("trust", "'trusted' or 'trusted-aggregator' for labels", self.trust)
+            raise Unfit("noise", "of the server or of one aggregator, for labels", self.noise)
         if self.guarantee.protects != "record" or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
-        if self.allotment != Allotment.even(1):
-            raise Unfit("allotment", "of one column, in whole counts, for labels", self.allotment)
-        if self.period is not None:  # a box's length would show how many records it has
-            raise Unfit("period", "none, for labels", self.period)
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
-        others = (
-            self.most_records,
-            self.unlisted_labels,
-            self.period,
-        )
-        if any(others) or self.model != NO_MODEL:
+        if any((self.most_records, self.unlisted_labels, self.period)) or self.model != NO_MODEL:
             raise Unfit("night", "of a check that counts all records, of no model", "another")
         if self.guarantee.protects != "record" or not self.guarantee.delta:
             raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
         if isinstance(self.noise, NoiseShares) or self.trust == "local":
-            raise Unfit("trust", "central noise, for a session", self.trust)
+            raise Unfit("noise", "central, for a session", self.noise)
         if self.allotment.alike:
             raise Unfit("allotment", "of counts alone, for a session", "alike records")
 
@@ -236,6 +236,27 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def aggregators(self) -> tuple[str, ...]:
         """Public keys of the aggregators, hexadecimal; none where there are none."""
         return self.noise.keys if isinstance(self.noise, AggregatorNoise) else ()
+
+    @property
+    def trust(self) -> str:
+        """Which of `TRUST_MODELS` this is."""
+        return trust_of(self.noise)
+
+    @property
+    def unlisted_labels(self) -> UnlistedLabels | None:
+        """Column whose unlisted labels clients answer with, instead of counts."""
+        return self.asked_for if isinstance(self.asked_for, UnlistedLabels) else None
+
+    @property
+    def allotment(self) -> Allotment:
+        """How finely counts are released."""
+        own = self.asked_for
+        return own.allotment if isinstance(own, RecordCounts) else Allotment.even(1)
+
+    @property
+    def period(self) -> Period | None:
+        """Period of the records that are counted; None for all."""
+        return self.asked_for.period if isinstance(self.asked_for, RecordCounts) else None
 
     @property
     def columns(self) -> int:

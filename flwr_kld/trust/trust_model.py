@@ -21,6 +21,7 @@ from flwr_kld.messages.terms import (
     NO_MODEL,
     AggregatorNoise,
     Noise,
+    RecordCounts,
     Terms,
     trust_of,
 )
@@ -143,15 +144,12 @@ class Trust(ABC):
             reference=plan.reference.fingerprint,
             cells=list(plan.layout.cells),
             wire=plan.wire,
-            trust=self.source,
             guarantee=self.guarantee,
             asked=asked,
-            period=plan.period,
+            asked_for=plan.unlisted_labels or RecordCounts(plan.allotment, plan.period),
             most_records=self.most_records or most_records,
-            allotment=plan.allotment,
             model=model,
             noise=self.noise_before,
-            unlisted_labels=plan.unlisted_labels,
         )
 
     def cost(self, survivors: int | None = None) -> Cost:

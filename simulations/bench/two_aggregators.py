@@ -44,7 +44,7 @@ class Federation:
     def terms(self, check: str) -> Terms:
         """Return what clients are told."""
         return Terms(
-            check, "d" * 64, "r" * 64, [self.cells], b"", "two-aggregators",
+            check, "d" * 64, "r" * 64, [self.cells], b"",
             Guarantee(_NOISE), len(self.who),
             noise=AggregatorNoise(self.keys_of_terms),
         )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from adversary.lying_server import watching
 from adversary.mutations import fit_sessions
 from federation import grid_of
-from messages.vector_forms import claim
+from messages.vector_forms import claim, counts
 from rows import rows_of
 from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
@@ -156,8 +156,7 @@ def test_an_aggregator_calibrates_for_boxes_that_open_only(monkeypatch):
     monkeypatch.setattr(Terms, "central", calibrated.append)
 
     def widen(content):
-        told = json.dumps({"alike": 0, "counts": [1] * 4096}, separators=(",", ":"))
-        content["terms"].update(cells=[1] * 4096, allotment=told)
+        content["terms"].update(cells=[1] * 4096, asked_for=counts(counts=[1] * 4096))
 
     grid = federation(table_app(aggregator=KEY.public), meddle=on_request(widen))
     with pytest.raises(CheckFailed, match="NotOpened"):

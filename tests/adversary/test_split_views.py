@@ -18,7 +18,7 @@ VICTIM = 1000
 LESS_NOISE = {
     "epsilon": ({"guarantee": claim(epsilon=9.0)}, {}),
     "each share": ({}, {"n_min": 11}),
-    "none": ({"trust": "trusted"}, None),
+    "none": ({}, None),
 }
 """What all but the victim are told of question and noise; the session is that of the victim."""
 

@@ -15,8 +15,8 @@ from guard.files import question
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.messages.terms import AggregatorNoise, NoiseShares
+from flwr_kld.kernel.promise import Allotment, WholeClients
+from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, RecordCounts
 from flwr_kld.query.period import Period
 from flwr_kld.trust.worst_move import require_move
 
@@ -80,7 +80,7 @@ def asked_for(protects, most, trust, period=None):
         protects=protects,
         most_records=most,
         delta=DELTA,
-        period=period,
+        asked_for=RecordCounts(Allotment.even(1), period),
         **noise,
     )
 

@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from forks import forked, joined
 from guard.files import guard_file
-from messages.vector_forms import claim
+from messages.vector_forms import claim, counts
 
 from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
 from flwr_kld.errors import CheckFailed
@@ -25,6 +25,7 @@ from flwr_kld.messages.envelopes import Members as Asked
 from flwr_kld.messages.sealing import SealContext, open_sealed
 from flwr_kld.messages.terms import Night
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.period import Period
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, SecureSum, Trusted, TrustedAggregator
 
@@ -177,7 +178,7 @@ def test_what_is_no_session_is_not_read(change):
     config |= {
         "scores": {"score_wire": b"x"},
         "most_records": {"most_records": 5},
-        "period": {"period": '{"column":"c","end":"2026-11-25","start":"2026-11-24"}'},
+        "period": {"asked_for": counts(Period("c", "2026-11-24", "2026-11-25"))},
         "clients": {
             "guarantee": claim(delta=1e-6, protects={"most_records": 5}),
             "most_records": 5,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flwr_kld.guard.limits import Allowed, Limits, OneCheck, Period
 from flwr_kld.kernel import Guarantee
-from flwr_kld.messages.terms import Terms, trust_of
+from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
@@ -70,7 +70,6 @@ def question(check: str = "c1", **changes: object) -> Terms:
         "reference": REFERENCE,
         "cells": [4],
         "wire": b"",
-        "trust": "trusted",
         "asked": 20,
     }
     promised = Guarantee(
@@ -79,6 +78,4 @@ def question(check: str = "c1", **changes: object) -> Terms:
         changes.pop("protects", "record"),
     )
     values |= {"most_records": promised.most_records} | changes
-    if "noise" in values:
-        values["trust"] = trust_of(values["noise"])
     return Terms(**values, guarantee=promised)

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from messages.vector_forms import GONE, Kind, claim
+from messages.vector_forms import GONE, Kind, claim, counts
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import ClientSizes
@@ -24,7 +24,7 @@ from flwr_kld.messages.envelopes import (
     Published,
     Signers,
 )
-from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, Terms
+from flwr_kld.messages.terms import AggregatorNoise, ChannelNoise, NoiseShares, RecordCounts, Terms
 from flwr_kld.query.period import Period
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 
@@ -38,23 +38,21 @@ CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
 NIGHT = Period("visited", "2026-11-24", "2026-11-25")
 TERMS = Terms(
     check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, cells=[4],
-    wire=WIRE, trust="trusted", guarantee=Guarantee(0.5), asked=20,
+    wire=WIRE, guarantee=Guarantee(0.5), asked=20,
 )  # fmt: skip
 OF_CLIENTS = replace(
-    TERMS, check="00f1e2d3c4b5a698", trust="distributed", guarantee=CLIENTS,
-    most_records=100, noise=NoiseShares(5),
+    TERMS, check="00f1e2d3c4b5a698", guarantee=CLIENTS, most_records=100, noise=NoiseShares(5)
 )  # fmt: skip
-OF_SHARES = replace(TERMS, trust="distributed", noise=NoiseShares(5))
-SEALED = replace(TERMS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,)))
+OF_SHARES = replace(TERMS, noise=NoiseShares(5))
+SEALED = replace(TERMS, noise=AggregatorNoise((KEY,)))
 SPLIT = replace(
     TERMS,
-    trust="two-aggregators",
     noise=AggregatorNoise((KEY, "ab" * 32)),
     cells=[2, 2],
-    allotment=Allotment((3, 5), 1),
+    asked_for=RecordCounts(Allotment((3, 5), 1)),
 )
 OF_LABELS = replace(
-    TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), unlisted_labels=UnlistedLabels("job")
+    TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), asked_for=UnlistedLabels("job")
 )
 KINDS = {
     "terms": Kind(
@@ -62,13 +60,14 @@ KINDS = {
         {
             "every record": TERMS,
             "whole clients are protected by noise that they add": OF_CLIENTS,
-            "records of a night": replace(TERMS, period=NIGHT),
+            "records of a night": replace(TERMS, asked_for=RecordCounts(Allotment.even(1), NIGHT)),
             "clients add the noise": OF_SHARES,
+            "each client's label has noise of its own": replace(TERMS, noise=ChannelNoise()),
             "an aggregator adds the noise": SEALED,
             "each of two aggregators adds the noise, to a table of two columns": SPLIT,
             "unlisted labels": OF_LABELS,
             "unlisted labels, for an aggregator": replace(
-                OF_LABELS, trust="trusted-aggregator", noise=AggregatorNoise((KEY,))
+                OF_LABELS, noise=AggregatorNoise((KEY,))
             ),
         },
         {
@@ -86,31 +85,32 @@ KINDS = {
             "whole clients of another size than is counted": {
                 "guarantee": claim(protects={"most_records": 5})
             },
-            "a trust model that nobody knows": {"trust": "everybody"},
-            "another who adds the noise": {"trust": "distributed"},
             "no cells": {"cells": [0]},
             "cells as a number": {"cells": 4},
             "more cells than a client counts": {"cells": [2**24, 1]},
             "an id with a line break": {"check": "a\nb"},
             "an id that is too long": {"check": "0" * 65},
             "cells as text": {"wire": "text"},
-            "a period of no end": {"period": '{"column":"visited","start":"2026-11-24"}'},
-            "a period that is not JSON": {"period": "[" * 50},
+            "a period of no end": {
+                "asked_for": counts().replace("null", '{"column":"visited","start":"2026-11-24"}')
+            },
+            "what is asked for is not JSON": {"asked_for": "[" * 50},
             "more columns than a table may have": {"cells": [1] * 4097},
-            "noise that nobody is to add": {"noise": "{}"},
+            "counts and labels at once": {
+                "asked_for": counts().replace("{", '{"column":"job",', 1)
+            },
             "noise with a space": {"noise": " null"},
             "noise that is missing": {"noise": GONE},
             "shares for nobody": {
-                "trust": "distributed",
                 "noise": '{"n_min":0}',
             },
             "a key that is too short": {
-                "trust": "trusted-aggregator", "noise": '{"keys":["00"]}'
+                "noise": '{"keys":["00"]}'
             },
-            "labels of four columns": {"unlisted_labels": '{"column":"job"}'},
-            "labels of no column": {"unlisted_labels": "{}"},
+            "labels of four columns": {"asked_for": '{"column":"job"}'},
+            "labels of no column": {"asked_for": "{}"},
             "one key for both aggregators": {
-                "trust": "two-aggregators", "noise": f'{{"keys":["{KEY}","{KEY}"]}}'
+                "noise": f'{{"keys":["{KEY}","{KEY}"]}}'
             },
         },
     ),

@@ -21,7 +21,6 @@ QUESTION = Terms(
     reference="r",
     cells=[3, 4],
     wire=b"\x00\xff",
-    trust="trusted",
     guarantee=Guarantee(0.5, 1e-9),
     asked=20,
 )

@@ -20,6 +20,15 @@ def claim(**parts: Any) -> str:
     return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
 
+def counts(period: Period | None = None, **allotment: Any) -> str:
+    """What terms ask for, in whole counts of one column; some of it otherwise."""
+    told = {"counts": [1], "alike": 0, **allotment}
+    return json.dumps(
+        {"allotment": told, "period": period and vars(period)},
+        sort_keys=True, separators=(",", ":"),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of message: values that are written, and what is done to the first to tamper with it.

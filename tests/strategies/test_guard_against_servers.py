@@ -107,15 +107,13 @@ SHARES = NoiseShares(10).to_json()
 @pytest.mark.parametrize(
     ("monitor", "lie", "message"),
     [
-        (plain(), {"trust": "distributed"}, "trust is out of range"),
-        (plain(), {"trust": "distributed", "noise": SHARES}, "its terms fit only trusted"),
+        (plain(), {"noise": SHARES}, "its terms fit only trusted"),
         (
             plain(),
             {"guarantee": claim(protects={"most_records": 5})},
             "most_records is out",
         ),
-        (summed(), {"trust": "trusted"}, "trust is out of range"),
-        (summed(), {"noise": "null"}, "trust is out of range"),
+        (summed(), {"noise": "null"}, "the session has other terms"),
         (summed(), {"guarantee": claim(protects={"most_records": 5})}, "most_records is out"),
         (summed(Thinning(1.0, min_clients=3)), {}, "fewer clients than the noise needs"),
     ],

@@ -11,7 +11,7 @@ import sealed_federation
 from adversary.lying_server import watching
 from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
-from messages.vector_forms import claim
+from messages.vector_forms import claim, counts
 from sealed_federation import KEY
 from split_federation import PAIR
 
@@ -271,33 +271,27 @@ NOISE = {
     "two-aggregators": f'{{"keys":["{"a" * 64}","{"b" * 64}"]}}',
 }
 LIES = {
-    "another column": (lambda a: a.update(unlisted_labels='{"column":"age"}'), "lists no labels"),
+    "another column": (lambda a: a.update(asked_for='{"column":"age"}'), "lists no labels"),
     "a column of no table": (
-        lambda a: a.update(unlisted_labels='{"column":"name"}'),
+        lambda a: a.update(asked_for='{"column":"name"}'),
         "lists no labels",
     ),
-    "its source": (lambda a: a.update(unlisted_labels='{"column":"work"}'), "lists no labels"),
-    "no column": (lambda a: a.update(unlisted_labels="null"), "number of columns"),
+    "its source": (lambda a: a.update(asked_for='{"column":"work"}'), "lists no labels"),
+    "no column": (lambda a: a.update(asked_for=counts()), "number of columns"),
     "one more field": (
-        lambda a: a.update(unlisted_labels='{"bytes":80,"column":"job"}'),
-        "a field that is not",
+        lambda a: a.update(asked_for='{"bytes":80,"column":"job"}'),
+        "asked_for",
     ),
-    "not even JSON": (lambda a: a.update(unlisted_labels="job"), "unlisted_labels"),
+    "not even JSON": (lambda a: a.update(asked_for="job"), "asked_for"),
     "two cells": (lambda a: a.update(cells=[2]), "more cells than the domain has symbols"),
-    "many steps": (lambda a: a.update(allotment='{"alike":0,"counts":[3]}'), "allotment"),
-    "alike records": (lambda a: a.update(allotment='{"alike":1,"counts":[1]}'), "allotment"),
     "no delta": (lambda a: a.update(guarantee=claimed(delta=0.0)), "delta > 0"),
     "whole clients": (
         lambda a: a.update(guarantee=claimed(protects={"most_records": 5}), most_records=5),
         "of records",
     ),
-    "privatised by each client": (lambda a: a.update(trust="local"), "trust"),
-    "a period, whose records the length of a box would tell": (
-        lambda a: a.update(period=JUNE.to_json()),
-        "period is out of range",
-    ),
+    "privatised by each client": (lambda a: a.update(noise="{}"), "noise"),
     **{
-        f"the model {name}": (lambda a, n=name, w=noise: a.update(trust=n, noise=w), "trust")
+        f"the model {name}": (lambda a, w=noise: a.update(noise=w), "noise")
         for name, noise in NOISE.items()
         if name != "trusted-aggregator"
     },

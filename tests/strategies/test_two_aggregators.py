@@ -208,11 +208,10 @@ def keyed(*keys: AggregatorKey):
     [
         (keyed(KEYS[1], KEYS[0]), "WrongAggregator"),
         (keyed(KEYS[0], AggregatorKey.generate()), "WrongAggregator"),
-        (keyed(KEYS[0]), "trust is out of range"),
+        (keyed(KEYS[0]), "claims trust model 'trusted-aggregator'"),
         (lambda c: c["terms"].update(cells=[5]), "names a cell that it does not have"),
         (lambda c: c["terms"].update(cells=[3, 3]), "one number for each column"),
-        (lambda c: c["terms"].update(trust="trusted-aggregator"), "trust is out of range"),
-        (lambda c: c["terms"].update(noise="{}"), "the terms of the check: noise"),
+        (lambda c: c["terms"].update(noise="[]"), "the terms of the check: noise"),
         (lambda c: c.pop("terms"), "the terms of the check: another version"),
     ],
 )

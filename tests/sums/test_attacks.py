@@ -18,7 +18,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
-from flwr_kld.messages.terms import AggregatorNoise, Night, Terms
+from flwr_kld.messages.terms import AggregatorNoise, Night, RecordCounts, Terms
 from flwr_kld.query.period import Period
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text
@@ -204,15 +204,18 @@ LIES = {
         Guarantee(1.0, 1e-6),
     ],
     "asked": [7],
-    "period": [Period("visited", "2026-11-24", "2026-11-25")],
     "most_records": [5],
-    "allotment": [Allotment((3,)), Allotment((1,), 1)],
+    "asked_for": [
+        RecordCounts(Allotment((3,))),
+        RecordCounts(Allotment((1,), 1)),
+        RecordCounts(Allotment((1,)), Period("visited", "2026-11-24", "2026-11-25")),
+    ],
     "model": ["a" * 64],
     "night": [Night("5e", 1, 9, 2)],
     "noise": [(0, 2), (2, 1), (1, 0)],
 }
 RESHAPED = {
-    "cells": {"allotment": None},
+    "cells": {"asked_for": None},
     "night": {"guarantee": Guarantee(1.0, 1e-6)},
 }
 """Another value of each of the terms; of the noise whose keys: 2 is a stranger."""
@@ -220,8 +223,7 @@ RESHAPED = {
 
 @pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
 def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name):
-    # Trust follows from the noise, and two aggregators answer with no labels.
-    assert LIES.keys() | {"trust", "unlisted_labels"} == set(Terms.__annotations__)
+    assert LIES.keys() == set(Terms.__annotations__)
     portions = actors.portions()[place]
     keys = [key.public.hex() for key in (*actors.keys, AggregatorKey.generate())]
     lies = [
@@ -292,7 +294,7 @@ def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, columns):
     most = guarantee.most_records
     event = terms_of(
         [AggregatorKey.generate(), AggregatorKey.generate()],
-        guarantee=guarantee, cells=[CELLS] * columns, allotment=None, most_records=most,
+        guarantee=guarantee, cells=[CELLS] * columns, asked_for=None, most_records=most,
     ).central()  # fmt: skip
     each = (most,) if most else (1, -1)
     assert hockey_stick(event.table, each * columns, guarantee.epsilon) <= guarantee.delta
@@ -317,7 +319,7 @@ def test_what_is_not_a_parcel_is_refused():
 
 def test_no_sum_of_the_largest_clients_wraps():
     """Each of them has as many records in one cell as counts can carry, in many steps."""
-    actors = Actors(options={"allotment": Allotment((59,), 1)})
+    actors = Actors(options={"asked_for": RecordCounts(Allotment((59,), 1))})
     for row in actors.rows.values():
         row[0] = LARGEST_CLIENT
     first, second = actors.portions()
