@@ -225,7 +225,8 @@ class Year:
             return _STEPS[0]
         found = posterior_ratios(counts, effects=column.effects) if least else None
         told = outside_fraction(counts, column.effects) if share else None
-        shown = any(one.shown for one in decider.shown(column, found, told, law))
+        populations = decider.shown(column, found, told, law)
+        shown = any(one is not None and one.shown for one in populations)
         return _STEPS[2] if shown else _STEPS[1]
 
 
