@@ -4,7 +4,9 @@ A count differs from its expectation by sampling and by noise. The noise's law i
 and given the count of the cohort, Clopper and Pearson (1934) bound the fraction; both errors have
 half of what an interval may err. All cells together err with at most the sum of theirs
 (Bonferroni). A design effect of 0 says that nothing was sampled: the fraction is that of the very
-records that were counted, and noise is the only error.
+records that were counted, and noise is the only error. Of drawn clients, sampling errs as much as
+if the fraction were what is tested: the smaller one is, the more alike its records may be, so with
+D(q) that design effect and g(q) the upper end that goes with it, max(q, g(q)) is one for every q.
 """
 
 from __future__ import annotations
@@ -14,29 +16,38 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, logsumexp
+from scipy.special import betaincinv, logsumexp
 
+from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
 
 Floats = NDArray[np.float64]
 
+_TESTED = (1.0, 1.5, 2.5, 5.0)
+"""Fractions at which upper ends are tested, over the largest that noise allows."""
 _ROUNDED = 53 * math.log(2)
 """Minus the logarithm of what float64 rounds."""
 
 
 def fraction_intervals(
-    counts: NoisyCounts, *, level: float, design_effect: float | Floats
+    counts: NoisyCounts, *, level: float, effects: DesignEffects = INDEPENDENT
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends, two times shape [cells]."""
     fewest, most, error = records_between(counts, 1 - level)
-    each = _each_side(error / counts.plan.cells, design_effect)
+    each = _each_side(error / counts.plan.cells, effects)
     reach = np.asarray(_noise_quantile(counts.noise, each))
-    return _clopper_pearson(counts.values, reach, fewest, most, each, design_effect)
+    single = np.ones(counts.plan.cells, dtype=np.int64)
+    return _ends(counts, counts.values, single, reach, (fewest, most), each, effects)
 
 
 def group_intervals(
-    counts: NoisyCounts, groups: NDArray[np.bool_], *, level: float, design_effect: float | Floats
+    counts: NoisyCounts,
+    groups: NDArray[np.bool_],
+    *,
+    level: float,
+    effects: DesignEffects = INDEPENDENT,
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
     fewest, most, error = records_between(counts, 1 - level)
@@ -44,10 +55,10 @@ def group_intervals(
     cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
     flip = (fewest == most) & (sizes > cells / 2)
     sizes = np.where(flip, cells - sizes, sizes)
-    each = _each_side(error, design_effect)
+    each = _each_side(error, effects)
     reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
     held = (groups ^ flip[:, None]) @ counts.values.astype(np.float64)  # exact: below 2**53
-    low, high = _clopper_pearson(held, reach, fewest, most, each, design_effect)
+    low, high = _ends(counts, held, sizes, reach, (fewest, most), each, effects)
     return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
 
 
@@ -77,16 +88,6 @@ def fraction_variance(
         noise *= 1 - 2 * share + cells * share**2
     variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
     return variance
-
-
-def sampled_covariance(
-    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float
-) -> Floats:
-    """Covariance of ``weights @ y / N`` by sampling, shape [rows, rows]."""
-    # Shapes: share [cells].
-    mean = weights @ share
-    sampled = (weights * share) @ weights.T - np.outer(mean, mean)
-    return np.asarray(design_effect / counts.records * sampled)
 
 
 def noise_covariance(counts: NoisyCounts, weights: Floats) -> Floats:
@@ -121,31 +122,45 @@ def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, fl
     return max(counts.records - away, 1.0), counts.records + away, error / 2
 
 
-def _each_side(error: float, design_effect: float | Floats) -> float:
+def _each_side(error: float, effects: DesignEffects) -> float:
     """Return what noise, and sampling if there is any, may err on one side."""
-    return error / 4 if np.any(design_effect) else error / 2
+    return error / 4 if effects.average else error / 2
 
 
-def _clopper_pearson(
+def _ends(
+    counts: NoisyCounts,
     values: NDArray[np.int64] | Floats,
+    sizes: NDArray[np.int64],
     reach: NDArray[np.int64],
-    fewest: float,
-    most: float,
+    between: tuple[float, float],
     each: float,
-    design_effect: float | Floats,
+    effects: DesignEffects,
 ) -> tuple[Floats, Floats]:
     """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
+    # Of groups of so many cells; all records are `between` two numbers. Shapes: [groups].
+    fewest, most = between
     # The nearest possible counts, as in `count_interval`
     held = np.asarray(np.clip(values, 0, most), dtype=np.float64)
-    if not np.any(design_effect):
-        return np.maximum(held - reach, 0) / most, np.minimum((held + reach) / fewest, 1)
-    h_low = np.maximum(held - reach, 0) / design_effect
-    h_high = (held + reach) / design_effect
-    n_low, n_high = most / design_effect, fewest / design_effect
+    least, largest = np.maximum(held - reach, 0), held + reach
+    if not effects.average:
+        return least / most, np.minimum(largest / fewest, 1)
+    law = as_law(noisy_fractions(counts), counts.plan.mass)
+    low = _lower(least, most, each, effects.of_shares(held / most, sizes, law))
+    high = np.ones(len(held))
+    for times in _TESTED if effects.most > 1 else (1.0,):
+        tested = np.minimum(times * largest / fewest, 1)
+        effect = effects.of_shares(tested, sizes, law)
+        end = 1 - _lower(fewest - largest, fewest, each, effect)
+        high = np.minimum(high, end if effects.most <= 1 else np.maximum(end, tested))
+    return low, high
+
+
+def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats:
+    """Return the lower end of the fraction of so many records, as many of which tell as one."""
+    several = np.maximum(held, 0) / effect
     with np.errstate(invalid="ignore"):
-        low = betaincinv(h_low, np.maximum(n_low - h_low, 0) + 1, each)
-        high = betainccinv(h_high + 1, n_high - h_high, each)
-    return np.where(h_low > 0, low, 0.0), np.where(h_high < n_high, high, 1.0)
+        low = betaincinv(several, np.maximum(records / effect - several, 0) + 1, error)
+    return np.where(several > 0, low, 0.0)
 
 
 @lru_cache(maxsize=64)

@@ -30,7 +30,7 @@ def outside_by_counts(
 
     def limits(log_error: float) -> tuple[float, float]:
         level = 1 - 2 * math.exp(log_error)  # of both ends together
-        ends = group_intervals(counts, outside[None, :], level=level, design_effect=1.0)
+        ends = group_intervals(counts, outside[None, :], level=level)
         return float(ends[0][0]), float(ends[1][0])
 
     lower, upper = limits(math.log(1 - level))

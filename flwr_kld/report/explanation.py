@@ -177,8 +177,7 @@ def sentence(
 
 def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[str]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
-    design_effect = effects.of_cells(as_law(share, p))
-    low, high = fraction_intervals(noisy, level=level, design_effect=design_effect)
+    low, high = fraction_intervals(noisy, level=level, effects=effects)
     away = np.where((p < low) | (p > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
     for cell in np.argsort(-away, kind="stable")[:_NAMED].tolist():
@@ -202,10 +201,7 @@ def _of_numbers(
         return ""
     seen = noisy_fractions(noisy)
     law = as_law(seen, plan.mass)
-    design_effect = effects.of_groups(groups.astype(np.float64), law)
-    low, high = group_intervals(
-        noisy, groups, level=1 - (1 - level) / len(groups), design_effect=design_effect
-    )
+    low, high = group_intervals(noisy, groups, level=1 - (1 - level) / len(groups), effects=effects)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
     missing = np.flatnonzero(told) == 0

@@ -8,6 +8,7 @@ from scipy import stats
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.fraction_interval import (
     _quantiles_of_sums,
     count_interval,
@@ -16,7 +17,6 @@ from flwr_kld.inference.fraction_interval import (
     group_intervals,
     noise_covariance,
     records_between,
-    sampled_covariance,
 )
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable
@@ -45,7 +45,9 @@ def test_an_interval_misses_no_more_often_than_it_may(share, design_effect):
             values = np.zeros(plan.cells, dtype=np.int64)
             values[: len(block)] = h * design_effect + block
             counts = NoisyCounts(values, float(bunches * design_effect), event, plan, False)
-            low, high = fraction_intervals(counts, level=level, design_effect=design_effect)
+            low, high = fraction_intervals(
+                counts, level=level, effects=DesignEffects(design_effect)
+            )
             out = (share < low) | (share > high)
             law = event.table.probabilities[block + event.table.reach]
             missed += chance * float(law @ out[: len(block)])
@@ -64,7 +66,7 @@ def family_errors(protects, runs, level, records=800, each=1, most=None):
     for run in range(runs):
         h = each * rng.multinomial(records // each, plan.reference.probabilities)
         counts = release(plan, h, NOISE, seed=run, protects=protects)
-        low, high = fraction_intervals(counts, level=level, design_effect=most or each)
+        low, high = fraction_intervals(counts, level=level, effects=DesignEffects(most or each))
         wrong += bool(((plan.mass < low) | (plan.mass > high)).any())
     return wrong
 
@@ -82,7 +84,7 @@ def test_chance_is_rarely_taken_for_movement(protects, each):
 def test_without_noise_the_intervals_are_clopper_and_pearsons(count, design_effect):
     plan = plan_of(PORTS, P)
     counts = release(plan, [count, 100 - count, 0, 0, 0, 0])
-    low, high = fraction_intervals(counts, level=0.9, design_effect=design_effect)
+    low, high = fraction_intervals(counts, level=0.9, effects=DesignEffects(design_effect))
     exact = stats.binomtest(count // design_effect, 100 // design_effect).proportion_ci(
         1 - 0.1 / plan.cells / 2
     )
@@ -136,7 +138,7 @@ def test_the_interval_of_a_group_holds_its_share(protects):
     groups = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]], dtype=bool)
     missed = np.zeros(len(groups))
     for counts in releases(plan, law, 600, runs, LAPLACE, protects=protects):
-        low, high = group_intervals(counts, groups, level=0.9, design_effect=1)
+        low, high = group_intervals(counts, groups, level=0.9, effects=DesignEffects(1))
         missed += (groups @ law < low) | (groups @ law > high)
     assert (missed <= stats.binom.isf(1e-6, runs, 0.1)).all()
 
@@ -154,8 +156,8 @@ def test_noise_beyond_all_that_can_be_leaves_a_number_open(protects, design_effe
     assert low <= value <= high
     assert high - low > 10
     for low, high in (
-        fraction_intervals(counts, level=0.95, design_effect=design_effect),
-        group_intervals(counts, two[None], level=0.95, design_effect=design_effect),
+        fraction_intervals(counts, level=0.95, effects=DesignEffects(design_effect)),
+        group_intervals(counts, two[None], level=0.95, effects=DesignEffects(design_effect)),
     ):
         assert high[0] - low[0] > 0.05
 
@@ -163,8 +165,8 @@ def test_noise_beyond_all_that_can_be_leaves_a_number_open(protects, design_effe
 def covariance(counts, weights, law, design_effect):
     """Of fractions, in which N varies with the noise where it is the sum of noisy counts."""
     ratio = weights - (weights @ law)[:, None]
-    sampled = sampled_covariance(counts, weights, law, design_effect=design_effect)
-    return sampled + noise_covariance(counts, ratio)
+    sampled = (weights * law) @ weights.T - np.outer(weights @ law, weights @ law)
+    return design_effect / counts.records * sampled + noise_covariance(counts, ratio)
 
 
 @pytest.mark.rate(1e-4)
@@ -186,3 +188,15 @@ def test_covariances_are_those_of_the_counts(protects):
     if protects != "record":
         single = covariance(runs[0], np.eye(plan.cells), law, design_effect=3)
         assert np.diag(single) == pytest.approx(fraction_variance(runs[0], law, design_effect=3))
+
+
+@pytest.mark.parametrize("noised", [-9, 0, 9])
+def test_a_label_that_vanished_has_no_more_than_noise_hides(noised):
+    """Of clients of 500 records each, whatever sign the noise has."""
+    plan = plan_of(PORTS, P)
+    counts = release(plan, [12000, 8000, 0, 0, 0, 0], NOISE)
+    values = counts.values.copy()
+    values[2] = noised
+    counts = NoisyCounts(values, 20_000.0, counts.event, plan, False)
+    _, high = fraction_intervals(counts, level=0.95, effects=DesignEffects(1.02, 500.0))
+    assert high[2] < 0.01

@@ -9,6 +9,7 @@ population are, they are alike because they are one client's. Proof note: ``docs
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ _APART = 1.001
 """Design effects of this ratio are told apart: from 1, and from that of records all alike."""
 _DIFFERENT = 1e-6
 """Probability of two different records below which all are alike, and nothing varies."""
+_ALONE = 100.0
+"""Over the smallest fraction: from there on a larger r makes no bound of a design effect smaller by
+more than a percent."""
 
 
 @dataclass(frozen=True)
@@ -132,38 +136,83 @@ class DesignEffects:
         average = min(1 + (self.average - 1) / min(part, 1.0), max(self.most, self.average))
         return replace(self, average=average)
 
-    def of_cells(self, law: Floats) -> Floats:
-        """Return the largest that each cell's fraction may have; shape [cells]."""
-        squares = law**2
-        length = (1 - law) ** 2 * squares + squares * (squares.sum() - squares)
-        return self.worst(law * (1 - law), length, law)
+    def of_shares(self, tested: Floats, cells_in: NDArray[np.int64], law: Floats) -> Floats:
+        """Return the largest that groups of so many cells have if they hold what is tested.
+
+        Of all laws of their cells, those that are even allow the most.
+        """
+        # Shapes: tested and cells_in [groups].
+        inside, outside = np.maximum(cells_in, 1), np.maximum(len(law) - cells_in, 1)
+
+        def around_mean(r: float) -> Floats:
+            held = tested / (1 + r * tested / inside)
+            rest = (1 - tested) / (1 + r * (1 - tested) / outside)
+            return np.divide(held * rest, held + rest, out=np.zeros_like(held), where=held > 0)
+
+        return self._largest(tested * (1 - tested), law, around_mean)
 
     def of_groups(self, weights: Floats, law: Floats) -> Floats:
         """Return the largest that sums over the cells with these weights may have; shape [sums]."""
         # Shapes: weights [sums, cells].
-        squares = (weights - (weights @ law)[:, None]) ** 2
-        return self.worst(squares @ law, squares @ law**2, law)
+        centred = weights - (weights @ law)[:, None]
+        size = np.abs(centred).max(axis=1, keepdims=True, initial=0)
+        centred = centred / np.where(size > 0, size, 1)
+        squares = centred**2
+
+        def around_mean(r: float) -> Floats:
+            part = law / (1 + r * law)
+            return np.asarray(squares @ part - (centred @ part) ** 2 / part.sum())
+
+        return self._largest(around_mean(0.0), law, around_mean)
+
+    def of_rarest(self, law: Floats) -> Floats:
+        """Return each cell's, if all that clients differ in is the rarest cells; shape [cells].
+
+        Of all that go with the average one, this makes sums of squares over fractions the largest.
+        """
+        if self.most <= 1:
+            return np.full(law.shape, self.average)
+        order, variance = np.argsort(law, kind="stable"), law * (1 - law)
+        before = np.cumsum(variance[order]) - variance[order]
+        left = np.maximum(self.apart(law) - before, 0.0)
+        part = np.ones_like(law)
+        np.divide(left, variance[order], out=part, where=variance[order] > 0)
+        effect = np.empty_like(law)
+        effect[order] = 1 + (self.most - 1) * np.minimum(part, 1)
+        return effect
 
     def apart(self, law: Floats) -> float:
         """Return the mean square of the distances of clients' laws from this one."""
+        # The trace of the covariance that records of one client share.
         if self.most <= 1:
             return 0.0
         return (self.average - 1) / (self.most - 1) * (1 - float(law @ law))
 
-    def worst(self, variance: Floats, length: Floats, law: Floats) -> Floats:
+    def _largest(
+        self, variance: Floats, law: Floats, around_mean: Callable[[float], Floats]
+    ) -> Floats:
         """Return the largest that go with the average one, of numbers w of each cell.
 
-        Of the covariance S of a record's cell, a client's records share B with 0 <= B <= S, of
-        which the average tells the trace. So w' B w is at most w' S w, and at most
-        tr B (w' S w)² / |S w|², which a B of one direction reaches: a rare kind of clients.
-        `variance` is w' S w, `length` is |S w|².
+        Theorem (``docs/proofs/counts.md``): of the covariance S of a record's cell, a client's
+        records share B with 0 <= B <= S, of which the average tells the trace t. The most of
+        w' B w is the least over r >= 0 of (1 + r t) Σ a (w - k)², with a = p / (1 + r p) and k the
+        mean of w by a: that sum is `around_mean`. Any r bounds it.
         """
-        if self.most <= 1:
+        if self.average <= 1 or self.most <= 1:
             return np.full(np.shape(variance), self.average)
-        shared = np.divide(
-            self.apart(law) * variance, length, out=np.ones_like(length), where=length > 0
-        )
-        return np.asarray(np.maximum(1 + (self.most - 1) * np.minimum(shared, 1), self.average))
+        shared, most = self.apart(law), variance
+        for r in _penalties(law, shared):
+            most = np.minimum(most, (1 + r * shared) * around_mean(r))
+        # A number that does not vary has no design effect: what is as large as can be is safe.
+        part = np.divide(most, variance, out=np.ones_like(most), where=variance > 0)
+        return np.asarray(np.maximum(1 + (self.most - 1) * part, self.average))
+
+
+def _penalties(law: Floats, shared: float) -> Floats:
+    """Return the r that are tried: from where the trace binds nothing to where it binds alone."""
+    held = law[law > 0]
+    first, last = 0.1 / held.max(), _ALONE / max(min(held.min(), shared), _DIFFERENT**2)
+    return np.geomspace(first, last, math.ceil(math.log2(last / first)) + 1)
 
 
 INDEPENDENT = DesignEffects()

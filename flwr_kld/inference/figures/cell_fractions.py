@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.inference.fraction_interval import Floats
+from flwr_kld.inference.estimators.design_effect import Floats
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 

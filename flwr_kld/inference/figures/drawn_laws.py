@@ -16,7 +16,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtri
 
+from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, fraction_noise
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.law import NoiseTable
@@ -72,15 +74,25 @@ def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Flo
     return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
 
 
-def laws_around(noisy: NoisyCounts, law: Floats, *, design_effect: float) -> Floats:
-    """Draw what other cohorts' noisy counts may show of a law over the cells, shape [cells]."""
+def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floats:
+    """Draw what other cohorts' noisy counts may show of a law over the cells, shape [cells].
+
+    Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
+    may differ in the rarest cells alone, which figures weigh most.
+    """
     pi, total = noisy.plan.mass, noisy.records
-    variance = design_effect * law * (1 - law) / total + fraction_noise(noisy) + _LEAST_VARIANCE
     draws = min(max(_NUMBERS // noisy.plan.cells, _FEWEST), _DRAWS)
     _, normal = _random_numbers(draws, noisy.plan.cells)
-    return _on_simplex(
-        law + np.sqrt(variance) * normal, np.broadcast_to(variance, normal.shape), pi
-    )
+    at_once = ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws)[:, None] ** 2
+    noise = fraction_noise(noisy) + _LEAST_VARIANCE
+    effect = np.maximum(effects.of_rarest(law), effects.average)
+    sampled = law / total * (1 + (effect - 1) * at_once)
+    error = np.sqrt(sampled + noise) * normal
+    # What sampling adds to one cell it takes from all others by their size, noise from all alike.
+    part = sampled.sum(axis=1, keepdims=True)
+    part /= part + noise * len(law)
+    excess = error.sum(axis=1, keepdims=True)
+    return as_law(law + error - excess * (part * law + (1 - part) / len(law)), pi)
 
 
 def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:

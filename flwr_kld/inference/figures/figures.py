@@ -25,6 +25,8 @@ from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import QueryPlan
 
 _EACH_SIDE = 0.025
+_STEPS = np.linspace(0, 1, 9)
+"""Parts of the way from Π to the counts at which it is tried how far off a law may look."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +51,26 @@ class Figures:
 
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
-    design_effect = effects.average
     seen = noisy_fractions(noisy)
-    laws = drawn_laws(noisy, seen, design_effect=design_effect)
+    laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
     cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
     # The posterior shrinks drifts that the counts show dimly: what it takes for too much may be
-    # true. So ends are at least as far as those of the counts as they are, less what chance adds.
-    law = as_law(seen, noisy.plan.mass)
-    own = distances(law[None], noisy.plan.mass)[:, 0]
-    around = np.sort(
-        distances(laws_around(noisy, law, design_effect=design_effect), noisy.plan.mass), axis=1
-    )
-    ends = around[:, [cut, -1 - cut]] + 2 * (own - around.mean(axis=1))[:, None]
-    low = np.maximum(np.minimum(drawn[:, cut], ends[:, 0]), 0)
-    high = np.maximum(drawn[:, -1 - cut], ends[:, 1])
+    # true. So ends are at least as far as those of the counts as they are.
+    law, pi = as_law(seen, noisy.plan.mass), noisy.plan.mass
+    own = distances(law[None], pi)[:, 0]
+    on_the_way = pi + _STEPS[:, None] * (law - pi)
+    around = np.stack([
+        np.sort(distances(laws_around(noisy, one, effects), pi), axis=1)
+        for one in on_the_way
+    ])  # fmt: skip
+    # From below, the nearest law on the way from Π to them that may look as far off as they do;
+    # from above, as far as other cohorts of theirs look, less what chance adds.
+    enough = (around[:, :, -1 - cut] >= own).argmax(axis=0)
+    least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
+    most = around[-1, :, -1 - cut] + 2 * (own - around[-1].mean(axis=1))
+    low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
     found = np.array([mean, deviation, low, high]).T
     psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
     return Figures(

@@ -43,9 +43,9 @@ def fractions(
     touched, whole = weights > 0, weights > 1 - _ROUNDING
     law = as_law(seen, noisy.plan.mass)
     effect = effects.of_groups(weights, law)
-    low, high = group_intervals(noisy, whole, level=_LEVEL, design_effect=effect)
+    low, high = group_intervals(noisy, whole, level=_LEVEL, effects=effects)
     if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
-        _, high = group_intervals(noisy, touched, level=_LEVEL, design_effect=effect)
+        _, high = group_intervals(noisy, touched, level=_LEVEL, effects=effects)
     value = np.clip(weights @ seen, low, high)
     variance = weighted_variance(noisy, weights, law, design_effect=effect)
     numbers = np.array([value, np.sqrt(np.maximum(variance, 0)), low, high])

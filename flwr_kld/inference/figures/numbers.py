@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from flwr_kld.domain.binned import Binned
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
-from flwr_kld.inference.fraction_interval import Floats, noise_covariance, sampled_covariance
+from flwr_kld.inference.fraction_interval import Floats, noise_covariance
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge
 
@@ -59,35 +60,23 @@ class Quantile:
 
 
 @dataclass(frozen=True)
-class _Alike:
-    """How alike records of a client may be in any one number, given how they are on average."""
-
-    effects: DesignEffects
-    law: Floats  # Fraction of the records in each cell, [cells]
-    shares: Floats  # Sum of these in each bin, and of their squares, [bins]
-    squares: Floats
-
-    def factor(self, centred: Floats) -> Floats:
-        """Return by how much the average understates the variance of numbers, [numbers, bins]."""
-        variance, length = centred**2 @ self.shares, centred**2 @ self.squares
-        return self.effects.worst(variance, length, self.law) / self.effects.average
-
-
-@dataclass(frozen=True)
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
-    # Shapes: edges and below [k], sampling [k, k], noise [k + 1, k + 1], values [k + 1].
+    # Shapes: edges and below [k], noise [k + 1, k + 1], values [k + 1], law [cells], bins
+    # [k + 1, cells].
 
     edges: Floats
     values: Floats  # One value for each bin
     below: Floats  # F at the edges, in [0, 1]
-    sampling: Floats  # Covariance of `below` by sampling
-    one: float  # Variance that sampling gives to a fraction p of the values, over p (1 - p)
     # Covariance, by noise, of the records below each edge and of those that have a value, each as a
     # fraction of the latter
     noise: Floats
-    alike: _Alike | None = None  # How much more sampling may add than that says
+    records: float  # Number of those that have a value
+    law: Floats  # Fraction of all records in each cell
+    bins: Floats  # Part of each cell that lies in each bin
+    present: float  # Fraction of all records that have a value
+    effects: DesignEffects  # How alike the records of a client are
 
     @classmethod
     def from_counts(
@@ -110,29 +99,57 @@ class Numbers:
         sums = np.array(rows)
         present = max(float(having @ seen), 1 / noisy.records)
         below = np.clip(sums @ seen / present, 0, 1)
-        # A ratio moves like its numerator less itself times its denominator.
-        influence = (sums - below[:, None] * having) / present
-        law = as_law(seen, noisy.plan.mass)
-        sampling = sampled_covariance(noisy, influence, law, design_effect=effects.average)
         cuts = np.vstack([sums, having])
         noise = noise_covariance(noisy, cuts / present)
-        alike = None
-        if effects.most > 1 and effects.average:
-            # Of each bin that is read, in which several cells may be
-            bins = np.diff(cuts, axis=0, prepend=0)
-            alike = _Alike(effects, law, bins @ law, bins @ law**2)
         values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         if domain.means is not None and len(at) == len(domain.edges):
             values = np.array(domain.means)
-        one = effects.average / (noisy.records * present)
-        return cls(edges, values, below, sampling, one, noise, alike)
+        return cls(
+            edges,
+            values,
+            below,
+            noise,
+            noisy.records * present,
+            as_law(seen, noisy.plan.mass),
+            np.diff(cuts, axis=0, prepend=0),
+            present,
+            effects,
+        )
+
+    def sampled(self, centred: Floats) -> tuple[Floats, Floats]:
+        """Return how much the means of numbers vary by sampling at most, and how skewed that is.
+
+        Numbers are of each bin, less their means, shape [numbers, bins]. The skewness is the third
+        moment over the second: the variance grows by so much where the mean does.
+        """
+        weights = centred @ self.bins
+        size = np.abs(weights).max(axis=1, initial=0)
+        weights = weights / np.where(size > 0, size, 1)[:, None]
+        variance = weights**2 @ self.law - (weights @ self.law) ** 2
+        third = np.zeros_like(variance)
+        np.divide(weights**3 @ self.law, variance, out=third, where=variance > 0)
+        lump = self.effects.of_groups(weights, self.law) / (self.records * self.present)
+        return lump * variance * size**2, lump * self.present * third * size
+
+    @cached_property
+    def _being_below(self) -> Floats:
+        """Whether a record of a cell is below each edge, less how many are, [k, cells]."""
+        steps = np.tri(len(self.below), len(self.values)) - self.below[:, None]
+        return np.asarray(steps @ self.bins)
+
+    @cached_property
+    def _effects_below(self) -> Floats:
+        """The largest design effect of `below`, [k]."""
+        return self.effects.of_groups(self._being_below, self.law)
 
     @property
     def covariance(self) -> Floats:
-        """Covariance of `below`, by sampling and noise, shape [k, k]."""
+        """Covariance of `below`, by noise and as much sampling as there is on average, [k, k]."""
         # A ratio moves like its numerator less itself times its denominator.
         ratio = np.column_stack([np.eye(len(self.below)), -self.below])
-        return np.asarray(self.sampling + ratio @ self.noise @ ratio.T)
+        weights = self._being_below
+        sampled = (weights * self.law) @ weights.T * self.effects.average
+        return np.asarray(sampled / (self.records * self.present) + ratio @ self.noise @ ratio.T)
 
     def mean_of(self, values: Floats) -> float:
         """Average over the records a number that each of them has by its bin."""
@@ -140,19 +157,13 @@ class Numbers:
 
     def error_of(self, values: Floats) -> float:
         """Return the standard deviation of `mean_of`."""
-        return math.sqrt(self._variance(values, self._around(values, self.mean_of(values))))
+        around = self._around(values)
+        (sampled,), _ = self.sampled((values - self.mean_of(values))[None])
+        return math.sqrt(max(float(sampled) + float(around @ self.noise @ around), 0.0))
 
-    def _around(self, values: Floats, mean: float) -> Floats:
+    def _around(self, values: Floats) -> Floats:
         """Weigh the records below each edge, and all, so as to sum values less their mean."""
-        return np.append(-np.diff(values), values[-1] - mean)
-
-    def _variance(self, values: Floats, around: Floats) -> float:
-        steps = np.diff(values)
-        sampled = float(steps @ self.sampling @ steps)
-        if self.alike is not None:
-            centred = values - self.mean_of(values)
-            sampled *= float(self.alike.factor(centred[None])[0])
-        return max(sampled + float(around @ self.noise @ around), 0.0)
+        return np.append(-np.diff(values), values[-1] - self.mean_of(values))
 
     @property
     def mean(self) -> Figure:
@@ -199,12 +210,12 @@ class Numbers:
 
     def _limit(self, values: Floats, way: int) -> float:
         """Return the lower limit of the mean of some numbers, or the upper one: -1, or 1."""
-        mean, square = self.mean_of(values), SIDES**2
-        around = self._around(values, mean)
-        # It is as far from `mean` as the noise would reach if it were true: the root of
+        mean, square, around = self.mean_of(values), SIDES**2, self._around(values)
+        (sampled,), (skewness,) = self.sampled((values - mean)[None])
+        # It is as far from `mean` as sampling and noise would reach if it were true: the root of
         # (1 - c) d² + 2 b d = a.
-        a = square * self._variance(values, around)
-        b = square * float(around @ self.noise[-1])
+        a = square * max(float(sampled) + float(around @ self.noise @ around), 0.0)
+        b = square * (float(around @ self.noise[-1]) - float(skewness) / 2)
         c = square * float(self.noise[-1, -1])
         end = way * math.inf
         if c < 1:
@@ -245,10 +256,7 @@ class Numbers:
 
     def _quantile(self, level: float, value: float) -> Quantile:
         f, edges = rising(self.below), self.edges
-        sampled = np.full(len(f), level * (1 - level) * self.one)
-        if self.alike is not None:
-            centred = np.tri(len(f), len(self.values)) - self.below[:, None]
-            sampled *= self.alike.factor(centred)
+        sampled = self._effects_below * level * (1 - level) / self.records
         # Of the records below an edge, less as many as there are if this is the level there
         own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
         noise = own - 2 * level * with_all + level**2 * of_all

@@ -90,8 +90,8 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     whole = np.abs(a) + np.abs(b)
     crossed = (a**2 + b**2) / np.where(whole > 0, whole, 1)
     most = float(width @ np.where(a * b >= 0, whole, crossed)) / 2
-    slope = _around(width) * np.sign(apart)
-    deviation = math.sqrt(max(float(slope @ covariance @ slope), 0))
+    slope = np.append(_around(width) * np.sign(apart), 0.0)
+    deviation = clients.error_of(np.cumsum(slope[::-1])[::-1])
     reach = SIDES * deviation
     # What was taken off for noise may be too much
     return Figure(kept * most, deviation, max(kept * most - reach, 0.0), most + reach)

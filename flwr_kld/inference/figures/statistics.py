@@ -105,8 +105,8 @@ def _histogram(
 ) -> Iterator[Fraction]:
     domain, cells = noisy.plan.reference.domain, noisy.plan.cell_of[listed]
     law = as_law(seen, noisy.plan.mass)
-    effect = effects.of_cells(law)
-    low, high = fraction_intervals(noisy, level=_LEVEL, design_effect=effect)
+    low, high = fraction_intervals(noisy, level=_LEVEL, effects=effects)
+    effect = effects.of_shares(law, np.ones(len(law), dtype=np.int64), law)
     variance = fraction_variance(noisy, law, design_effect=effect)
     numbers = np.array([np.clip(seen, low, high), np.sqrt(np.maximum(variance, 0)), low, high])
     for symbol, of_cell in zip(listed.tolist(), numbers[:, cells].T.tolist(), strict=True):

@@ -116,3 +116,45 @@ def test_a_part_of_the_records_may_have_what_makes_all_alike():
     assert DesignEffects(3.0, most=50.0).of_part(0.01).average == 50
     assert DesignEffects().of_part(0.01).average == 1
     assert DesignEffects(3.0, most=50.0).of_part(1.2).average == 3
+
+
+LAWS = {
+    "one heavy cell": [0.9, 0.05, 0.03, 0.02],
+    "a rare far cell": [0.49, 0.49, 0.02],
+    "even": [0.1] * 10,
+}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+@pytest.mark.parametrize("effect", [1.05, 3.0, 20.0, 50.0])
+def test_the_largest_effect_is_reached_and_not_exceeded(law, effect):
+    """Of any way b in which clients differ, with b' S⁻¹ b <= 1 and b'b = t: all are below."""
+    p, rng, most = np.array(law), np.random.default_rng(0), 50.0
+    w = rng.normal(size=len(p)) ** 3
+    (found,) = DesignEffects(effect, most).of_groups(w[None], p)
+    trace = (effect - 1) / (most - 1) * (1 - p @ p)
+    variance = p @ w**2 - (p @ w) ** 2
+    reached = 0.0
+    for r in np.append(0.0, np.geomspace(1e-4, 1e9, 3000)):
+        part = p / (1 + r * p)
+        b = part * (w - part @ w / part.sum())
+        b *= min(np.sqrt(trace / (b @ b)), 1 / np.sqrt(b**2 / p @ np.ones(len(p))))
+        reached = max(reached, (w @ b) ** 2)
+    tried = rng.normal(size=(2000, len(p))) * p ** rng.uniform(0, 1, (2000, 1))
+    tried -= tried.sum(axis=1, keepdims=True) * p
+    tried *= np.minimum(
+        np.sqrt(trace / (tried**2).sum(axis=1)), 1 / np.sqrt((tried**2 / p).sum(axis=1))
+    )[:, None]
+    bound = (found - 1) / (most - 1) * variance
+    assert ((tried @ w) ** 2).max() <= bound * (1 + 1e-9)
+    assert reached <= bound * (1 + 1e-9)
+    assert bound <= max(1.04 * reached, (effect - 1) / (most - 1) * variance * (1 + 1e-9))
+
+
+def test_a_label_that_nobody_has_is_as_alike_as_its_share_allows():
+    """A kind of clients that holds nothing else: the average tells how many there may be."""
+    law, single = np.array([0.6, 0.4, 0.0]), np.ones(3, dtype=np.int64)
+    effects = DesignEffects(1.01, 500.0)
+    few, some = effects.of_shares(np.full(3, 1e-8), single, law)[0], 0.01
+    assert few == pytest.approx(500, rel=0.05)
+    assert effects.of_shares(np.full(3, some), single, law)[0] == pytest.approx(1.5, abs=0.2)

@@ -264,3 +264,21 @@ def test_whatever_is_published_figures_are_finite_and_in_range(
         quantiles = [(q.low, q.value, q.high) for q in found.ordered.quantiles]
         assert all(low <= value <= high for low, value, high in quantiles)
         assert (np.diff(quantiles, axis=0) >= -1e-6).all()
+
+
+@pytest.mark.rate(1e-4)
+def test_a_rare_kind_of_clients_is_no_drift():
+    """At 95 %, in 200 cohorts of no drift: limits of distances reach 0."""
+    each, clients, rng = 200, 400, np.random.default_rng(8)
+    laws, chance = np.array([[0.5, 0.5, 0], [0, 0, 1]]), np.array([0.98, 0.02])
+    plan, covered = plan_of(Binned([0, 1]), [*(chance @ laws), 0]), []
+    for run in range(200):
+        of_kind = rng.multinomial(clients, chance)
+        counts = sum(rng.multinomial(each * n, own) for n, own in zip(of_kind, laws, strict=True))
+        part = of_kind / clients
+        between = part @ (laws**2).sum(axis=1) - ((part @ laws) ** 2).sum()
+        effect = 1 + (each - 1) * between / (1 - ((part @ laws) ** 2).sum())
+        noisy = release(plan, np.append(counts, 0), LAPLACE, seed=run)
+        found = figures(noisy, DesignEffects(effect, each))
+        covered.append([getattr(found, name).low <= 1e-9 for name in DISTANCES])
+    assert hold(covered)

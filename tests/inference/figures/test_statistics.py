@@ -298,6 +298,29 @@ def test_clients_that_are_alike_in_the_mean_only_are_allowed_for(ordered):
 
 
 @pytest.mark.rate(1e-4)
+def test_a_rare_kind_of_clients_far_from_the_rest_is_allowed_for():
+    """At 95 %, in 200 runs: one client of 50 is of it; nothing lies in the bins between."""
+    points, each, rng = np.array([0.0, 2.0, 9.94]), 50, np.random.default_rng(6)
+    law = np.array([0.49, 0.49, 0.02])
+    domain = Binned(np.add.outer(points, [0.0, 0.01]).ravel().tolist())
+    covered = []
+    for run in range(RUNS):
+        far = rng.binomial(400, 0.02)
+        near = rng.binomial((400 - far) * each, 0.5)
+        counts = np.zeros(8)
+        counts[[1, 3, 5]] = near, (400 - far) * each - near, far * each
+        part = far / 400
+        share = 1.5 * part * (1 - part) / (1 - 0.5 * (1 - part) ** 2 - part**2)
+        effects = DesignEffects(1 + (each - 1) * share, each)
+        noisy = release(each_symbol(domain), counts, LAPLACE, seed=run)
+        numbers, middle = column_statistics(noisy, effects).numbers, points + 0.005
+        mean = law @ middle
+        sd = np.sqrt(law @ (middle - mean) ** 2)
+        covered.append([held(numbers.mean, mean), held(numbers.deviation, sd)])
+    assert hold(covered)
+
+
+@pytest.mark.rate(1e-4)
 @pytest.mark.parametrize("bound", [True, False])
 def test_a_group_whose_records_are_alike_is_told_as_such(bound):
     """Records of a client are alike in the group b only, a quarter of all."""
