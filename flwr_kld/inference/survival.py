@@ -65,15 +65,17 @@ def curves(
     noise: float,
     records: tuple[float, float],
     design_effect: float,
+    summed: tuple[int, int] = (1, 1),
 ) -> tuple[list[SurvivalCurve], float | None]:
     """Read a curve for each group, and the p-value of the log-rank test that they are one."""
     # `counts` are noised, shape [groups, 2, bins]: with the event, then censored. All are between
     # two numbers of `records`.
-    # `noise` is the standard deviation in each; `design_effect` 0 for these very records. The
-    # p-value is None for one group.
+    # `noise` is the standard deviation in each of the counts that are `summed` to one with the
+    # event, and to one censored; `design_effect` 0 for these very records. The p-value is None for
+    # one group.
     told, random = _summing_to(records, counts), np.random.default_rng(0)
     read, total = _as_records(told), float(told.sum())
-    noise_alone = _noise(random, noise, (_DRAWS, *read.shape))
+    noise_alone = _noise(random, noise * np.sqrt(summed)[:, None], (_DRAWS, *read.shape))
     drawn = told + noise_alone
     if design_effect:  # so many records that are alike tell as much as one
         effective = max(round(total / design_effect), 1)
@@ -83,7 +85,7 @@ def curves(
     found = kaplan_meier(read[:, 0], read[:, 1])
     low, high = (
         np.where(
-            _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=2),
+            _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=sum(summed)),
             way * np.maximum(way * found, way * _limit(told, drawn, counted, way)),
             otherwise,
         )
@@ -97,10 +99,10 @@ def curves(
         SurvivalCurve(name, *(tuple(x[i].tolist()) for x in (found, low, high, at_risk)))
         for i, name in enumerate(names)
     ]
-    return of_groups, _log_rank(counts, noise_alone, noise, design_effect)
+    return of_groups, _log_rank(counts, noise_alone, noise, design_effect, sum(summed))
 
 
-def _noise(random: np.random.Generator, deviation: float, shape: tuple[int, ...]) -> Floats:
+def _noise(random: np.random.Generator, deviation: Floats, shape: tuple[int, ...]) -> Floats:
     """Draw noise whose tails are no thinner than those of any that is released."""
     return random.laplace(0, deviation / math.sqrt(2), shape)
 
@@ -160,7 +162,9 @@ def _observed_less_expected(
     return np.asarray((events - expected).sum(axis=-1)[..., :-1])
 
 
-def _log_rank(counts: Floats, drawn: Floats, noise: float, design_effect: float) -> float | None:
+def _log_rank(
+    counts: Floats, drawn: Floats, noise: float, design_effect: float, cells: int
+) -> float | None:
     """P-value of the log-rank test (Mantel 1966), with the noise in its variance."""
     # Shapes: counts [groups, 2, bins], as noised: made non-negative, those of small groups would be
     # too large; drawn [draws, groups, 2, bins], noise alone.
@@ -168,7 +172,7 @@ def _log_rank(counts: Floats, drawn: Floats, noise: float, design_effect: float)
     if groups < 2:
         return None
     in_all = _at_risk(*counts.sum(axis=0))
-    bins = int(_told(in_all, noise, cells=2 * groups).sum())
+    bins = int(_told(in_all, noise, cells=cells * groups).sum())
     if not bins:
         return 1.0
     statistic = _observed_less_expected(counts, bins)

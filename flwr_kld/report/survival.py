@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.frame import BY
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.figures.numbers import SIDES, Figure
 from flwr_kld.inference.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.report.panels import canvas, shortened
@@ -22,6 +23,8 @@ from flwr_kld.report.words import shown
 
 _MOST_TICKS = 8
 """Times at which a plot shows numbers at risk."""
+_LEFT_OUT = 0.01
+"""Fraction of the records in no curve up to which curves are tested against each other."""
 _LINE, _WIDE = 11, 100
 """Height of a line of those, in points; characters of a line of the title."""
 
@@ -34,12 +37,17 @@ class Survival:
     ----------
     time : str
         A `Binned` feature: until the event, or until the record was last seen.
+        Its edges begin at 0 or below: what lies below 0 is no time.
     event : str
-        A feature with two `Labels`.
+        A feature with two `Labels`; with more if `others` are censored.
     happened : str
         The one of them that says that the event happened, as text: "1" of 0 and 1. Default "yes".
     by : str, optional
         A feature with `Labels` whose records have a curve each.
+    others : str
+        Records whose event is missing, or another code. ``"left out"`` of all curves, and counted
+        beside them (default); or ``"censored"``: where the event is empty until it happens, or
+        other events end what is watched.
 
     Examples
     --------
@@ -54,6 +62,7 @@ class Survival:
     event: str
     happened: str = "yes"
     by: str | None = None
+    others: Literal["left out", "censored"] = "left out"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,46 +104,88 @@ class Survival:
         by = None if self.by is None else kinds[self.by]
         if not isinstance(time, Binned):
             raise ValueError(f"{self.time!r} has no edges: a time is Binned")
-        if not isinstance(event, Labels) or len(event.names) != 2:
-            raise ValueError(f"{self.event!r} is to have two labels, such as 'no' and 'yes'")
+        if self.others not in ("left out", "censored"):
+            raise ValueError(f"others={self.others!r}: choose 'left out' or 'censored'")
+        censors = self.others == "censored"
+        if not isinstance(event, Labels) or (len(event.names) != 2 and not censors):
+            raise ValueError(
+                f"{self.event!r} is to have two labels, such as 'no' and 'yes': "
+                "with others='censored' it may have more"
+            )
         text("happened", self.happened)
         labels = [str(label) for label in event.names]
         if self.happened not in labels:
             raise ValueError(f"{self.event!r} has no label {self.happened!r}: it has {labels}")
         if by is not None and not isinstance(by, Labels):
             raise ValueError(f"{self.by!r} has no labels: records are told apart by Labels")
-        first = labels.index(self.happened)
+        edges = tuple(map(float, time.edges))
+        below_0 = sum(edge <= 0 for edge in edges)
+        if below_0 == len(edges):
+            raise ValueError(f"{self.time!r} has no edge above 0: there is no time to tell")
         names = [""] if by is None else [str(label) for label in by.names]
         shape = tuple(feature.size for feature in kinds.values())
-        place = np.arange(np.prod(shape)).reshape(*shape[:2], -1)
-        cells = place[: len(time.edges) + 1, [first, 1 - first]][:, :, : len(names)]
         counts = report.columns[name].counts
-        held = np.array(counts.values, dtype=np.float64)[cells.transpose(2, 1, 0)]
+        held = np.array(counts.values, dtype=np.float64).reshape(*shape[:2], -1)[:, :, : len(names)]
+        first, last = labels.index(self.happened), len(edges) + 1
+        rest = np.arange(shape[1]) != first
+        if not censors:
+            rest[len(labels) :] = False
+        timed = held[below_0:last]
+        read = np.stack([timed[:, first], timed[:, rest].sum(axis=1)]).transpose(2, 0, 1)
+        summed = (1, int(rest.sum()))
+        cells_out = shape[0] * shape[1] - len(timed) * sum(summed)
+        out = held.sum(axis=(0, 1)) - read.sum(axis=(1, 2))
+        reach = SIDES * counts.noise * math.sqrt(cells_out)
+        lacking = self._lacking(report, below_0)
         found, log_rank = curves(
-            held,
+            read,
             names,
             noise=counts.noise,
-            records=_records(report, kinds),
+            summed=summed,
+            records=_records(report.records, lacking),
             design_effect=(counts.design_effect or 1.0) if counts.draws == "client" else 0.0,
         )
         unit = report.columns[self.time].unit if self.time in report.columns else ""
         whom = report.whom
         if counts.draws == "client":  # a band of a curve knows no more of them
             whom += ", if a client's records are no more alike in this than in a cell, on average"
+        # A test of curves that lack some of the records would tell of these, too.
+        if any(low > 0 and value > _LEFT_OUT for value, low in lacking):
+            log_rank = None
         return SurvivalCurves(
-            self, whom, tuple(map(float, time.edges)), tuple(found), log_rank, unit
+            self,
+            whom,
+            edges[below_0:],
+            tuple(found),
+            tuple(
+                Figure(max(n, 0.0), reach / SIDES, max(n - reach, 0.0), max(n + reach, 0.0))
+                for n in out.tolist()
+            ),
+            log_rank,
+            unit,
+            from_0=below_0 > 0,
         )
 
+    def _lacking(self, report: StatisticsReport, below_0: int) -> list[tuple[float, float]]:
+        """Return the fraction of the records that each feature leaves out, and its lower limit."""
+        # A feature by itself tells it with the noise of few counts.
+        found = []
+        for own in self.columns:
+            statistics = report.columns[own].statistics
+            parts = list(statistics.unlisted)
+            if own == self.event and self.others == "censored":
+                parts = []
+            if own == self.time:
+                parts += statistics.histogram[:below_0]
+            found.append((sum(one.value for one in parts), sum(one.low for one in parts)))
+        return found
 
-def _records(report: StatisticsReport, features: Iterable[str]) -> tuple[float, float]:
-    """Return between which numbers is that of the records that have all of some features."""
-    # A feature by itself tells what it lacks with the noise of few counts. Of what several lack
-    # together nothing is known: the same records may lack all, or each others.
-    lacking = [
-        sum(one.value for one in report.columns[own].statistics.unlisted) for own in features
-    ]
-    least, most = (report.records * (1 - part) for part in (sum(lacking), max(lacking)))
-    return max(least, 1.0), max(most, 1.0)
+
+def _records(records: float, lacking: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return between which numbers is that of the records that lack nothing."""
+    # Of what several lack together nothing is known: the same records may lack all, or each others.
+    parts = [value for value, _ in lacking]
+    return max(records * (1 - sum(parts)), 1.0), max(records * (1 - max(parts)), 1.0)
 
 
 def _half_of(curve: SurvivalCurve, times: tuple[float, ...], unit: str) -> str:
@@ -154,11 +205,15 @@ class SurvivalCurves:
     whom: str  # Whom the curves are about, and if what
     times: tuple[float, ...]  # Ends of the bins but the last, which has none
     curves: tuple[SurvivalCurve, ...]  # Of each group; the last bin lies beyond all times
+    # Records of each group that are in no curve: without a time, or neither with the event nor
+    # without
+    left_out: tuple[Figure, ...]
     # Probability of curves that differ as much, if all groups had one and records are independent,
     # or as alike within clients as was measured, and those censored lie in their bins alike in all
-    # groups; None of one group
+    # groups; None of one group, or where more than a hundredth of the records are in no curve
     log_rank: float | None
     unit: str = ""  # Of the times
+    from_0: bool = True  # Whether times begin at an edge: else those below 0 are in the first bin
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form."""
@@ -167,18 +222,25 @@ class SurvivalCurves:
     def __str__(self) -> str:
         event, time = shown(self.asked.event), shown(self.asked.time)
         lines = [f"{event} by {time}, about {self.whom}"]
-        for curve in self.curves:
+        for curve, out in zip(self.curves, self.left_out, strict=True):
             last = len(self.times) - 1
             lines.append(
                 f"  {self._name(curve) or 'all'}: {100 * curve.survival[last]:.3g} % "
                 f"({100 * curve.low[last]:.3g}–{100 * curve.high[last]:.3g}) without it at "
                 f"{self.times[last]:g} {self.unit}".rstrip()
                 + f"; {_half_of(curve, self.times, self.unit)}; "
-                f"{curve.at_risk[0]:,.0f} at risk in the beginning"
+                f"{curve.at_risk[0]:,.0f} at risk in the beginning, "
+                f"{out.value:,.0f} in no curve ({out.low:,.0f}–{out.high:,.0f})"
             )
+        alike = "log-rank test that all are alike, if records are independent, censored alike"
         if self.log_rank is not None:
-            alike = "log-rank test that all are alike, if records are independent, censored alike"
             lines.append(f"  {alike}: p = {self.log_rank:.2g}")
+        elif len(self.curves) > 1:
+            lines.append(f"  {alike}: not told, as more than 1 % of the records are in no curve")
+        if not self.from_0:
+            lines.append(
+                f"  times below 0 would count as below {self.times[0]:g}: an edge at 0 tells them"
+            )
         return "\n".join(lines)
 
     def _name(self, curve: SurvivalCurve) -> str:
@@ -202,7 +264,8 @@ class SurvivalCurves:
         for row, curve in enumerate(self.curves, start=3):
             told = [[1.0, *x[: len(self.times)]] for x in (curve.survival, curve.low, curve.high)]
             name = shortened(self._name(curve))
-            (line,) = axes.plot(at, told[0], marker=".", label=name or None)
+            out = f"{self.left_out[row - 3].value:,.0f} in no curve"
+            (line,) = axes.plot(at, told[0], marker=".", label=f"{name}, {out}")
             # Within a bin a curve lies between its values at both ends.
             low, high = np.repeat(told[1], 2)[2:], np.repeat(told[2], 2)[:-2]
             axes.fill_between(inside, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
@@ -222,7 +285,8 @@ class SurvivalCurves:
         named = self.unit in ("", self.asked.time)
         label = self.asked.time if named else f"{self.asked.time} ({self.unit})"
         axes.set_xlabel(label)
-        if self.log_rank is not None:
-            axes.legend(frameon=False, title=f"{self.asked.by}; log-rank p = {self.log_rank:.2g}")
+        if self.asked.by is not None:
+            p = "" if self.log_rank is None else f"; log-rank p = {self.log_rank:.2g}"
+            axes.legend(frameon=False, title=f"{self.asked.by}{p}")
         title = f"About {self.whom}; 95 % bands, all times at once"
         axes.set_title("\n".join(wrap(title, _WIDE)), fontsize=9)

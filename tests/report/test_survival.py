@@ -18,7 +18,7 @@ CLINICS, PATIENTS = 5, 800
 DIED = Survival("months", "died", by="arm")
 TABLE = Table(
     {
-        "months": Binned.uniform(0, 24, 24),
+        "months": Binned(list(range(24))),
         "died": Labels(["no", "yes"]),
         "arm": Labels(["old", "new"]),
     },
@@ -31,7 +31,7 @@ def patients(clinic: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(clinic)
     new = rng.random(PATIENTS) < 0.5
     time, seen = rng.weibull(1.3, PATIENTS) * np.where(new, 22, 10), rng.uniform(4, 30, PATIENTS)
-    died = np.where(rng.random(PATIENTS) < 0.05, "unknown", np.where(time <= seen, "yes", "no"))
+    died = np.where(rng.random(PATIENTS) < 0.005, "unknown", np.where(time <= seen, "yes", "no"))
     months = np.minimum(time, seen)
     return {"months": months, "died": died, "arm": np.where(new, "new", "old")}
 
@@ -55,7 +55,7 @@ def exact(arm: str) -> np.ndarray:
     order = np.argsort(time[keep])
     time, died = time[keep][order], died[keep][order] == "yes"
     curve = np.cumprod(1 - died / np.arange(len(time), 0, -1))
-    return curve[np.searchsorted(time, TABLE.features["months"].edges, side="right") - 1]
+    return curve[np.searchsorted(time, TABLE.features["months"].edges[1:], side="right") - 1]
 
 
 @pytest.mark.rate(1e-6)
@@ -82,7 +82,7 @@ def test_a_curve_of_all_comes_of_a_pair():
     report = Statistics(table, Trusted(3.0, 1e-6)).ask(clinics(table))
     found = asked.of(report, table)
     assert found.log_rank is None
-    assert found.curves[0].at_risk[0] == pytest.approx(0.95 * CLINICS * PATIENTS, rel=0.02)
+    assert found.curves[0].at_risk[0] == pytest.approx(0.995 * CLINICS * PATIENTS, rel=0.02)
 
 
 def test_what_the_same_records_lack_is_left_out_once():
@@ -100,7 +100,7 @@ def test_what_the_same_records_lack_is_left_out_once():
     answer_drift_queries(app, some, table)
     report = Statistics(table, Trusted(3.0, 1e-6)).ask(InProcessGrid(app, CLINICS))
     (curve,) = asked.of(report, table).curves
-    assert curve.at_risk[0] == pytest.approx(0.95 / 2 * CLINICS * PATIENTS, rel=0.05)
+    assert curve.at_risk[0] == pytest.approx(0.995 / 2 * CLINICS * PATIENTS, rel=0.05)
     assert 0.1 < curve.survival[15] < 0.6
 
 
@@ -112,6 +112,76 @@ def test_a_band_about_a_population_says_how_alike_records_may_be():
     drawn = Statistics(table, Trusted(3.0, 1e-6), cohort=UniformCohort(45))
     found = asked.of(drawn.ask(InProcessGrid(app, 50)), table)
     assert "drawn from, if a client's records are no more alike" in str(found)
+
+
+def asked_of(rows, survival, features=None):
+    table = Table(features or TABLE.features, interactions=[survival.columns])
+    app = ClientApp()
+    answer_drift_queries(app, lambda _: rows, table)
+    report = Statistics(table, Trusted(3.0, 1e-6)).ask(InProcessGrid(app, 3))
+    return survival.of(report, table)
+
+
+def lives(rng, records=4000, scale=12.0):
+    time, seen = rng.exponential(scale, records), rng.uniform(4, 40, records)
+    return np.minimum(time, seen), time <= seen
+
+
+def of_times(time, event, at):
+    order = np.argsort(time)
+    curve = np.append(1.0, np.cumprod(1 - event[order] / np.arange(len(time), 0, -1)))
+    return curve[np.searchsorted(time[order], at, side="right")]
+
+
+@pytest.mark.rate(1e-6)
+@pytest.mark.parametrize("code", ["", "2"])
+def test_who_has_no_event_is_censored_or_counted_as_left_out(code):
+    """As many tables have it: the event is empty until it happens, or another code."""
+    months, died = lives(np.random.default_rng(1))
+    rows = {"months": months, "died": np.where(died, "yes", code), "arm": ["old"] * len(months)}
+    truth = of_times(months, died, np.arange(1.0, 24))
+    found = asked_of(rows, Survival("months", "died", others="censored"))
+    off = np.array(found.curves[0].survival[:-1]) - truth
+    assert np.abs(off).max() < 0.05
+    assert found.left_out[0].low == 0
+    left_out = asked_of(rows, Survival("months", "died"))
+    assert left_out.left_out[0].value == pytest.approx(3 * (~died).sum(), rel=0.1)
+    assert f"{left_out.left_out[0].value:,.0f} in no curve" in str(left_out)
+    labels = {**TABLE.features, "died": Labels(["no", "yes", "2"])}
+    with_code = asked_of(rows, Survival("months", "died", others="censored"), labels)
+    assert with_code.curves[0].survival[11] == pytest.approx(truth[11], abs=0.05)
+
+
+@pytest.mark.rate(1e-6)
+def test_equal_arms_are_not_told_apart_by_whom_they_leave_out():
+    """Of one arm, who lives has no event written down."""
+    months, died = lives(np.random.default_rng(2), 8000)
+    arm = np.where(np.arange(8000) % 2, "old", "new")
+    written = np.where(died, "yes", np.where(arm == "new", "", "no"))
+    found = asked_of({"months": months, "died": written, "arm": arm}, DIED)
+    assert found.log_rank is None
+    assert "not told" in str(found)
+    both = Survival("months", "died", by="arm", others="censored")
+    assert asked_of({"months": months, "died": written, "arm": arm}, both).log_rank > 1e-6
+
+
+@pytest.mark.rate(1e-6)
+def test_a_negative_time_is_no_time():
+    rng = np.random.default_rng(3)
+    months, died = lives(rng)
+    wrong = rng.random(len(months)) < 0.1
+    rows = {
+        "months": np.where(wrong, -months, months),
+        "died": np.where(died, "yes", "no"),
+        "arm": ["old"] * len(months),
+    }
+    found = asked_of(rows, Survival("months", "died"))
+    truth = of_times(months[~wrong], died[~wrong], np.arange(1.0, 24))
+    assert found.times[0] == 1
+    assert np.abs(np.array(found.curves[0].survival[:-1]) - truth).max() < 0.05
+    assert found.left_out[0].value == pytest.approx(3 * wrong.sum(), rel=0.15)
+    with_those = {**TABLE.features, "months": Binned.uniform(0, 24, 24)}
+    assert "an edge at 0" in str(asked_of(rows, Survival("months", "died"), with_those))
 
 
 @pytest.mark.parametrize("unnamed", ["months", "died", "arm"])
