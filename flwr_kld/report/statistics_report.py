@@ -369,7 +369,8 @@ def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[st
     for one in numbers.quantiles:
         if one.level in _SHOWN:
             beyond = {"below": "< ", "above": "≥ ", None: ""}[one.beyond]
-            interval = f" ({one.low:.4g} to {one.high:.4g})" if one.low < one.high else ""
+            known = one.low == one.high and one.low_beyond == one.high_beyond
+            interval = "" if known else f" ({one.interval})"
             yield f"{one.level:.0%}: {beyond}{one.value:.4g}{interval}"
 
 

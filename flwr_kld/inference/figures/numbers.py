@@ -28,6 +28,7 @@ from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge
 
 Side = Literal["below", "above"]
+_WORDS: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
 SIDES = 1.96
 """Standard deviations of a 95 % interval."""
 _CENTRES = 33
@@ -55,8 +56,17 @@ class Quantile:
     value: float
     low: float
     high: float
-    # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there
+    # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there; and if the
+    # interval's ends do: then it has none on that side
     beyond: Side | None
+    low_beyond: Side | None
+    high_beyond: Side | None
+
+    @property
+    def interval(self) -> str:
+        """The interval in words: ``"< 1 to 2"`` if it reaches below the first edge."""
+        low, high = _WORDS[self.low_beyond] + f"{self.low:.4g}", f"{self.high:.4g}"
+        return f"{low} to {_WORDS[self.high_beyond]}{high}"
 
 
 @dataclass(frozen=True)
@@ -266,7 +276,8 @@ class Numbers:
         low, middle, high = (_evenly(g, edges, np.array([level]))[0] for g in (above, f, under))
         low = float(edges[np.searchsorted(edges, min(low, middle), side="right") - 1])
         high = float(edges[np.searchsorted(edges, max(high, middle))])
-        return Quantile(level, min(max(value, low), high), low, high, side(level, f))
+        value = min(max(value, low), high)
+        return Quantile(level, value, low, high, *(side(level, of) for of in (f, above, under)))
 
 
 def _squares_around(
