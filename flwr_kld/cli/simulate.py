@@ -69,7 +69,8 @@ def check_flights(out: Path, console: Console) -> list[Path]:
         counted = (participant.member for participant in monitor.counted)
         own = flights.truth(counted, month)
         shown = report.column
-        points.append(Point(month, report, everybody[shown], own[shown]))
+        both = {name: (truth, own[name]) for name, truth in everybody.items()}
+        points.append(Point(month, report, *both[shown], truths=both))
         truths.append(everybody)
     console.print(_months(points, truths))
     files = [out / name for name in _NAMES]

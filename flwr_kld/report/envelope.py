@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -173,6 +173,8 @@ class Point(Generic[R]):
     # estimate is made from; where a simulation knows it
     population_truth: float | None = None
     cohort_truth: float | None = None
+    # The same two of each column of a table
+    truths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     failure: str | None = None  # Why there is no report, where that is known
     started: str | None = None  # UTC, ISO 8601; by default as the report says
     ended: bool = True  # False if it runs, or was cut off

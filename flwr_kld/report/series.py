@@ -67,6 +67,10 @@ def write_form(shown: Any, file: Path, **titles: str) -> None:
         shown.plot(file, title=titles.get("title", ""))
 
 
+_TRUTHS = ("population_truth", "cohort_truth")
+"""Attributes of a point that a simulation knows; of each column of a table, `Point.truths`."""
+
+
 class Series(ABC, Generic[R]):
     """Reports in order: a `CheckSeries` or a `RoundSeries`."""
 
@@ -78,7 +82,7 @@ class Series(ABC, Generic[R]):
     _template: ClassVar[str]
     """Of its page."""
     _facts: ClassVar[tuple[str, ...]] = (
-        "started", "ended", "population_truth", "cohort_truth", "failure",
+        "started", "ended", *_TRUTHS, "failure",
     )  # fmt: skip
     """Attributes of a point that files have beside its number and its report."""
 
@@ -184,7 +188,9 @@ class Series(ABC, Generic[R]):
         for point in self.points:
             facts = {"number": point.number, **{name: getattr(point, name) for name in self._facts}}
             for report in [{}] if point.report is None else self._parts(point.report):
-                yield {**facts, **dict(_flat(report))}
+                own = point.truths.get(report.get("column", ""))
+                known = {} if own is None else dict(zip(_TRUTHS, own, strict=True))
+                yield {**facts, **known, **dict(_flat(report))}
 
     def to_json(self) -> str:
         """Return all reports in full."""
@@ -192,6 +198,10 @@ class Series(ABC, Generic[R]):
             {
                 "round": point.number,
                 **{name: getattr(point, name) for name in self._facts},
+                **{
+                    f"{kind}s": {name: truth[place] for name, truth in point.truths.items()}
+                    for place, kind in enumerate(_TRUTHS if point.truths else ())
+                },
                 "report": point.report and point.report.to_dict(),
             }
             for point in self.points

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from contextlib import contextmanager
@@ -103,6 +104,12 @@ def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_
     files = {"report.html", "history.png", "checks.csv", "checks.json"}
     files |= {"flights.html", "flights.png", "flights.csv", "flights.json"}
     assert made == (files if code == 0 else set())
+    if code == 0:  # the exact value of a row is that of its own column
+        rows = list(csv.DictReader((tmp_path / "flights.csv").read_text().splitlines()))
+        truths = {(row["number"], row["column"]): row["population_truth"] for row in rows}
+        assert truths["2", "air_time"] != truths["2", "dest"]
+        (_, moved) = json.loads((tmp_path / "flights.json").read_text())
+        assert str(moved["population_truths"]["dest"]) == truths["2", "dest"]
 
 
 @pytest.mark.usefixtures("no_plots")

@@ -78,7 +78,9 @@ STATISTICS = StatisticsReport(
                 NumberStatistics(
                     Figure(28.75, 0.1, 18.0, 31.0),
                     Figure(20.4, 0.1, 15.0, 25.0),
-                    tuple(Quantile(n / 10, 4.0 * n, 10.0, 60.0, None, None, None) for n in range(1, 10)),
+                    tuple(
+                        Quantile(n / 10, 4.0 * n, 10.0, 60.0, *[None] * 3) for n in range(1, 10)
+                    ),
                     (10.0, 20.0, 60.0),
                 ),
             ),
