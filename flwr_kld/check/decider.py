@@ -14,12 +14,12 @@ from flwr_kld.accounting.entry import Remembered
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
+from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.decision import Divergence, Outside, Population, decide
 from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.estimators.score import THETA, Floats, score_ceiling
-from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.outside import OutsideFraction, outside_by_counts
 from flwr_kld.inference.part_of_records import (
     least_if_missed,

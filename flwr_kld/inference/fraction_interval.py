@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, logsumexp
 
+from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.query.noisy import NoisyCounts
 

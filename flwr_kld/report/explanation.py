@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.fraction_interval import (
     fraction_intervals,
     group_intervals,

@@ -22,10 +22,10 @@ from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
+from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import THETA, Floats
-from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.part_of_records import least_if_missed, missed_part
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome

@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
+from flwr_kld.inference.cell_fractions import as_law, fraction_noise
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, fraction_noise
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.query.noisy import NoisyCounts

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
 from flwr_kld.inference.figures.fractions import Fraction, fractions
 from flwr_kld.inference.figures.numbers import Figure

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.inference.cell_fractions import as_law, in_cells
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
 from flwr_kld.inference.fraction_interval import Floats, group_intervals, weighted_variance
 from flwr_kld.query.noisy import NoisyCounts
 

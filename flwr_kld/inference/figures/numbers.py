@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.cell_fractions import as_law, in_cells
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, in_cells
 from flwr_kld.inference.fraction_interval import Floats, noise_covariance
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.search import edge

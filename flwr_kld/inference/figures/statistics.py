@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.figures.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.figures.fractions import Fraction, fractions
 from flwr_kld.inference.figures.numbers import Figure, Numbers, Quantile
 from flwr_kld.inference.fraction_interval import (
