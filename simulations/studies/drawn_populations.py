@@ -147,7 +147,7 @@ def _asked(name: str, epsilon: float) -> tuple[Trust, QueryPlan]:
     table = _table(name)
     plan = each_symbol(table)
     trust = Trusted(epsilon, 1e-6).over(table.per_record)
-    trust = trust.over(allot(trust, plan, {}, theta=0.0, drawn=True))
+    trust = trust.over(allot(trust, plan, {}, drawn=True))
     return trust, plan.allotted(trust.allotment)
 
 
