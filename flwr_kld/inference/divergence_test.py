@@ -26,25 +26,28 @@ Of 3,000 records in ten equal cells, a fifth have moved from the first half to t
 
 Numbers that were tuned, and what changes if they are halved or doubled. Five drifts, each 24
 checks at the level of one check of a year (two of 50 labels gone, *spread*, *tilted*, tail gone,
-*mild* over 200 symbols), are found in 24, 20, 13, 16 and 24; at D_θ exactly, 21 of 1,128 checks in
-48 worlds have p < .05, in no world more than 3 of 24.
+*mild* over 200 symbols), are found in 24, 20, 13, 16 and 24; at D_θ exactly, 25 of 1,128 checks in
+47 worlds have p < .05, in no world more than 5 of 24, and none has p < .001.
 
 =================  =========  =====================================================================
 number             unit       meaning, and what a half or twice as much does
 =================  =========  =====================================================================
 _RATIOS            part       of the error for T, the rest for tangents: 18, 11, 14 if it is .4
 _SHRUNK            variance   of a ratio by chance that halves its reading: 22, 13, 17 / 19, 13, 16
-_FLOOR_ERRORS      errors     of an empty cell, below which T reads no further: 15, 9, 13 / gone 0
-_HIGHEST_FLOOR     ratio      of the floor at most: mild 15 / no change
+_FLOOR_ERRORS      errors     of an empty cell, below which T reads no further: 17, 9, 13 / gone 0
+_HIGHEST_FLOOR     ratio      of the floor at most: mild 19 / no change
 _FAR               errors     from which on a cell is taken to have moved: no change, but without
                               it 6 of 16 have p < .05 where one of 1,000 symbols takes over
 _HIDDEN            part       of the error for a number of records that is not public
 _LIKELIEST         laws       whose tail is computed, by their mean and variance: no change
 _NEAREST           records    worth of D_θ at whose law a tangent is laid, at least: no change
-_USUAL             errors     below which T is taken for normal: no change
-_STEEPEST          rate       of a geometric tail that a slope may reach: no change if halved
-_RECORD_NODES      values     that stand for a count: 22, 16, 16 / no change
-_NOISE_NODES       values     that stand for the noise: tail 15 / 19, 14, 16, mild 23
+_USUAL             errors     below which T is taken for normal: no change / 23 of 1,128
+_STEEPEST          rate       of a geometric tail that a slope may reach: no change
+_RARE              chance     of values that are left out, all cells together: a hundredth does
+                              nothing, a hundred times as much leaves 20 of 1,128
+_RECORD_NODES      values     that stand for a count: no change
+_NOISE_NODES       values     that stand for the noise: 19 of 1,128 / no change; with 6 and 8 values
+                              tails at the level of a year are 3 times too small
 =================  =========  =====================================================================
 
 `_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_HALVINGS` and `_NODE_TABLE` end searches and
@@ -77,10 +80,10 @@ _SHRUNK = 2.0
 _FLOOR_ERRORS, _HIGHEST_FLOOR = 2.0, 0.4
 _FAR = 3.0
 _HIDDEN = 0.1
-_RECORD_NODES, _NOISE_NODES, _NODE_TABLE = 6, 8, 512
+_RECORD_NODES, _NOISE_NODES, _NODE_TABLE = 10, 12, 512
 _LIKELIEST = 3
 _USUAL = 0.5
-_STEEPEST = 0.85
+_STEEPEST, _RARE = 0.85, 1e-8
 _TRIES, _CLOSE = 40, 1e-3
 _LONGEST, _HALVINGS = 12.0, 40
 _WITHIN = 1e-4
@@ -268,7 +271,7 @@ class _GivenRecords:
             terms = _Terms(centred * values, weights), _Terms(scores[:, None] * noise, likely)
             deviation = math.sqrt(sum(float(term.variance.sum()) for term in terms))
             above = float(scores @ self.counts) - self.records * nats
-            yield self._quantile(above, deviation, terms)
+            yield self._quantile(above, deviation, terms, float(np.abs(scores).max()))
 
     def _of_ratios(self, nats: float) -> float:
         """Return the least quantile of T under the laws that are tried at this D_θ."""
@@ -279,17 +282,20 @@ class _GivenRecords:
         values, weights = _record_nodes(means)
         noise, likely = _noise_nodes(self.noise)
         shape = (*means.shape, -1)
+        joint = weights[..., None] * likely
+        # What is too rare to matter would rule the moments: a reading falls like a logarithm.
+        joint = np.where(joint < _RARE / len(self.mass), 0.0, joint)
         inside = _Terms(
-            self._read((values[..., None] + noise).reshape(shape)),
-            (weights[..., None] * likely).reshape(shape),
+            self._read((values[..., None] + noise).reshape(shape)), joint.reshape(shape)
         )
         values, weights = _record_nodes(np.maximum(outside, 0.0)[:, None])
-        moved = _Terms((1 - THETA) * values, weights)
-        added = _Terms((1 - THETA) * noise[None], likely[None], times=self.cells_outside)
+        weight = self._weight_outside(nats)
+        moved = _Terms(weight * values, weights)
+        added = _Terms(weight * noise[None], likely[None], times=self.cells_outside)
         variance = float(added.variance.sum()) * added.times
         mean = inside.mean.sum(axis=1) + moved.mean.sum(axis=1)
         deviation = np.sqrt(inside.variance.sum(axis=1) + moved.variance.sum(axis=1) + variance)
-        above = self._statistic - mean
+        above = self._of_counts + weight * self.outside - mean
         likeliest = np.argsort(above / deviation)[:_LIKELIEST]
         return min(
             self._quantile(
@@ -300,37 +306,58 @@ class _GivenRecords:
                     _Terms(moved.values[i], moved.weights[i]),
                     added,
                 ),
+                max(weight, self._most_by_noise),
             )
             for i in likeliest.tolist()
         )
 
-    def _quantile(self, above: float, deviation: float, terms: tuple[_Terms, ...]) -> float:
-        """Return the quantile of a sum of terms that is so much above its mean (saddlepoint)."""
+    def _quantile(
+        self, above: float, deviation: float, terms: tuple[_Terms, ...], by_noise: float
+    ) -> float:
+        """Return the quantile of a sum of terms that is so much above its mean (saddlepoint).
+
+        A record's worth of noise moves the sum by `by_noise` at most.
+        """
         if above <= _USUAL * deviation:
             return above / deviation
-        steepest = self._steepest
-        slope = min(above / deviation**2, steepest)
+        steepest = _STEEPEST * self._rate / by_noise
+        slope, found = min(above / deviation**2, steepest), False
         for _ in range(_TRIES):
             moment, mean, curve = np.sum([term.cumulants(slope) for term in terms], axis=0).tolist()
             curve = max(curve, _CLOSE * deviation**2)
             step = (above - mean) / curve
-            if abs(step) < _CLOSE * slope or (slope == steepest and step > 0):
+            found = abs(step) < _CLOSE * slope
+            if found or (slope == steepest and step > 0):
                 break
             slope = min(max(slope + step, slope / 3), 1.5 * slope, steepest)
         gained = math.sqrt(max(2 * (slope * above - moment), _CLOSE))
+        if not found:
+            return gained
         # The tail of Lugannani and Rice (1980), in the form of Barndorff-Nielsen.
         return gained + math.log(slope * math.sqrt(curve) / gained) / gained
 
     @cached_property
-    def _steepest(self) -> float:
-        """Largest slope: the moment of a geometric tail has a pole beyond."""
+    def _rate(self) -> float:
+        """Rate at which the noise's tail falls: moments of larger slopes are infinite."""
         if not self.noise.tail:
             return math.inf
-        return -_STEEPEST * math.log(self.noise.tail_ratio / 2.0**RATIO_BITS)
+        return -math.log(self.noise.tail_ratio / 2.0**RATIO_BITS)
 
     @cached_property
-    def _statistic(self) -> float:
-        return float(self._read(self.counts[:, None]).sum()) + (1 - THETA) * self.outside
+    def _most_by_noise(self) -> float:
+        """What a record's worth of noise adds to T in a cell, at most, but for very rare noise."""
+        reach = -math.log(_RARE) / self._rate
+        mixed = (1 - THETA) * (1 + reach / (self.records * self.mass)) + THETA
+        return (1 - THETA) * float((1 - 1 / mixed).max())
+
+    @cached_property
+    def _of_counts(self) -> float:
+        return float(self._read(self.counts[:, None]).sum())
+
+    def _weight_outside(self, nats: float) -> float:
+        """Return the weight of a record outside: less than D_θ's where its noise would drown T."""
+        chance = len(self.mass) / 2 + 2 * self.records * nats  # about the variance of the rest of T
+        return (1 - THETA) * chance / (chance + self.cells_outside * self.noise.variance)
 
     @cached_property
     def _chance(self) -> Floats:
@@ -372,6 +399,7 @@ class _GivenRecords:
         light[order[np.cumsum(mass[order]) <= 0.5]] = 1.0
         even[order] = np.arange(cells) % 2
         paths = [
+            (np.zeros(cells), 1.0, False),
             (kept, outside, False), (kept, 0.0, False), (kept, 0.0, True),
             (np.where(far, np.maximum(moved, -1.0), 0.0), 0.0, False),
             (np.where(far, kept, 0.0), 0.0, True),
@@ -412,7 +440,7 @@ def _poisson_table() -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=16)
 def _noise_nodes(noise: NoiseTable) -> tuple[Floats, Floats]:
-    """Gauss quadrature of the noise (Lanczos 1950): exact for polynomials of degree 15."""
+    """Gauss quadrature of the noise (Lanczos 1950): exact for polynomials of degree 23."""
     support, last = noise.support.astype(np.float64), np.sqrt(noise.probabilities)
     basis, off = [last / np.linalg.norm(last)], list[float]()
     while len(basis) < min(_NOISE_NODES, int(np.count_nonzero(last))):
