@@ -484,6 +484,8 @@ def _write_table(rows: Sample, file: Path) -> None:
 def _tell_columns(rows: Sample) -> None:
     """Say which columns are checked, how numbers are written, and why others are not."""
     say(f"checked: {', '.join(rows.table.columns)}")
+    for name, words in rows.table.read_as.items():
+        say(f"{name}: {words}")
     for name, source in rows.table.sources.items():
         if rows.table.columns[name].reads == "number":
             signs = signs_in(texts_in(rows.rows[source]), rows.table.dialect)

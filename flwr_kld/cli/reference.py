@@ -28,7 +28,7 @@ from flwr_kld.inference.allowance import rows_needed
 from flwr_kld.kernel.arguments import real
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
-from flwr_kld.report.words import counted, table_of
+from flwr_kld.report.words import table_of
 
 _HEAVIEST = 10
 """Symbols that are shown."""
@@ -102,7 +102,8 @@ def build(
             say_dialect(str(rows), known.dialect)
         for name, reason in known.left_out.items():
             say(f"{name} is left out: {reason}")
-        say(f"{counted(len(known.columns), 'column')}: {', '.join(known.columns)}")
+        for name, words in known.read_as.items():
+            say(f"{name}: {words}")
     made = Reference.from_frame(known, frame, floor=floor, score=score)
     if score and table is not None and isinstance(made.domain, Table):
         made.domain.to_toml(table)

@@ -152,6 +152,7 @@ def _of_period(table: Table, column: str) -> Table:
         table,
         features=features,
         sources={name: table.sources[name] for name in features},
+        read_as={name: words for name, words in table.read_as.items() if name in features},
         left_out={**table.left_out, **dict.fromkeys(days, why)},
     )
 

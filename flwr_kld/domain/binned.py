@@ -10,14 +10,22 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.base import Domain, Spec, Symbols, as_array
-from flwr_kld.domain.records import as_column, numbers_in
+from flwr_kld.domain.base import Domain, Spec, Symbols, as_array, in_order, unlisted_beside
+from flwr_kld.domain.records import (
+    as_column,
+    as_number,
+    masked_in,
+    number_of,
+    numbers_in,
+    text_of,
+    values_in,
+)
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import real, whole
 
 LEAST_POWER = 2.0**-20
 """What is less, and at least 0, is as good as 0 where `Binned.powers` cuts."""
-_FARTHEST = 1e75
+FARTHEST = 1e75
 """Of an edge from 0: errors of a variance are fourth powers, which float64 must hold, too."""
 _TAIL = 0.01
 """Values in each outer one of quantile bins."""
@@ -27,14 +35,14 @@ _TAILED = 5
 
 @dataclass(frozen=True, eq=False)
 class Binned(Domain):
-    """Real numbers cut at k public edges into k+1 bins, and 'missing'.
+    """Real numbers cut at k public edges into k+1 bins, labels beside them, and 'missing'.
 
     The bins are ``x < e0``, ``e0 <= x < e1``, ..., ``x >= e(k-1)``: the outer two are open, so
-    every number has a bin and nothing is dropped or clipped. Infinities are numbers here and fall
-    in the outer bins, a text that spells a number is that number, and True and 'true' are 1.
-    Whatever is no number (NaN, None, NaT, masked values, other text, other types) is 'missing', the
-    last symbol. Records are compared as float64; a float of less precision is the decimal of few
-    digits that it stands for, so that .7 is not below .7.
+    every number has a bin and nothing is dropped or clipped. A text that spells a number is that
+    number, True and 'true' are 1, and a duration is its seconds. Whatever is no finite number (NaN,
+    infinities, None, NaT, masked values, other text, other types) is the label that it is spelt as,
+    or 'missing', the last symbol. Records are compared as float64; a float of less precision is the
+    decimal of few digits that it stands for, so that .7 is not below .7.
 
     Parameters
     ----------
@@ -43,12 +51,15 @@ class Binned(Domain):
     means : Sequence of float, optional
         Mean of the public values in each bin, with which a report estimates means. By default,
         values are taken to lie evenly in a bin, and at the edge of an outer one.
+    labels : Sequence of str
+        Texts that are no finite numbers and are told apart, such as ``["<0.5", "inf"]``; each has a
+        symbol after those of the bins. By default none.
 
     Raises
     ------
     DomainError
-        If the edges are not a strictly increasing list of such numbers, or the means do not lie in
-        their bins and within ±1e75.
+        If the edges are not a strictly increasing list of such numbers, the means do not lie in
+        their bins and within ±1e75, or a label is no text, spells a number, or is there twice.
 
     Examples
     --------
@@ -58,8 +69,8 @@ class Binned(Domain):
 
     edges: Sequence[float]
     means: Sequence[float] | None = field(default=None, repr=False)
+    labels: Sequence[str] = ()
     kind: ClassVar[str] = "binned"
-    unlisted: ClassVar[tuple[str, ...]] = ("missing",)
     reads: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
@@ -67,13 +78,21 @@ class Binned(Domain):
         if edges.ndim != 1 or edges.dtype.kind not in "iuf" or len(edges) == 0:
             raise DomainError("Binned needs a list of at least one numeric edge")
         edges = edges.astype(np.float64) + 0.0  # -0.0 and 0.0 are the same edge
-        if not (abs(edges) <= _FARTHEST).all() or (edges[1:] <= edges[:-1]).any():
+        if not (abs(edges) <= FARTHEST).all() or (edges[1:] <= edges[:-1]).any():
             raise DomainError(
-                f"the edges of Binned must be strictly increasing and within ±{_FARTHEST:g}"
+                f"the edges of Binned must be strictly increasing and within ±{FARTHEST:g}"
             )
         object.__setattr__(self, "edges", tuple(edges.tolist()))
         if self.means is not None:
             object.__setattr__(self, "means", _in_bins(self.means, edges))
+        labels = in_order("labels", self.labels)
+        if len(set(labels)) < len(labels) or not all(
+            isinstance(label, str) and not math.isfinite(number_of(label)) for label in labels
+        ):
+            raise DomainError(
+                "the labels of Binned are texts, all different, none of them a number"
+            )
+        object.__setattr__(self, "labels", labels)
 
     @classmethod
     def quantiles(cls, values: Any, bins: int = 20) -> "Binned":
@@ -98,7 +117,7 @@ class Binned(Domain):
         """
         bins = whole("bins", bins, least=2)
         numbers = numbers_in(as_column(values))
-        numbers = numbers[np.isfinite(numbers)].clip(-_FARTHEST, _FARTHEST)
+        numbers = numbers[np.isfinite(numbers)].clip(-FARTHEST, FARTHEST)
         if not len(numbers):
             raise DomainError("quantile bins need at least one finite number")
         different = np.unique(numbers)
@@ -108,7 +127,14 @@ class Binned(Domain):
             cuts = np.unique(np.quantile(numbers, quantile_levels(bins), method="inverted_cdf"))
             cuts = cuts[cuts > different[0]]  # nothing is below the least value
             cuts = cuts if len(cuts) else different[1:2]
-        return cls(cuts.tolist(), list(_means(np.sort(numbers), cuts)))
+        return cls.cut(numbers, cuts)
+
+    @classmethod
+    def cut(
+        cls, values: NDArray[np.float64], edges: NDArray[np.float64], labels: Sequence[str] = ()
+    ) -> "Binned":
+        """Cut at given edges; the bins' means are those of public numbers within ±1e75."""
+        return cls(edges.tolist(), list(_means(np.sort(values), edges)), labels)
 
     @classmethod
     def uniform(cls, low: float, high: float, bins: int = 20) -> "Binned":
@@ -155,8 +181,18 @@ class Binned(Domain):
 
     @property
     def size(self) -> int:
-        """Number of bins, one more than edges, and one."""
-        return len(self.edges) + 2
+        """Number of bins, one more than edges, of labels, and one."""
+        return len(self.edges) + len(self.labels) + 2
+
+    @property
+    def listed(self) -> Sequence[str]:
+        """The labels."""
+        return self.labels
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """'missing'; in brackets where a label is spelt so."""
+        return unlisted_beside(self.labels)[1:]
 
     def encode(self, records: Any) -> Symbols:
         """Map numbers to bins, and all else to 'missing'.
@@ -165,16 +201,26 @@ class Binned(Domain):
         the rest is as in `Domain.encode`.
         """
         plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
-        numbers = records if plain else numbers_in(as_column(records))
-        bins = self._edges.searchsorted(numbers, side="right")
-        bins[numbers != numbers] = self.size - 1  # NaN
-        return bins.astype(np.int64, copy=False)
+        column = records if plain else as_column(records)
+        numbers = records if plain else numbers_in(column)
+        bins = self._edges.searchsorted(numbers, side="right").astype(np.int64, copy=False)
+        odd = ~np.isfinite(numbers)
+        bins[odd] = self.size - 1
+        if self.labels and odd.any():
+            held = numbers if plain else values_in(column)
+            gone = masked_in(column)
+            first = len(self.edges) + 1
+            for place in np.flatnonzero(odd & ~gone).tolist():
+                text = _odd_text(held[place], self.labels)
+                if text in self.labels:
+                    bins[place] = first + self.labels.index(text)
+        return bins
 
     def name_of(self, symbol: SupportsIndex) -> str:
         """Return the bin as ``"< a"``, ``"[a, b)"`` or ``">= b"``, or ``"missing"``."""
         index = self._index(symbol)
-        if index == self.size - 1:
-            return "missing"
+        if index > len(self.edges):
+            return (*self.labels, *self.unlisted)[index - len(self.edges) - 1]
         around = self.edges[max(index - 1, 0) : index + 1]
         low, high = (repr(around[end]).removesuffix(".0") for end in (0, -1))
         if index == 0:
@@ -186,8 +232,17 @@ class Binned(Domain):
         return np.asarray(self.edges, dtype=np.float64)
 
     def spec(self) -> Spec:
-        """Return the edges, and the means if it has some."""
-        return {name: own for name, own in super().spec().items() if own is not None}
+        """Return the edges, and the means and labels if it has some."""
+        return {name: own for name, own in super().spec().items() if own not in (None, [])}
+
+
+def _odd_text(value: Any, labels: Sequence[str]) -> str | None:
+    """Return the text of what is no finite number; of an infinity in any spelling, one."""
+    text = text_of(value)
+    if text in labels:
+        return text
+    number = as_number(value)
+    return None if number != number else text_of(number)
 
 
 def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
@@ -197,7 +252,7 @@ def _in_bins(means: Any, edges: NDArray[np.float64]) -> tuple[float, ...]:
         raise DomainError("means= has one for each bin, one more than edges, or is left out")
     found = found.astype(np.float64) + 0.0
     inside = (found[:-1] <= edges).all() and (found[1:] >= edges).all()
-    if not inside or not (abs(found) <= _FARTHEST).all():
+    if not inside or not (abs(found) <= FARTHEST).all():
         raise DomainError("each of the means= lies in its bin, or they are left out")
     return tuple(found.tolist())
 

@@ -90,7 +90,7 @@ class Codes(Domain):
         the rest is as in `Domain.encode`.
         """
         column = as_column(records)
-        if isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+        if isinstance(column, np.ndarray) and column.dtype.kind in "MV":
             symbols = np.full(len(column), self.size - 2, dtype=np.int64)
         else:
             known: dict[str, int] = {}

@@ -51,6 +51,7 @@ _MONTHS = {
 _CLOCK = r"(?:(?:T|,?\s+)(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*([AaPp][Mm])?)?"
 _NUMERIC_DATE = re.compile(rf"(\d{{1,2}})([./-])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}")
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([./-])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}")
+_YEAR_MONTH = re.compile(r"(\d{4})-(\d\d)")
 _NAMED_DATES = (
     re.compile(
         rf"(?P<day>\d{{1,2}})[./ -]+(?P<month>[^\W\d_]{{3,10}})[./ -]+(?P<year>\d{{4}}|\d\d)"
@@ -58,6 +59,13 @@ _NAMED_DATES = (
     ),
     re.compile(rf"(?P<month>[^\W\d_]{{3,10}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_CLOCK}"),
 )
+_SPAN = re.compile(
+    r"(?P<sign>[+-]?)(?:(?P<days>\d+) days?,? \+?(?P<h>\d\d?):(?P<m>\d\d):(?P<s>\d\d(?:\.\d+)?)"
+    r"|P(?:(?P<D>\d+)D)?(?:T(?=\d)(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+(?:\.\d+)?)S)?)?)"
+)
+"""A duration, as pandas and ISO 8601 write it."""
+_UNITS = (86_400, 3_600, 60, 1)
+"""Seconds of a day, an hour, a minute and a second."""
 LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
@@ -135,7 +143,7 @@ class Dialect:
     def plain(self, column: Column, name: str, reads: str, kept: Sequence[str] = ()) -> Column:
         """Write a column's texts as they are spelt elsewhere: each by itself, none by another.
 
-        What is no text stays, but for sentinels; `kept` are values in any case.
+        What is no text stays, but for sentinels; `kept` are values in any case, as they are.
         """
         values = self.sentinel_values(name, reads, kept)
         if isinstance(column, np.ndarray):
@@ -144,7 +152,8 @@ class Dialect:
             held = times_in(column) if reads == "time" else numbers_in(column)
             gone_here = np.isin(held, values)
             return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
-        gone = {"", *self.missing, *self.sentinels.get(name, ())}.difference(kept)
+        listed = frozenset(kept)
+        gone = {"", *self.missing, *self.sentinels.get(name, ())}
         spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
         value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
         nothing, known = frozenset(values.tolist()), dict[str, Any]()
@@ -157,7 +166,7 @@ class Dialect:
                 return None if nothing and value_of(value) in nothing else value
             text = value if type(value) is str else as_text(value) or ""
             if text not in known:
-                spelt = None if text in gone else spell(text)
+                spelt = text if text in listed else None if text in gone else spell(text)
                 by_value = nothing and reads != "text" and value_of(spelt) in nothing
                 known[text] = None if by_value else spelt
             return known[text]
@@ -173,46 +182,22 @@ class Dialect:
         numbers = np.array([self.number(text) for text in texts], dtype=np.float64)
         return numbers[~np.isnan(numbers)]
 
-    def shown(self, column: Column, name: str) -> Column:
-        """Return public texts as what all of them are: numbers or times in this spelling, or text.
-
-        Texts that are spelt as everywhere stay, so that codes such as '007' can be told, and a text
-        that is the only one, which becomes a label.
-        """
-        if not isinstance(column, list):
-            return self.plain(column, name, "number")
-        texts = self.plain(column, name, "text")
-        if not all(issubclass(kind, str | None) for kind in set(map(type, texts))):
-            return texts
-        present = set(texts) - {None}
-        if len(present) == 1:
-            return texts
-        times: dict[Any, str] = {}
-        for text in present:
-            times[text] = self.time(text)
-            if not _is_time(times[text]):
-                break
-        else:
-            return [times.get(text) for text in texts]
-        elsewhere = True
-        for text in present:
-            plain = number_of(text)
-            number = plain if plain == plain and self.decimal == "." else self.number(text)
-            if number != number or text.strip().isalpha():  # such as TRUE
-                return texts
-            elsewhere = elsewhere and number == plain
-        return texts if elsewhere else self.plain(column, name, "number")
-
     def number(self, text: str) -> float:
         """Return the number that a text spells, NaN if it is none."""
         if self.decimal == ".":
             plain = number_of(text)
             if plain == plain:
                 return plain
-        text = text.strip()
-        found = self._number.fullmatch(text) if len(text) <= LONGEST else None
+        text = text.strip().replace("\u2212", "-")
+        if len(text) > LONGEST:
+            return math.nan
+        if text[:1] == "(" and text[-1:] == ")" and text[1:2] != "(":  # as accounts have it
+            return -abs(self.number(text[1:-1]))
+        found = self._number.fullmatch(text)
         if found is None:
-            return number_of(text) if text.isalpha() else math.nan  # true, false, inf
+            if span := _SPAN.fullmatch(text):
+                return _seconds_of(span)
+            return number_of(text) if text.isalpha() else math.nan  # true, false
         whole = "".join(filter(str.isdecimal, found["whole"]))
         decimals, exponent = found["decimals"] or "0", found["exponent"] or ""
         return float(f"{found['sign']}{whole or 0}.{decimals}{exponent}")
@@ -238,6 +223,8 @@ class Dialect:
             day, _, month, year, *clock = found.groups()
             if self.dates == "month-first":
                 day, month = month, day
+        elif found := _YEAR_MONTH.fullmatch(text):
+            year, month, day, clock = *found.groups(), "1", []
         elif found := next(filter(None, (form.fullmatch(text) for form in _NAMED_DATES)), None):
             day, name, year = found["day"], found["month"].lower(), found["year"]
             number = _MONTHS.get(name[:3]) or _MONTHS.get(name[:4], 0)
@@ -350,7 +337,21 @@ def _is_time(text: str) -> bool:
     return "-" in text  # what is digits alone may be a number
 
 
-def _clock(clock: str | None, half: str | None) -> tuple[int, int, int, int]:
+def _seconds_of(span: re.Match[str]) -> float:
+    """Return the seconds of a duration; NaN of one without any."""
+    told = [
+        (float(span[name]), unit)
+        for name, unit in zip(("days", "h", "m", "s", *"DHMS"), _UNITS * 2, strict=True)
+        if span[name] is not None
+    ]
+    seconds = math.fsum(number * unit for number, unit in told) if told else math.nan
+    if span["days"] is None or span["sign"] != "-":
+        return -seconds if span["sign"] == "-" else seconds
+    days = told[0][0] * _UNITS[0]
+    return seconds - 2 * days  # "-1 days +23:00:00" is an hour before 0
+
+
+def _clock(clock: str | None = None, half: str | None = None) -> tuple[int, int, int, int]:
     """Return hour, minute, second and microsecond of the text after a date."""
     if clock is None:
         return 0, 0, 0, 0

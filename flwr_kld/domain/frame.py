@@ -205,6 +205,16 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
         raise DomainError(f"{_NOT_A_FRAME}; its columns' names must be distinct") from None
 
 
+def require_names(columns: Iterable[Any]) -> None:
+    """Refuse names of columns that are no text, as those of `pandas.DataFrame(array)` are."""
+    for name in columns:
+        if not isinstance(name, str) or not name.strip():
+            raise DomainError(
+                f"a column's name is a text, not {name!r}: name the columns, as with "
+                "frame.columns = ['age', 'job'] in pandas"
+            )
+
+
 def read_parquet(file: str) -> Any:
     """Read a Parquet file by pyarrow: polars refuses whole files for one text that is not UTF-8."""
     return nw.read_parquet(file, backend="pyarrow").to_native()

@@ -85,7 +85,7 @@ class Labels(Domain):
         if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
             distinct, place = np.unique(np.ma.getdata(column), return_inverse=True)
             symbols = self._look_up(distinct.tolist())[place]
-        elif isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+        elif isinstance(column, np.ndarray) and column.dtype.kind in "MV":
             symbols = np.full(len(column), len(self.names), dtype=np.int64)
         else:
             symbols = self._look_up(values_in(column))

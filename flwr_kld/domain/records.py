@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +29,12 @@ _PANDAS_MISSING = ("NAType", "NaTType")
 _NUMERIC = frozenset((int, float))
 _TRUTH = {"false": 0.0, "true": 1.0}
 _SHORT = (np.float16, np.float32)
+_SECONDS = {
+    "W": (604_800, 1), "D": (86_400, 1), "h": (3_600, 1), "m": (60, 1), "s": (1, 1),
+    "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9), "ps": (1, 10**12), "fs": (1, 10**15),
+    "as": (1, 10**18),
+}  # fmt: skip
+"""Of each of NumPy's units of durations: seconds of one, or how many of them make a second."""
 _LEAST = -45
 _POWERS = np.array([float(f"1e{power}") for power in range(_LEAST, 39)])
 """Powers of ten among the numbers of `_SHORT`, the first of which is that of `_LEAST`."""
@@ -40,7 +47,7 @@ def as_column(records: Any) -> Column:
     column: Column = records
     if not isinstance(records, np.ndarray):
         if isinstance(records, list | tuple):
-            return list(records)
+            return _seconds_in(list(records))
         if isinstance(records, str | bytes | bytearray | Mapping):
             raise DomainError(_NOT_A_COLUMN)
         series = _series(records)
@@ -56,7 +63,41 @@ def as_column(records: Any) -> Column:
             f"records of one feature must have one dimension, not {column.ndim}: "
             "select a single column, such as frame['age'] in place of frame[['age']]"
         )
+    if isinstance(column, list) or column.dtype.kind == "m":
+        return _seconds_in(column)
     return as_decimals(column) if is_short(column) else column
+
+
+def _seconds_in(column: Column) -> Column:
+    """Take durations, of whatever unit, for their seconds; NaN for none."""
+    if isinstance(column, np.ndarray):
+        held = np.ma.getdata(column)
+        seconds = _in_seconds(held.dtype, held.view(np.int64))
+        return np.where(np.isnat(held) | np.ma.getmaskarray(column), np.nan, seconds)
+    if any(issubclass(kind, timedelta | np.timedelta64) for kind in set(map(type, column))):
+        return [_seconds(value) for value in column]
+    return column
+
+
+def _in_seconds(kind: np.dtype[Any], ticks: Any) -> Any:
+    """Return the seconds of so many ticks of NumPy's durations; NaN of months and years."""
+    unit, count = np.datetime_data(kind)
+    seconds, parts = _SECONDS.get(unit, (math.nan, 1))
+    whole, rest = np.divmod(ticks, parts)
+    return (whole + rest / parts) * seconds * count
+
+
+def _seconds(value: Any) -> Any:
+    """Return the seconds of a duration; anything else as it is."""
+    try:
+        if isinstance(value, np.timedelta64):
+            ticks = np.int64(value.view(np.int64))
+            return math.nan if np.isnat(value) else float(_in_seconds(value.dtype, ticks))
+        if isinstance(value, timedelta):
+            return timedelta.total_seconds(value)
+    except Exception:  # a subclass may override what it likes
+        return math.nan
+    return value
 
 
 def is_short(value: Any) -> bool:
@@ -195,7 +236,7 @@ def masked_in(column: Column) -> NDArray[np.bool_]:
     missing = np.zeros(len(column), dtype=bool)
     if column.dtype.names is None:
         missing |= np.ma.getmaskarray(column)
-    if column.dtype.kind in "mM":
+    if column.dtype.kind == "M":
         missing |= np.isnat(np.ma.getdata(column))
     return missing
 
@@ -214,7 +255,7 @@ def numbers_in(column: Column) -> NDArray[np.float64]:
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
             numbers = np.ma.getdata(column).astype(np.float64)
-    elif isinstance(column, np.ndarray) and column.dtype.kind in "mMV":
+    elif isinstance(column, np.ndarray) and column.dtype.kind in "MV":
         numbers = np.full(len(column), np.nan)
     else:
         numbers = _from_values(values_in(column))
@@ -233,9 +274,9 @@ def _from_values(values: list[Any]) -> NDArray[np.float64]:
 
 def as_number(value: Any) -> float:
     """Read one value; NaN if it is not a number."""
-    times = np.datetime64 | np.timedelta64  # float() would take some of them
     try:
-        if is_missing(value) or isinstance(value, times):
+        value = _seconds(value)
+        if is_missing(value) or isinstance(value, np.datetime64):  # of which float() takes some
             return math.nan
         if isinstance(value, np.ndarray) and value.ndim:
             return math.nan

@@ -54,7 +54,7 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     }
     typed = {name: numbers_in(column) for name, column in columns.items() if name not in held}
     texts = [column for column in held.values() if column]
-    spelt = {text for column in texts for text in column if text in SPELLINGS}
+    spelt = {text for column in texts for text in SPELLINGS if column.count(text) > 1}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
     texts = [[text for text in column if text not in spelt] for column in texts]
     decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts) or dialect.dates
@@ -125,7 +125,7 @@ def _mostly(column: Sequence[float]) -> bool:
 
 def _decimal(columns: Sequence[Sequence[str]]) -> str | None:
     """Return the mark with which more columns are numbers; None if it makes no difference."""
-    marked = [set(column) for column in columns if any("," in t or "." in t for t in column)]
+    marked = [set(c) for c in columns if sum("," in text or "." in text for text in c) > 1]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
@@ -142,10 +142,11 @@ def _dates(columns: Sequence[Sequence[str]]) -> str | None:
         found = [match for match in map(_DATE.fullmatch, set(column)) if match]
         if len(found) <= _MOST * len(set(column)):
             continue
-        first, second = (max(int(match[place]) for match in found) for place in (1, 3))
-        if (first > 12 and second <= 12) or (first <= 12 and second <= 12 and found[0][2] != "/"):
+        first, second = (sum(int(match[place]) > 12 for match in found) for place in (1, 3))
+        slashes = sum(match[2] == "/" for match in found)
+        if first > second or (first == second and 2 * slashes < len(found)):
             shown["day-first"] += 1
-        elif first <= 12 and second <= 31:
+        else:
             shown["month-first"] += 1
     return shown.most_common(1)[0][0] if shown else None
 
@@ -161,7 +162,9 @@ def _sentinels(
         numbers = {number for number in spelt.values() if number == number}
         for odd in sorted(numbers.intersection(_SENTINELS)):
             texts = tuple(text for text, number in spelt.items() if number == odd)
-            others = numbers - {odd}
+            others = sorted(numbers - {odd})
+            if len(others) > _FEW:  # of many, one at either end may be odd itself
+                others = others[1:-1]
             low, high = min(others, default=0.0), max(others, default=0.0)
             alone = odd < 0 <= low and high > 1
             away = min(abs(odd - low), abs(odd - high)) > high - low and not low < odd < high

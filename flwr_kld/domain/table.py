@@ -21,14 +21,23 @@ from flwr_kld.domain.base import (
 )
 from flwr_kld.domain.categories import Categories, features_of
 from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.frame import BY, Features, TextFile, columns_of, in_one, joint, texts_in
+from flwr_kld.domain.frame import (
+    BY,
+    Features,
+    TextFile,
+    columns_of,
+    in_one,
+    joint,
+    require_names,
+    texts_in,
+)
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import instance, one_line, real, whole
 
 if TYPE_CHECKING:
     from flwr_kld.domain.score import Score
 
-_NOTES = ("left_out", "units", "descriptions", "thresholds")
+_NOTES = ("left_out", "read_as", "units", "descriptions", "thresholds")
 """Fields that say nothing about records."""
 
 
@@ -62,6 +71,8 @@ class Table(Domain):
     left_out : Mapping[str, str]
         Columns of the frame that `from_frame` made the table of and that it leaves out, each with
         the reason. Like what follows not in the spec, as it says nothing about records.
+    read_as : Mapping[str, str]
+        What `from_frame` took each column for, in words.
     units, descriptions : Mapping[str, str]
         What reports say of a column: the unit of its numbers, and what it holds.
     thresholds : Mapping[str, float]
@@ -89,6 +100,7 @@ class Table(Domain):
     sources: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     scores: Mapping[str, Score] = field(default_factory=dict, kw_only=True, repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
+    read_as: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     units: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     descriptions: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     thresholds: Mapping[str, float] = field(default_factory=dict, kw_only=True, repr=False)
@@ -132,7 +144,7 @@ class Table(Domain):
                     )
                 if what != "threshold":
                     one_line(f"{what} of {name!r}", told)
-        for name, reason in self.left_out.items():
+        for name, reason in (*self.left_out.items(), *self.read_as.items()):
             one_line(f"reason of {name!r}", reason)
         nats = {
             name: real(f"threshold of {name!r}", told, least=0, unit="nats")
@@ -189,30 +201,33 @@ class Table(Domain):
 
         bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
         held = {name: texts_in(column) for name, column in columns_of(frame).items()}
+        require_names(held)
         if dialect is None and isinstance(frame, TextFile):
             dialect = frame.dialect
         elif dialect is None:
             dialect = recognise(held, Dialect())
         if missing := [name for name in columns or () if name not in held]:
             raise DomainError(f"the frame has no column {missing[0]!r}")
-        chosen: dict[str, Domain | str] = {}
+        chosen: dict[str, tuple[Domain | str, str]] = {}
         sources: dict[str, str] = {}
         for name in held if columns is None else columns:
-            shown = dialect.shown(held[name], name)
             found = features_of_column(
-                name, shown, bins=bins, labels=labels, wanted=columns is not None
+                name, held[name], dialect, bins=bins, labels=labels, wanted=columns is not None
             )
             if twice := [own for own in found if own != name and own in held]:
                 raise DomainError(f"{twice[0]!r} is a column and a part of {name!r}: rename one")
             chosen |= found
             sources |= dict.fromkeys(found, name)
-        features = {name: domain for name, domain in chosen.items() if isinstance(domain, Domain)}
-        left_out = {name: reason for name, reason in chosen.items() if isinstance(reason, str)}
+        features = {name: own for name, (own, _) in chosen.items() if isinstance(own, Domain)}
+        left_out = {name: own for name, (own, _) in chosen.items() if isinstance(own, str)}
         if not features:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
             raise DomainError(f"no column of the frame is left ({reasons or 'it has none'})")
         sources = {name: sources[name] for name in features}
-        return cls(features, interactions, by, dialect=dialect, sources=sources, left_out=left_out)
+        return cls(
+            features, interactions, by, dialect=dialect, sources=sources, left_out=left_out,
+            read_as={name: chosen[name][1] for name in features},
+        )  # fmt: skip
 
     @classmethod
     def from_toml(cls, file: str | Path) -> Table:

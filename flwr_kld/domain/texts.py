@@ -43,7 +43,7 @@ class Texts:
         self._unusual = np.ones(256, dtype=bool)
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
         self._nothing = dialect.sentinel_values(name, domain.reads)
-        gone = {*dialect.missing, *dialect.sentinels.get(name, ())}
+        gone = {*dialect.missing, *dialect.sentinels.get(name, ()), *domain.listed}
         gone = {"", *(text for text in gone if self._takes(text))}
         self._gone = pa.array(sorted(gone), pa.string())
 

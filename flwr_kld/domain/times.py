@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, ClassVar, SupportsIndex
@@ -15,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols, in_order
-from flwr_kld.domain.records import Column, as_column, as_number, masked_in, number_of, values_in
+from flwr_kld.domain.records import (
+    Column,
+    as_column,
+    as_number,
+    as_text,
+    masked_in,
+    number_of,
+    values_in,
+)
 from flwr_kld.errors import DomainError
 from flwr_kld.kernel.arguments import Unfit
 
@@ -33,9 +42,13 @@ _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 """Units of times, of which so many make a microsecond."""
 EPOCH = 1e8
 """Numbers from here on count seconds from 1970."""
-_FINER_EPOCHS = (1e11, 1e14, 1e17)
+FINER_EPOCHS = (1e11, 1e14, 1e17)
 """And from here on milliseconds, microseconds, nanoseconds."""
 _SINCE = datetime(1970, 1, 1)
+_CLOCK = re.compile(r"(\d\d?)(:\d\d(?::\d\d(?:\.\d{1,9})?)?)(?: ?([AaPp])\.?[Mm]\.?)?")
+"""A time of day: its hour, the rest, and which half of the day."""
+_LONGEST = 32
+"""Characters of a time of day."""
 _YEARS = "0001-01-01", "9999-12-31T23:59:59.999999"
 
 
@@ -46,7 +59,8 @@ class Times(Domain):
     A date is its midnight, and a text in ISO 8601 is the time that it spells; so is the number
     20240131, which a loader may have made of that text. Numbers from 1e8 on are seconds since 1970,
     from 1e11, 1e14 and 1e17 on milli-, micro- and nanoseconds. A time is read on its own clock: its
-    time zone, if it has one, is left out. Whatever is no time, or is not in the years 1 to 9999, is
+    time zone, if it has one, is left out. A time of day without a date, such as 13:45 or 1:45 pm,
+    has an hour and nothing else. Whatever is no time, or is not in the years 1 to 9999, is
     'missing'. Times are compared to the microsecond.
 
     Parameters
@@ -103,7 +117,7 @@ class Times(Domain):
         `records` are an array, a data frame's column, or a sequence of n values of any type;
         the rest is as in `Domain.encode`.
         """
-        times = times_in(as_column(records))
+        times = times_in(as_column(records), clocks=self.by == "hour")
         since = times.astype(np.int64)  # 1970, a Thursday
         if self.by == "hour":
             symbols = since // _HOUR % 24
@@ -129,8 +143,11 @@ class Times(Domain):
         return (f"< {edges[0]}", *inner, f">= {edges[-1]}")
 
 
-def times_in(column: Column) -> NDArray[np.datetime64]:
-    """Read values as times, NaT where they are none; datetime64 [us], shape [records]."""
+def times_in(column: Column, *, clocks: bool = False) -> NDArray[np.datetime64]:
+    """Read values as times, NaT where they are none; datetime64 [us], shape [records].
+
+    With `clocks`, a time of day without a date is one of 1970-01-01.
+    """
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         held = np.ma.getdata(column)
         times = _in_microseconds(held)
@@ -138,9 +155,9 @@ def times_in(column: Column) -> NDArray[np.datetime64]:
         return times
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         distinct, place = np.unique(np.ma.getdata(column), return_inverse=True)
-        times = _from_values(distinct.tolist())[place]
+        times = _from_values(distinct.tolist(), local_time)[place]
     else:
-        times = _from_values(values_in(column))
+        times = _from_values(values_in(column), clock_time if clocks else local_time)
     times[masked_in(column)] = "NaT"
     return times
 
@@ -159,19 +176,44 @@ def _in_microseconds(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     return found
 
 
-def _from_values(values: list[Any]) -> NDArray[np.datetime64]:
+def _from_values(
+    values: list[Any], read_one: Callable[[Any], datetime | None]
+) -> NDArray[np.datetime64]:
     """Read each different text once, and whatever else there is."""
     place = {text: i for i, text in enumerate({v for v in values if type(v) is str})}
     others = [value for value in values if type(value) is not str]
-    read = np.array([local_time(value) for value in (*place, *others)], dtype="M8[us]")
+    read = np.array([read_one(value) for value in (*place, *others)], dtype="M8[us]")
     after = count(len(place))
     return read[[place[value] if type(value) is str else next(after) for value in values]]
 
 
 def local_time(value: Any) -> datetime | None:
     """Read one value on its own clock; None if it is no time."""
-    time = _time(value)
-    return time if time is None or time.tzinfo is None else time.replace(tzinfo=None)
+    found = _time(value)
+    return found if found is None or found.tzinfo is None else found.replace(tzinfo=None)
+
+
+def clock_time(value: Any) -> datetime | None:
+    """Read one value on its own clock, a time of day as one of 1970-01-01; else None."""
+    found = local_time(value)
+    return day_time(value) if found is None else found
+
+
+def day_time(value: Any) -> datetime | None:
+    """Read a time of day without a date, as one of 1970-01-01; None if it is none."""
+    try:
+        if isinstance(value, time):
+            return datetime.combine(_SINCE, time.replace(value, tzinfo=None))
+        text = as_text(value)
+        found = None if text is None or len(text) > _LONGEST else _CLOCK.fullmatch(text.strip())
+        if found is None:
+            return None
+        hour = int(found[1])
+        if found[3] is not None:
+            hour = hour % 12 + 12 * (found[3] in "pP") if 1 <= hour <= 12 else 24
+        return datetime.combine(_SINCE, time.fromisoformat(f"{hour:02}{found[2]}"))
+    except Exception:
+        return None
 
 
 def _time(value: Any) -> datetime | None:
@@ -193,7 +235,7 @@ def _time(value: Any) -> datetime | None:
             return datetime.fromisoformat(value)
         number = as_number(value)  # of texts too, as a loader may have made one of them
         if number >= EPOCH:
-            ticks = 1000.0 ** bisect_right(_FINER_EPOCHS, number)  # to a second
+            ticks = 1000.0 ** bisect_right(FINER_EPOCHS, number)  # to a second
             return _SINCE + timedelta(microseconds=number / ticks * 1e6)
         is_date = 1e7 <= number < 1e8 and number.is_integer()
         return datetime.fromisoformat(str(int(number))) if is_date else None
@@ -201,7 +243,7 @@ def _time(value: Any) -> datetime | None:
         return None
 
 
-def _text(time: datetime) -> str:
+def _text(edge: datetime) -> str:
     """Return the shortest usual form."""
-    midnight = not (time.hour or time.minute or time.second or time.microsecond)
-    return time.date().isoformat() if midnight else time.isoformat()
+    midnight = not (edge.hour or edge.minute or edge.second or edge.microsecond)
+    return edge.date().isoformat() if midnight else edge.isoformat()

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,14 +76,21 @@ class Period(Model, what="the period of records"):
 
 @dataclass(frozen=True)
 class SinceLastCheck:
-    """Whole days, in UTC, since the period of the last check that gave a report; at first, one.
+    """Whole days since the period of the last check that gave a report, none before its rows exist.
+
+    Records are read on their nodes' own clocks. A day is over everywhere on earth twelve hours
+    after it is in UTC, so a period ends at least a day ago, unless the nodes' time zone is given.
+    The first period is one day.
 
     Parameters
     ----------
     column : str
         Column of the records that says when they came.
     lag : int
-        Days that late records have to arrive: with 1, a check on 10 March ends before the 9th.
+        Days that late records have to arrive: with 1, the default, a check on 10 March ends before
+        the 9th. 0 needs a `zone`.
+    zone : str, optional
+        The nodes' time zone, an IANA name: the westernmost one, of several. Default UTC.
 
     Raises
     ------
@@ -91,18 +99,21 @@ class SinceLastCheck:
     """
 
     column: str
-    lag: int = 0
+    lag: int = 1
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         check_column(self.column)
         keep(
             self,
-            lag=whole("lag", self.lag, least=0, most=_MOST_DAYS, unit="days"),
+            lag=whole("lag", self.lag, least=self.zone is None, most=_MOST_DAYS, unit="days"),
         )
+        zone_of(self.zone)
 
     def next(self, last: Period | None, now: datetime | None = None) -> Period:
         """Return the period after the last one; `CheckFailed` if no day of it is over."""
-        today = (now or datetime.now(UTC)).astimezone(UTC).date() - timedelta(days=self.lag)
+        here = (now or datetime.now(UTC)).astimezone(zone_of(self.zone))
+        today = here.date() - timedelta(days=self.lag)
         start, end = str(today - timedelta(days=1)), str(today)
         if last is not None and last.column == self.column:
             start = last.end
@@ -112,6 +123,16 @@ class SinceLastCheck:
                 f"{self.column}: nobody was asked"
             )
         return Period(self.column, start, end)
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """Return a time zone by its IANA name, UTC without one."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, TypeError, OSError, ZoneInfoNotFoundError):
+        raise Unfit("zone", "a time zone's IANA name, such as 'America/Denver'", name) from None
 
 
 def check_column(name: object) -> None:

@@ -239,7 +239,7 @@ def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "rate: numbers are read without %\n" in done.stderr
     assert "cost: numbers are read without $ and €; values with different signs" in done.stderr
-    assert "plain: " not in done.stderr
+    assert "plain: numbers are read without" not in done.stderr
     assert Table.from_toml("table.toml").features["cost"].edges[0] > 1234
 
 

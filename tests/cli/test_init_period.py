@@ -53,7 +53,7 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
     for node, context in enumerate(grid._contexts.values()):
         # Their old rows are as the reference says; those of yesterday have drifted.
         ages = random.Random(node).choices(range(20, 60), k=900) + [90] * 300
-        days = [date(2023, 1, 1)] * 900 + [date(2024, 3, 9)] * 300
+        days = [date(2023, 1, 1)] * 900 + [date(2024, 3, 8)] * 300
         folder = tmp_path / f"node-{node}"
         folder.mkdir()
         limits = (app / "deploy" / "guard.toml").read_text()
@@ -69,7 +69,7 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
     ledger = Ledger(url)
     (entry,) = ledger.history()
     report = report_of(entry)
-    assert report.period == Period("visited", "2024-03-09", "2024-03-10")
+    assert report.period == Period("visited", "2024-03-08", "2024-03-09")
     assert report.cohort.survivors == NODES
     assert report.columns["age"].outcome is Outcome.DRIFT
     assert max(report.columns["age"].histogram.clients) > 0.9

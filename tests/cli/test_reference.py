@@ -143,7 +143,7 @@ def test_what_is_recognised_and_left_out_is_said_of_any_kind_of_file(cli, folder
         for words in (
             "missing in income as -999", "patient is left out: 400 different values in 400 rows",
             "note is left out: long texts, 34 words on average", "year is left out: a calendar's",
-            "admitted: hour is left out", "admitted: date, admitted: weekday",
+            "admitted: hour is left out", "admitted: weekday: times, by weekday",
         ):  # fmt: skip
             assert words in done.stderr.replace("\n", " ")
 

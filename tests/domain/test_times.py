@@ -4,11 +4,13 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.domain.base import domain_from_spec
+from flwr_kld.domain.table import Table
 from flwr_kld.domain.times import Times
 from flwr_kld.errors import DomainError
 
@@ -45,6 +47,17 @@ def test_a_time_is_read_on_its_own_clock():
         assert Times("weekday").encode([time]).tolist() == [0]
 
 
+def test_a_time_of_day_has_an_hour_and_no_date():
+    told = ["13:45", "13:45:00", "1:45 pm", "01:45 P.M.", dt.time(13, 45), b"13:45", "13:45:00.5"]
+    assert set(Times("hour").encode(told).tolist()) == {13}
+    assert Times("hour").encode(["12:00 am", "0:30", "24:00", "13:00 pm", "7"]).tolist() == [
+        0, 0, 24, 24, 24,
+    ]  # fmt: skip
+    assert set(Times("weekday").encode(told).tolist()) == {7}
+    table = Table({"at": Times("hour")})
+    assert table.encode({"at": pa.chunked_array([told[:3]])}).tolist() == [[13]] * 3
+
+
 def test_what_is_no_time_is_missing():
     odd = [
         0,
@@ -52,7 +65,6 @@ def test_what_is_no_time_is_missing():
         1.5,
         "24:00",
         "x",
-        dt.time(3),
         dt.timedelta(1),
         True,
         np.datetime64("NaT", "s"),

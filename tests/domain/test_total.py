@@ -210,9 +210,8 @@ def test_what_is_missing_and_what_is_merely_other() -> None:
     assert COLOURS.encode([b"red", b"\xff"]).tolist() == [0, 4]
     assert set(COLOURS.encode(missing).tolist()) == {5}
     assert set(COLOURS.encode(other).tolist()) == {4}
-    no_numbers = [*missing, "x", "", [7], {}, object(), np.array([7]), 1j, np.timedelta64(7, "s")]
+    no_numbers = [*missing, "x", "", [7], {}, object(), np.array([7]), 1j, np.inf, 10**400]
     assert set(BINS.encode(no_numbers).tolist()) == {4}
-    assert BINS.encode([-np.inf, np.inf, 10**400, -(10**400)]).tolist() == [0, 3, 3, 0]
 
 
 def test_masked_and_dated_columns() -> None:

@@ -2,9 +2,11 @@
 
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -182,15 +184,53 @@ def test_what_is_no_column_is_refused(column):
 def test_one_period_follows_another():
     now = datetime(2024, 6, 10, 3, tzinfo=UTC)
     rule = SinceLastCheck("visited")
-    assert rule.next(None, now) == Period("visited", "2024-06-09", "2024-06-10")
+    assert rule.next(None, now) == Period("visited", "2024-06-08", "2024-06-09")
     last = Period("visited", "2024-06-05", "2024-06-07")
-    assert rule.next(last, now) == Period("visited", "2024-06-07", "2024-06-10")
+    assert rule.next(last, now) == Period("visited", "2024-06-07", "2024-06-09")
     assert SinceLastCheck("visited", lag=2).next(None, now) == Period(
         "visited", "2024-06-07", "2024-06-08"
     )
-    assert rule.next(Period("other", "2024-06-05", "2024-06-10"), now).start == "2024-06-09"
+    assert rule.next(Period("other", "2024-06-05", "2024-06-10"), now).start == "2024-06-08"
     with pytest.raises(CheckFailed, match="no whole day"):
-        rule.next(Period("visited", "2024-06-05", "2024-06-10"), now)
+        rule.next(Period("visited", "2024-06-05", "2024-06-09"), now)
+    for wrong in ({"lag": 0}, {"lag": -1, "zone": "UTC"}, {"zone": "Mars"}, {"zone": 3}):
+        with pytest.raises(ValueError, match=r"lag|zone"):
+            SinceLastCheck("visited", **wrong)
+
+
+@pytest.mark.parametrize("at", range(0, 24, 5))
+@pytest.mark.parametrize(
+    ("clock", "rule"),
+    [
+        *((f"Etc/GMT{-hours:+d}", SinceLastCheck("t")) for hours in range(-12, 15)),
+        ("America/New_York", SinceLastCheck("t")),
+        ("America/New_York", SinceLastCheck("t", lag=0, zone="America/New_York")),
+        ("Australia/Lord_Howe", SinceLastCheck("t", lag=0, zone="Australia/Lord_Howe")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_each_row_is_counted_once_wherever_its_clock_is(clock, rule, at):
+    """Over 60 nights, with summer time, three nights that failed, and clocks minutes off."""
+    first, last, counted = datetime(2026, 3, 1, tzinfo=UTC), None, Counter()
+    rng = np.random.default_rng(0)
+    came = [first + timedelta(minutes=float(m)) for m in np.sort(rng.uniform(0, 62 * 1440, 3000))]
+    own = [moment.astimezone(ZoneInfo(clock)).replace(tzinfo=None) for moment in came]
+    for night in range(3, 63):
+        now = first + timedelta(days=night, hours=at, minutes=float(rng.uniform(1, 9)))
+        if night in (9, 20, 21):
+            continue
+        last = rule.next(last, now)
+        ends = datetime.fromisoformat(last.start), datetime.fromisoformat(last.end)
+        counted.update(
+            row
+            for row, (moment, told) in enumerate(zip(came, own, strict=True))
+            if moment <= now - timedelta(minutes=1) and ends[0] <= told < ends[1]
+        )
+    inner = [
+        row for row, told in enumerate(own) if datetime(2026, 3, 5) <= told < datetime(2026, 4, 28)
+    ]
+    assert {counted[row] for row in inner} == {1}
+    assert {own[row].hour for row in inner} == set(range(24))
 
 
 def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
@@ -213,7 +253,7 @@ def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
     following = SinceLastCheck.next
     monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, later))
     second = monitor(since).check(grid)
-    assert second.period == Period("visited", str(today), str(today + timedelta(days=2)))
+    assert second.period == Period("visited", str(today), str(today + timedelta(days=1)))
     assert abs(second.reading.records) < 100  # nobody came: noise alone
 
 
