@@ -13,6 +13,7 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
+from flwr_kld.domain.blind import blind_columns
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
@@ -67,6 +68,9 @@ class OwnRecords:
             domain = domain if terms is None else terms.over(domain)
             symbols = Held(raw.into(domain.encode))
             sound = symbols.into(domain.holds)
+            if sound and (terms is None or terms.unlisted_labels is None):
+                for name in symbols.into(partial(blind_columns, domain)):
+                    logger.warning(_BLIND, name)
             if period is not None:
                 dialect = domain.dialect if isinstance(domain, Table) else None
                 inside = Held(raw.into(lambda rows: period.holds(rows, dialect)))
@@ -91,6 +95,10 @@ class OwnRecords:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
 
 
+_BLIND = (
+    "column %r: nearly all of this node's records are 'other' or 'missing', so that no drift of "
+    "them shows; flwr-kld doctor --data says which"
+)
 _NO_IDS = (
     "a standing session follows each record by its id, so the client needs record_ids=: by their "
     "positions or by what they hold, records would change into others"

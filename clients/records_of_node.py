@@ -14,7 +14,8 @@ from flwr.app import Context
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
-from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of, read_parquet
+from flwr_kld.domain.files import parquet_parts, require_database, rows_in
+from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.query.period import asked_period
 
@@ -143,13 +144,16 @@ def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
         if "://" in place:
             found: Any = _of_database(place, query)
             return OwnColumns(found, own) if own else found
-        if not is_text_file(place) and Path(place).suffix != ".parquet":
-            raise RecordsError(f"the file's name must end in {FILES}")
-        _require_file(place)
-        if not is_text_file(place):
-            found = read_parquet(place)
-            return OwnColumns(found, own) if own else found
-        return _NodeFile(place, own, rows=rows)
+        if is_text_file(place):
+            _require_file(place)
+            return _NodeFile(place, own, rows=rows)
+        if Path(place).suffix.lower() != ".parquet":
+            raise RecordsError(f"the name must end in {FILES}")
+        parts = parquet_parts(Path(place)) if os.path.isdir(place) else []
+        for part in parts or [Path(place)]:
+            _require_file(str(part))
+        found = rows_in(place)
+        return OwnColumns(found, own) if own else found
     except Exception as error:
         raise _refused(place, error) from None
 
@@ -213,6 +217,7 @@ def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
 
     from flwr_kld.domain.database import read_rows
 
+    require_database(url)
     if not isinstance(query, str) or not query.strip():
         raise RecordsError(f"a database needs a query under {QUERY}, which selects its rows")
     place, period = make_url(url), asked_period()

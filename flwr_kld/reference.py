@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from flwr_kld.codec.model import Model, Real, Text, Whole, parsed
 from flwr_kld.domain.base import Domain, domain_from_spec
+from flwr_kld.domain.blind import require_sight
 from flwr_kld.domain.dialect import Dialect
+from flwr_kld.domain.files import rows_in
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import sniff
@@ -35,7 +37,7 @@ _ROUNDING = 1e-12
 class Reference:
     """A public distribution over a domain.
 
-    Build it with `from_csv`, `from_frame`, `from_counts`, `from_samples` or `from_probabilities`.
+    Build it with `from_file`, `from_frame`, `from_counts`, `from_samples` or `from_probabilities`.
     Everything in it is shown to clients: never build it from private data without a private
     mechanism in between.
 
@@ -142,14 +144,22 @@ class Reference:
 
     @classmethod
     def from_samples(
-        cls, domain: Domain, records: Any, *, floor: float = 0.0, score: str | None = None
+        cls,
+        domain: Domain,
+        records: Any,
+        *,
+        floor: float = 0.0,
+        score: str | None = None,
+        allow_unlisted: bool = False,
     ) -> Reference:
         """Count public raw records (anything that ``domain.encode`` accepts).
 
-        `score` is as in `from_frame`.
+        `score` and `allow_unlisted` are as in `from_frame`.
         """
         _require_domain(domain)
         symbols = domain.encode(records)
+        if not allow_unlisted:
+            require_sight(domain, symbols, records)
         if score is None:
             counts = np.bincount(symbols.ravel(), minlength=domain.size)
             return cls.from_counts(domain, counts, floor=floor)
@@ -165,18 +175,36 @@ class Reference:
     @overload
     @classmethod
     def from_frame(
-        cls, frame: Any, /, *, floor: float = 0.0, score: str | None = None
+        cls,
+        frame: Any,
+        /,
+        *,
+        floor: float = 0.0,
+        score: str | None = None,
+        allow_unlisted: bool = False,
     ) -> Reference: ...
 
     @overload
     @classmethod
     def from_frame(
-        cls, domain: Domain, frame: Any, *, floor: float = 0.0, score: str | None = None
+        cls,
+        domain: Domain,
+        frame: Any,
+        *,
+        floor: float = 0.0,
+        score: str | None = None,
+        allow_unlisted: bool = False,
     ) -> Reference: ...
 
     @classmethod
     def from_frame(
-        cls, domain: Any, frame: Any = None, *, floor: float = 0.0, score: str | None = None
+        cls,
+        domain: Any,
+        frame: Any = None,
+        *,
+        floor: float = 0.0,
+        score: str | None = None,
+        allow_unlisted: bool = False,
     ) -> Reference:
         """Count the rows of a public frame, in each column of a table.
 
@@ -194,6 +222,9 @@ class Reference:
             to half of the rows, while its law is counted from the other half. A score of that name
             is fitted anew. One that `domain` has already is counted from all of the rows: let these
             not be those that it was fitted to.
+        allow_unlisted : bool
+            Take a column of which more than 90 % of the rows are 'other' or 'missing'. By default
+            it is refused: its clients' records would be, too, and no drift of it would show.
 
         Raises
         ------
@@ -202,28 +233,35 @@ class Reference:
         """
         if frame is None and not isinstance(domain, Domain):
             domain, frame = Table.from_frame(domain), domain
-        return cls.from_samples(domain, frame, floor=floor, score=score)
+        return cls.from_samples(
+            domain, frame, floor=floor, score=score, allow_unlisted=allow_unlisted
+        )
 
     @classmethod
-    def from_csv(
+    def from_file(
         cls,
         file: str | Path,
         domain: Domain | None = None,
         *,
+        query: str | None = None,
         dialect: Dialect | None = None,
         floor: float = 0.0,
         score: str | None = None,
+        allow_unlisted: bool = False,
     ) -> Reference:
-        """Count the rows of a public CSV file, which is read as nodes read theirs.
+        """Count the public rows of a file or a database, which are read as nodes read theirs.
 
         Parameters
         ----------
         file : str or Path
-            A header line and a line for each row; ``.gz`` and ``.zst`` are decompressed.
-        domain, floor, score
+            A text file, ``.csv`` or ``.tsv``, also as ``.gz`` or ``.zst``; a ``.parquet`` file, or
+            a folder of such; or a database's URL, see ``docs/tables.md``.
+        domain, floor, score, allow_unlisted
             As in `from_frame`.
+        query : str, optional
+            SQL that selects a database's rows.
         dialect : Dialect, optional
-            How the file is written. By default it is recognised, and becomes the table's; if a
+            How texts are written. By default it is recognised, and becomes the table's; if a
             `domain` is given, its own, whose sentinels hold for any file.
 
         Raises
@@ -233,14 +271,20 @@ class Reference:
         ValueError
             If it is no such file, or as in `from_frame`.
         """
-        if dialect is None:
-            dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
-        own = asdict(dialect or Dialect())
-        if not own["sentinels"]:  # which say what columns hold: they stay those of the table
-            del own["sentinels"]
-        rows = TextFile(file, own, public=True)
+        rows = rows_in(file, query, public=True)
+        if isinstance(rows, TextFile):
+            if dialect is None:
+                dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
+            own = asdict(dialect or Dialect())
+            if not own["sentinels"]:  # which say what columns hold: they stay those of the table
+                del own["sentinels"]
+            rows = TextFile(file, own, public=True)
         table = Table.from_frame(rows) if domain is None else domain
-        return cls.from_samples(table, rows, floor=floor, score=score)
+        return cls.from_samples(
+            table, rows, floor=floor, score=score, allow_unlisted=allow_unlisted
+        )
+
+    from_csv = from_file
 
     @property
     def is_table(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -29,7 +30,7 @@ def simulate(
     monitor: Monitor[Any, R] | Question[R],
     records: Any,
     *,
-    clients: int,
+    clients: int | None = None,
     seed: int | None = None,
 ) -> R:
     """Run one check, round or question of virtual clients in this process.
@@ -40,9 +41,10 @@ def simulate(
         It keeps its state: each call is its next check.
     records : sequence, data frame, or Callable[[int], Any]
         Rows that are dealt to clients at random, or a function from a client's number to its rows.
-        In a standing session, dealt rows are told by their place: give a seed, and only add rows.
-    clients : int
-        Number of clients, >= 2.
+        A list, a dict or a pandas GroupBy of data frames has the rows of one client in each. In a
+        standing session, dealt rows are told by their place: give a seed, and only add rows.
+    clients : int, optional
+        Number of clients, >= 2; that of the frames where each is one client's.
     seed : int, optional
         Makes the dealing, cohorts and cells reproducible, and under `Trusted` the *noise*: reports
         then say ``private: false``. Noise that clients add is never seeded. Calls with one seed
@@ -58,6 +60,14 @@ def simulate(
     ValueError
         If the trust model needs an aggregator: a node of its own, on `InProcessGrid`.
     """
+    frames = _frames(records)
+    if frames is not None:
+        if clients not in (None, len(frames)):
+            raise ValueError(
+                f"{len(frames)} frames are the rows of as many clients, not of {clients}: leave "
+                "out clients=, or put the rows in one frame to deal them"
+            )
+        records, clients = frames.__getitem__, len(frames)
     clients = whole("clients", clients, least=2, unit="clients")
     if seed is not None:
         seed = whole("seed", seed, least=0)
@@ -101,6 +111,22 @@ class _Signers(FirstUse):
 
     def identity(self, context: Context, member: int) -> Identity:
         return Identity(sha256(self.name(context, member).encode()).digest())
+
+
+def _frames(records: Any) -> list[Any] | None:
+    """Return the data frames of clients, if these are such; refuse text."""
+    if isinstance(records, str | bytes | Path):
+        raise ValueError(
+            "records= are rows, not the name of a file: read it first, such as "
+            "pandas.read_csv(file, dtype=str)"
+        )
+    held = list(records.values()) if isinstance(records, dict) else records
+    if type(records).__name__ == "DataFrameGroupBy":
+        held = [rows for _, rows in records]
+    if not isinstance(held, list | tuple) or not held:
+        return None
+    kinds = [nw.from_native(one, eager_only=True, pass_through=True) for one in held]
+    return list(held) if all(isinstance(one, nw.DataFrame) for one in kinds) else None
 
 
 def _rows(records: Any) -> int:

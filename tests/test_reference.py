@@ -62,7 +62,7 @@ def test_the_floor_mixes_with_the_uniform_law():
         assert p == pytest.approx([0.53, 0.29, 0.05, 0.13, 0, 0])
     p = Reference.from_samples(COLOURS, ["red"], floor=0.4).probabilities
     assert p == pytest.approx([0.7, 0.1, 0.1, 0.1, 0, 0])
-    p = Reference.from_samples(COLOURS, [None], floor=0.4).probabilities
+    p = Reference.from_samples(COLOURS, [None], floor=0.4, allow_unlisted=True).probabilities
     assert p == pytest.approx([0.1, 0.1, 0.1, 0.1, 0, 0.6])
 
 

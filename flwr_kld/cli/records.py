@@ -39,7 +39,8 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
     if query and "://" not in data:
         raise ValueError("--query is of a database, and the records are a file: leave it out")
-    config = {"drift-records": data, "drift-query": query} | _read(node_config)
+    place = data if "://" in data else str(Path(data).absolute())
+    config = {"drift-records": place, "drift-query": query} | _read(node_config)
     loaded = load_records(config)
     if isinstance(loaded, TextFile):
         loaded = loaded.read_by(known.dialect)

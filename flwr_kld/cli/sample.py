@@ -14,8 +14,9 @@ import numpy as np
 from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
-from flwr_kld.domain.frame import TextFile, columns_of, read_parquet, texts_in
+from flwr_kld.domain.dialect import Dialect
+from flwr_kld.domain.files import rows_in
+from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
 from flwr_kld.domain.table import Table
@@ -28,20 +29,12 @@ _ROWS = 1000
 
 def read_rows(file: Path, known: Table | None = None) -> Any:
     """Read public rows; say how text was taken to be written."""
-    if file.suffix != ".parquet" and not is_text_file(file):
-        raise ValueError(f"the name of {file} ends in none of these: give public rows, {FILES}")
-    if not file.is_file():
-        raise ValueError(f"there is no file {file}: give public rows, {FILES}")
-    if is_text_file(file):
-        if known is not None:
-            return TextFile(file, dialect=known.dialect, public=True)
-        dialect = sniff(file)
-        say_dialect(str(file), dialect)
-        return TextFile(file, dialect=dialect, public=True)
-    try:
-        return read_parquet(str(file))
-    except Exception as error:  # whatever the readers make of other bytes
-        raise ValueError(f"{file} is not a Parquet file: give another, or a .csv file") from error
+    rows = rows_in(file, dialect=None if known is None else known.dialect, public=True)
+    if known is not None or not isinstance(rows, TextFile):
+        return rows
+    dialect = sniff(file)
+    say_dialect(str(file), dialect)
+    return rows.read_by(dialect)
 
 
 def say_dialect(place: str, dialect: Dialect) -> None:
@@ -165,7 +158,7 @@ def _made_up(place: Path, table: Table) -> Sample:
         values = _values_of(table.columns[name])
         mixed = [values[i % len(values)] for i in rng.permutation(_ROWS).tolist()]
         rows.setdefault(table.sources[name], mixed)
-    return Sample(place, None, rows, Reference.from_frame(table, rows))
+    return Sample(place, None, rows, Reference.from_frame(table, rows, allow_unlisted=True))
 
 
 def _values_of(domain: Domain) -> list[Any]:

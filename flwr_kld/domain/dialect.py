@@ -70,7 +70,7 @@ LONGEST = 64
 """Characters of a number or a date: a longer text could take a reader hours, which would tell."""
 _MONEY = "[$€£¥]"
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
-FILES = ".csv or .tsv, also as .gz or .zst, or .parquet"
+FILES = ".csv or .tsv, also as .gz or .zst, .parquet or a folder of such"
 """Endings of the files that are read."""
 
 
@@ -260,6 +260,10 @@ class Dialect:
             raise DomainError(
                 "it is empty, or its first line is: write a header of column names there"
             )
+        if header.startswith(("sep=", "#")):
+            raise DomainError(
+                f"its first line, {header[:40]!r}, is not a header of column names: delete it"
+            )
         try:
             if _BINARY.search(header):
                 raise ValueError
@@ -274,7 +278,7 @@ class Dialect:
 
 def is_text_file(file: str | Path) -> bool:
     """Whether a file is one of text by its name, which may say that it is compressed."""
-    suffixes = Path(file).suffixes
+    suffixes = Path(str(file).lower()).suffixes
     if suffixes[-1:] and suffixes[-1] in _PACKED:
         suffixes.pop()
     return suffixes[-1:] in ([".csv"], [".tsv"])
@@ -283,7 +287,7 @@ def is_text_file(file: str | Path) -> bool:
 @contextmanager
 def opened(file: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read, decompressed if its name ends in .gz or .zst."""
-    suffix = Path(file).suffix
+    suffix = Path(file).suffix.lower()
     with open(file, "rb") as stream:
         if suffix not in _PACKED:
             yield stream

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Domain, Symbols
-from flwr_kld.domain.dialect import Dialect, opened
+from flwr_kld.domain.dialect import DELIMITERS, Dialect, opened
 from flwr_kld.domain.records import Column, as_column
 from flwr_kld.errors import DomainError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from flwr_kld.domain.texts import Texts
 
+_NAMED = 10
+"""Columns that a message names."""
 BY = " × "
 """Between the names of two features whose combinations are a column."""
 _NOT_A_FRAME = (
@@ -49,6 +51,7 @@ class TextFile(Mapping[str, list[str | None]]):
     ) -> None:
         self.file, self.own, self.public, self.rows = Path(file), dict(own or {}), public, rows
         self.dialect = replace(dialect or Dialect(), **self.own)
+        self.names: list[str] = []  # Of all columns, once it is read
 
     def read_by(self, dialect: Dialect) -> Self:
         """Return the file as a table of this dialect reads it."""
@@ -63,6 +66,7 @@ class TextFile(Mapping[str, list[str | None]]):
         try:
             with opened(self.file) as stream:
                 lines = Lines(stream, self.dialect, public=self.public)
+                self.names = lines.names
                 yield from lines.blocks(lines.names if names is None else names, self.rows)
         except UnicodeDecodeError:
             raise DomainError(
@@ -123,8 +127,14 @@ class Features:
             yield self._symbols(columns_of(records, sources), partial(self._read_plain, dialect))
             return
         texts = {name: self._texts(name, dialect) for name in self._domains}
-        for block in records.read_by(self._dialect).blocks(sources):
-            yield self._symbols(block, lambda name, column: texts[name].values(column))
+        file = records.read_by(self._dialect)
+        for block in file.blocks(sources):
+            yield self._symbols(
+                block,
+                lambda name, column: texts[name].values(column),
+                file.names,
+                public=file.public,
+            )
 
     def _read_plain(self, dialect: Dialect, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
@@ -142,12 +152,20 @@ class Features:
         return Texts(self._sources[name], self._domains[name], dialect)
 
     def _symbols(
-        self, columns: Mapping[str, Any], read: Callable[[str, Any], NDArray[Any]]
+        self,
+        columns: Mapping[str, Any],
+        read: Callable[[str, Any], NDArray[Any]],
+        names: Iterable[str] = (),
+        *,
+        public: bool = False,
     ) -> Symbols:
         found = []
         for name, source in self._sources.items():
             if source not in columns:
-                raise DomainError(f"records have no column {source!r}, which the domain needs")
+                raise DomainError(
+                    f"records have no column {source!r}, which the domain needs"
+                    + _found(source, [*names] or [*columns], shown=public)
+                )
             try:
                 found.append(read(name, columns[source]))
             except DomainError as error:
@@ -215,9 +233,19 @@ def require_names(columns: Iterable[Any]) -> None:
             )
 
 
-def read_parquet(file: str) -> Any:
-    """Read a Parquet file by pyarrow: polars refuses whole files for one text that is not UTF-8."""
-    return nw.read_parquet(file, backend="pyarrow").to_native()
+def _found(wanted: str, names: list[str], *, shown: bool) -> str:
+    """Say what may have been meant, and of public rows which columns there are."""
+    names = list(map(str, names))
+    for name in names:
+        if name.strip().casefold() == wanted.strip().casefold():
+            return f": it has {name!r}, and names are the same letter by letter"
+    for mark in DELIMITERS:
+        if any(mark in name for name in names):
+            return f": its header is not divided at {mark!r}, name the delimiter"
+    if not shown or not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f": it has {', '.join(map(repr, names[:_NAMED]))}{more}"
 
 
 def joint(symbols: Symbols, sizes: list[int]) -> Symbols:

@@ -7,6 +7,7 @@ fields, are first written anew, as what the rule makes of them. Proof: docs/proo
 from __future__ import annotations
 
 import codecs
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -20,6 +21,8 @@ from pyarrow import csv
 
 from flwr_kld.domain.dialect import Dialect
 from flwr_kld.errors import DomainError
+
+logger = logging.getLogger("flwr_kld")
 
 _BLOCK = 1 << 22
 """Bytes that are read at a time; a line may be longer."""
@@ -63,6 +66,8 @@ class Lines:
         )
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():
+            if len(self._end) > 1 and block.count(_LF) > 2 * block.count(self._end):
+                self._say_ends()
             content = self._mended(block, seen)
             table = csv.open_csv(  # unlike read_csv, it waits for no other thread
                 pa.py_buffer(content),
@@ -75,6 +80,16 @@ class Lines:
             seen += len(table)
             columns = {name: table[place].combine_chunks() for name, place in places.items()}
             yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
+
+    def _say_ends(self) -> None:
+        """Refuse public lines that end otherwise than their header; tell a node's operator."""
+        words = (
+            "its header line ends in CR LF, and many more line ends are LF alone, which are read "
+            "as parts of texts: write the file with one line end (dos2unix)"
+        )
+        if self._public:
+            raise DomainError(words)
+        logger.warning("a text file of records: %s", words)
 
     def _decoded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the text in UTF-8; of a node, what is not in UTF-8 stays until fields are cut."""

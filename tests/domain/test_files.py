@@ -1,0 +1,165 @@
+"""Public rows and nodes' rows from files and databases: one door, and what it says when shut."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from clients.test_node_records import context
+
+from flwr_kld import Labels, Reference, Table
+from flwr_kld.clients import node_records
+from flwr_kld.domain.blind import blind_columns
+from flwr_kld.errors import DomainError
+from flwr_kld.simulations import simulate
+from flwr_kld.strategies import KLDrift, Statistics, Trusted
+
+RNG = np.random.default_rng(3)
+ROWS = pd.DataFrame({"age": RNG.integers(18, 90, 800), "job": RNG.choice(["nurse", "clerk"], 800)})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ROWS.to_csv(tmp_path / "rows.csv", index=False)
+    ROWS.to_csv(tmp_path / "ROWS.CSV.GZ", index=False, compression="gzip")
+    ROWS.to_parquet(tmp_path / "rows.parquet", index=False)
+    (tmp_path / "spark.parquet").mkdir()
+    (tmp_path / "spark.parquet" / "_SUCCESS").touch()
+    for part in range(4):
+        file = tmp_path / f"spark.parquet/part-{part:05}.parquet"
+        ROWS[part * 200 : part * 200 + 200].to_parquet(file, index=False)
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        ROWS.to_sql("people", database, index=False)
+    return tmp_path
+
+
+def test_rows_are_the_same_through_every_door_and_on_both_sides(folder):
+    usual = Reference.from_frame(ROWS)
+    query = "SELECT age, job FROM people"
+    places = dict.fromkeys(("rows.csv", "ROWS.CSV.GZ", "rows.parquet", "spark.parquet"))
+    for name, asked in {**places, f"sqlite:///{folder}/rows.db": query}.items():
+        place = name if asked else folder / name
+        reference = Reference.from_file(place, query=asked)
+        assert reference.domain.features == usual.domain.features
+        np.testing.assert_array_equal(reference.probabilities, usual.probabilities)
+        named = {"drift_records": place} | ({"drift_query": asked} if asked else {})
+        same = Reference.from_samples(usual.domain, node_records(context(**named)))
+        np.testing.assert_array_equal(same.probabilities, usual.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda d: d / "rowz.csv", "did you mean rows.csv"),
+        (lambda d: "s3://bucket/rows.csv", "copy it here"),
+        (lambda d: f"file://{d}/rows.csv", "give the file's path, /"),
+        (lambda d: f"sqlite:///{d}/rows.db", "needs a query"),
+        (lambda d: d / "spark.parquet" / "_SUCCESS", "ends in none of these"),
+        (lambda d: d, "has other columns|have other columns|has no Parquet"),
+    ],
+)
+def test_a_door_that_is_shut_says_why_and_what_to_do(folder, make, words):
+    place = make(folder)
+    if place == folder:
+        place = folder / "empty"
+        place.mkdir()
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        Reference.from_file(place)
+
+
+def test_a_column_that_is_not_there_is_sought_among_those_that_are(folder):
+    table = Reference.from_frame(ROWS).domain
+    ROWS.rename(columns=str.upper).to_csv(folder / "upper.csv", index=False)
+    ROWS.to_csv(folder / "bars.csv", index=False, sep="|")
+    for file, words in (("upper.csv", "'AGE'"), ("bars.csv", r"divided at '\|'")):
+        with pytest.raises(DomainError, match=words):
+            table.encode(node_records(context(drift_records=folder / file)))
+    with pytest.raises(DomainError, match="it has 'age', 'job'"):
+        Reference.from_file(folder / "rows.csv", Table({"ward": ["icu"]}))
+    for first in ("sep=;", "# made by X"):
+        (folder / "head.csv").write_text(f"{first}\n{(folder / 'rows.csv').read_text()}")
+        with pytest.raises(DomainError, match="delete it"):
+            Reference.from_file(folder / "head.csv")
+    (folder / "twice.csv").write_text("age,age\n1,2\n")
+    with pytest.raises(DomainError, match="two columns have the name 'age'"):
+        Reference.from_file(folder / "twice.csv")
+
+
+def test_line_ends_that_are_not_the_headers_are_said(folder, caplog):
+    content = (folder / "rows.csv").read_bytes().replace(b"\n", b"\r\n", 1)
+    (folder / "mixed.csv").write_bytes(content)
+    with pytest.raises(DomainError, match="one line end"):
+        Reference.from_file(folder / "mixed.csv")
+    table = Reference.from_frame(ROWS).domain
+    assert len(table.encode(node_records(context(drift_records=folder / "mixed.csv")))) == 1
+    assert "one line end" in caplog.text
+
+
+@pytest.mark.parametrize("names", [[0, "b"], [None, "b"], [("a", "x"), ("a", "y")], [" ", "b"]])
+def test_names_that_are_no_text_are_refused_with_a_sentence(names):
+    frame = ROWS.set_axis(pd.Index(names, tupleize_cols=False), axis=1)
+    for make in (Reference.from_frame, Table.from_frame):
+        with pytest.raises(DomainError, match="name is a text"):
+            make(frame)
+
+
+WARDS = ["Surgery", "ICU", "Day ward"] * 200
+
+
+@pytest.mark.parametrize("door", ["frame", "samples", "file", "column"])
+def test_a_column_that_is_all_other_is_refused_with_labels_seen(tmp_path, door):
+    labels = Labels(["surgery", "icu"])
+    table, rows = Table({"ward": labels, "n": Labels(["1"])}), {"ward": WARDS, "n": ["1"] * 600}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    make = {
+        "frame": lambda **more: Reference.from_frame(table, rows, **more),
+        "samples": lambda **more: Reference.from_samples(table, rows, **more),
+        "file": lambda **more: Reference.from_file(tmp_path / "rows.csv", table, **more),
+        "column": lambda **more: Reference.from_samples(labels, WARDS, **more),
+    }[door]
+    with pytest.raises(DomainError, match=r"100%.*'Surgery', 'ICU', 'Day ward'.*allow_unlisted"):
+        make()
+    assert make(allow_unlisted=True).unlisted
+
+
+def test_a_column_that_is_nearly_empty_is_not_blind():
+    rows = {"note": [None] * 95 + ["a", "b", "a", "b", "a"], "none": [None] * 100}
+    assert Reference.from_frame(rows).unlisted
+    with pytest.raises(DomainError, match="'note'"):
+        Reference.from_frame(Table({"note": Labels(["x"])}), {"note": [None] * 100})
+
+
+def test_a_blind_column_is_found_by_its_symbols_alone():
+    table = Table({"ward": ["surgery"], "job": ["nurse"]})
+    symbols = table.encode({"ward": WARDS, "job": ["nurse"] * 600})
+    assert blind_columns(table, symbols) == ["ward"]
+    assert blind_columns(table, symbols[:0]) == []
+
+
+def test_a_node_whose_column_is_blind_says_so_in_its_own_log(caplog):
+    table = Table({"ward": ["Surgery", "ICU"], "job": ["nurse"]})
+    rows = {"ward": ["Surgery", "ICU"] * 300, "job": ["nurse"] * 600}
+    monitor = KLDrift(Reference.from_frame(table, rows), Trusted(1.0, 1e-6))
+    simulate(monitor, [pd.DataFrame(rows), pd.DataFrame({**rows, "ward": ["icu"] * 600})])
+    said = [record.getMessage() for record in caplog.records if "doctor --data" in record.message]
+    assert len(said) == 1
+    assert "'ward'" in said[0]
+    assert "icu" not in said[0]
+
+
+@pytest.mark.parametrize("form", ["list", "dict", "groups"])
+def test_frames_are_clients_rows_and_text_is_none(form):
+    rows = pd.DataFrame({"job": ["nurse", "clerk"] * 300, "site": list("xyz") * 200})
+    groups = rows.groupby("site")
+    held = {"list": [g for _, g in groups], "dict": dict(list(groups)), "groups": groups}[form]
+    question = Statistics(Table({"job": ["nurse", "clerk"]}), Trusted(10.0, 1e-6))
+    report = simulate(question, held)
+    assert report.cohort.survivors == 3
+    assert sum(report.columns["job"].counts.values[:2]) == pytest.approx(600, abs=30)
+    with pytest.raises(ValueError, match="3 frames"):
+        simulate(question, held, clients=7)
+    for text in ("people.csv", Path("people.csv"), b"people.csv"):
+        with pytest.raises(ValueError, match="name of a file"):
+            simulate(question, text, clients=3)
