@@ -68,7 +68,6 @@ class _NodeConfig(
 ):
     min_clients: NotNegative = 0
     most_epsilon: Annotated[Real, Field(gt=0)] | None = None
-    reference: Annotated[Text, Field(min_length=1)] | None = None
     memory: Annotated[Text, must("be an absolute path", os.path.isabs)] | None = None
 
 
@@ -83,8 +82,6 @@ class AggregatorLimits:
     most_epsilon : float, optional
         Largest epsilon of a check, in nats, whose delta is then at most 1e-3;
         ``drift-most-epsilon``.
-    reference : str, optional
-        Fingerprint of the only reference that it serves; ``drift-reference``.
     memory : Path, optional
         File in which it writes down every check before it answers; ``drift-memory``. By default
         one for its key in Flower's own folder (``FLWR_HOME``, else ``~/.flwr``); with a key that
@@ -93,7 +90,6 @@ class AggregatorLimits:
 
     min_clients: int = 3
     most_epsilon: float | None = None
-    reference: str | None = None
     memory: Path | None = None
 
     def __post_init__(self) -> None:
@@ -108,18 +104,15 @@ class AggregatorLimits:
         require_known(config)
         keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
         told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
-        if None not in (self.reference, told.reference) and told.reference != self.reference:
-            raise QueryRefused("the aggregator's app and its node config name different references")
         bounds = [e for e in (told.most_epsilon, self.most_epsilon) if e is not None]
         return AggregatorLimits(
             min_clients=max(told.min_clients, self.min_clients),
             most_epsilon=min(bounds, default=None),
-            reference=told.reference or self.reference,
             memory=self.memory if told.memory is None else Path(told.memory),
         )
 
-    def hold(self, guarantee: Guarantee, reference: str) -> None:
-        """Refuse a question beyond these limits, from its guarantee and fingerprint."""
+    def hold(self, guarantee: Guarantee) -> None:
+        """Refuse a question beyond these limits."""
         if self.most_epsilon is not None and (
             guarantee.epsilon > self.most_epsilon or guarantee.delta > _MOST_DELTA
         ):
@@ -127,8 +120,6 @@ class AggregatorLimits:
                 "EpsilonTooLarge: the check asks for more than the aggregator gives: epsilon "
                 f"{self.most_epsilon:g}, at a delta of at most {_MOST_DELTA:g}"
             )
-        if self.reference is not None and reference != self.reference:
-            raise QueryRefused("the server's reference is not the one that the aggregator serves")
 
     def require(self, clients: int, least: int, what: str) -> None:
         """Refuse a sum over too few clients, by these limits or by the server's."""
@@ -215,7 +206,7 @@ class _Aggregation:
         self._least = Order.from_config(content.get(ORDER)).least
         if key.public.hex() not in terms.aggregators:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
-        limits.hold(terms.guarantee, terms.reference)
+        limits.hold(terms.guarantee)
         require_move(terms)
         self._boxes = _boxes_of(content.get(NUMBERS))
         self._context, self._key, self._limits = context, key, limits

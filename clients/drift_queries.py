@@ -34,7 +34,6 @@ from flwr_kld.messages.envelopes import (
 )
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.period import of_period
-from flwr_kld.reference import Reference
 
 if TYPE_CHECKING:
     from flwr_kld.clients.channels import Channel, Rows, Send
@@ -50,7 +49,6 @@ def answer_drift_queries(
     records: Callable[..., Any],
     domain: Domain,
     *,
-    reference: Reference | str | None = None,
     record_ids: Callable[[Context], Any] | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
@@ -69,9 +67,6 @@ def answer_drift_queries(
         each check.
     domain : Domain
         What the records mean. A server with another domain is refused.
-    reference : Reference or str, optional
-        The only reference (or its fingerprint) that this client agrees to be compared with.
-        By default any reference over `domain`.
     record_ids : Callable[[Context], Any], optional
         One integer, string, UUID or date for each record that `records` loads, the same in every
         check for as long as the record exists. Standing sessions need them: rows of one id are one
@@ -112,7 +107,6 @@ def answer_drift_queries(
         records=load,
         hosted=lambda _: [0],
         domain=lambda _: domain,
-        reference=reference,
         record_ids=None if record_ids is None else lambda context, _: record_ids(context),
         secure_sum=secure_sum,
         aggregator=aggregator,
@@ -126,7 +120,6 @@ def host_drift_queries(
     records: Loader,
     hosted: Callable[[Context], Iterable[int]],
     domain: Callable[[Context], Domain],
-    reference: Reference | str | None = None,
     record_ids: Loader | None = None,
     secure_sum: SumMembers | None = None,
     aggregator: bytes | None = None,
@@ -151,9 +144,6 @@ def host_drift_queries(
     instance("app", app, ClientApp, "the node's ClientApp")
     for name, call in (("records", records), ("hosted", hosted), ("domain", domain)):
         instance(name, call, Callable, "a function")
-    if reference is not None:
-        instance("reference", reference, Reference | str, "a Reference or its fingerprint")
-    agreed = reference.fingerprint if isinstance(reference, Reference) else reference
     instance("discover", discover, Set, "a set of columns, such as {'job'}")
     own = OwnRecords(records, domain, record_ids)
     # By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
@@ -170,7 +160,7 @@ def host_drift_queries(
                 "this client's app lets nobody ask for the unlisted labels of that column: "
                 "answer_drift_queries(…, discover={…}) names those that may be"
             )
-        return _agree(terms, domain(context), agreed)
+        return _agree(terms, domain(context))
 
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
@@ -282,16 +272,14 @@ def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:
     return lambda rows, row, token: rows.to_wire(row, token)
 
 
-def _agree(terms: Terms, domain: Domain, agreed: str | None) -> NDArray[np.int32]:
+def _agree(terms: Terms, domain: Domain) -> NDArray[np.int32]:
     """Refuse unless server and client mean the same thing; return the cell of each symbol."""
     if terms.domain != domain.fingerprint:
         raise QueryRefused("the server's domain is not this client's: compare both domain specs")
     counted = terms.over(domain)
     if terms.columns != counted.per_record:
         raise QueryRefused("the server's number of columns is not the domain's")
-    if agreed is not None and terms.reference != agreed:
-        raise QueryRefused("the server's reference is not the one that this client agreed to")
     try:
-        return terms.cell_of(counted.sizes)
+        return terms.cell_of(counted)
     except ValueError as error:
         raise QueryRefused(str(error)) from None

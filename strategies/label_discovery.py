@@ -45,7 +45,7 @@ class LabelDiscovery(Question[DiscoveryReport]):
     Parameters
     ----------
     reference : Reference or Table
-        What clients' records mean; nodes that agreed to one reference only need that one.
+        What clients' records mean.
     column : str
         A feature of the table with `Labels`.
     trust : Trusted or TrustedAggregator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import struct
 from collections.abc import Sequence
@@ -250,12 +249,10 @@ class LabelExchange(Asking):
     @cached_property
     def terms(self) -> Terms:
         """What all clients are told."""
-        hypotheses = self.predictor.hypotheses
-        names = "\n".join(hypotheses.names)
         return Terms(
             check=self.check,
-            domain=hypotheses.domain.fingerprint,
-            reference=hashlib.sha256(names.encode()).hexdigest(),
+            domain=self.predictor.hypotheses.domain.fingerprint,
+            plan="predictor",
             cells=[1],
             wire=b"\0",  # of no cells; Flower counts no empty bytes
             noise=ChannelNoise(),

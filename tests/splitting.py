@@ -20,7 +20,7 @@ RUN = 7
 
 def terms_of(keys, *, check="check", **options) -> Terms:
     told = Terms(
-        check=check, domain="d" * 64, reference="r" * 64, cells=[CELLS], wire=b"",
+        check=check, domain="d" * 64, plan="p" * 64, cells=[CELLS], wire=b"",
         guarantee=Guarantee(1.0), asked=6,
         noise=AggregatorNoise(tuple(key.public.hex() for key in keys)),
     )  # fmt: skip

@@ -78,7 +78,6 @@ WRONG = {
     "a mapping for hypotheses": ("Hypotheses", lambda: BayesMixture({"even": REFERENCE}, 1.0)),
     "records for their loader": ("node_records", lambda: answered(records=["a", "b"])),
     "a reference for the records' domain": ("reference.domain", lambda: answered(domain=REFERENCE)),
-    "a domain for a reference to agree to": ("Reference", lambda: answered(reference=DOMAIN)),
     "a truth value for keys": ("PinnedByNode", lambda: answered(secure_sum=True)),
     "a text for a key": ("key", lambda: answered(aggregator="0" * 64)),
     "ids for their loader": ("record_ids", lambda: answered(record_ids=[1, 2])),

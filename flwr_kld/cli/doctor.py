@@ -59,6 +59,7 @@ from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.messages.terms import VERSION
 from flwr_kld.operate.schedule import Schedule, parse_schedule
+from flwr_kld.query.partition import plan_to_pin
 from flwr_kld.reference import Reference
 
 
@@ -159,9 +160,12 @@ def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding
         if allowed.domains is not None and reference.domain.fingerprint not in allowed.domains:
             allow = f'add "{reference.domain.fingerprint}" to allow.domains in {file}'
             return _failed("guard", f"{file} refuses the app's domain", allow)
-        if allowed.references is not None and reference.fingerprint not in allowed.references:
-            allow = f'add "{reference.fingerprint}" to allow.references in {file}'
-            return _failed("guard", f"{file} refuses the app's reference", allow)
+        plan = plan_to_pin(reference)
+        if allowed.plans is not None and plan not in allowed.plans:
+            one = f'add "{plan}" to allow.plans' if plan else 'set allow.plans = "any"'
+            return _failed(
+                "guard", f"{file} refuses what the app's checks count", f"{one} in {file}"
+            )
     if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.check.max_epsilon:
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
         return _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)

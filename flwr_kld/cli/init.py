@@ -118,7 +118,7 @@ def _client(client: Component, package: str, identifier: str | None) -> str:
     known = _free("reference", client)
     rows = f"node_records(context, {known}.domain)"
     ids = "" if identifier is None else f", record_ids=lambda context: {rows}[{identifier!r}]"
-    call = f"\n{_CALL}({client.name}, node_records, {known}.domain, reference={known}{ids})"
+    call = f"\n{_CALL}({client.name}, node_records, {known}.domain{ids})"
     added = [
         _import_reference(package, known),
         f"from flwr_kld.clients import {_CALL}, node_records",

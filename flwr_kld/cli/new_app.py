@@ -19,6 +19,7 @@ from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.pace import FEW, Pace, rounded
 from flwr_kld.codec.model import json_text
 from flwr_kld.kernel import Guarantee
+from flwr_kld.query.partition import plan_to_pin
 from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
 
@@ -49,7 +50,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 
 _MADE = 'drift-statistics = ""  # set by flwr-kld describe\n'
 
-_LATER = 'references = "any"  # pin the real one, once clients have made it'
+_LATER = 'plans = "any"  # pin the real one, once clients have made the reference'
 
 _DELTA = 1e-06
 """Of a standing session."""
@@ -159,12 +160,13 @@ class Proposal:
 
     def guard(self, reference: Reference) -> str:
         """Return a node's guard file that lets these checks in, and no more."""
-        pinned = reference.fingerprint
+        plan = None if self.made_up else plan_to_pin(reference)
+        drawn = 'plans = "any"  # each check draws cells of its own: the columns have many symbols'
         return (
             fill(
                 "guard.toml.txt",
                 domain=reference.domain.fingerprint,
-                references=_LATER if self.made_up else f'references = ["{pinned}"]',
+                plans=f'plans = ["{plan}"]' if plan else _LATER if self.made_up else drawn,
                 epsilon=self.share if self.made_up else self.epsilon,
                 delta=_DELTA if self.stands else 0,
                 cohort=self.least,
@@ -202,8 +204,6 @@ def app_files(
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
     arguments = ["app", "node_records", "reference.domain"]
-    if not proposal.made_up:
-        arguments.append("reference=reference")
     call = ", ".join(arguments)
     if identifier:  # as the formatter would break the line
         rows = "node_records(context, reference.domain)"

@@ -26,6 +26,8 @@ from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import rows_needed
 from flwr_kld.kernel.arguments import real
+from flwr_kld.query.partition import plan_to_pin
+from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import table_of
@@ -172,13 +174,16 @@ def show(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a reference's fingerprints, size, columns and heaviest symbols."""
+    """Show a reference's fingerprints, size, columns and heaviest symbols.
+
+    `plan` and `describe` are what checks and `flwr-kld describe` count, for a guard's allow.plans.
+    """
     reference = Reference.load(file)
     found = _describe(reference)
     if as_json:
         print_json(found)
         return
-    for name in ("reference", "domain", "kind", "symbols", "possible"):
+    for name in ("reference", "domain", "plan", "describe", "kind", "symbols", "possible"):
         results.print(f"{name + ':':11}{found[name]}", markup=False)
     columns = (
         ((one["name"], one["kind"], str(one["symbols"]), f"{one['unlisted']:.2%}"), False)
@@ -209,6 +214,8 @@ def _describe(found: Reference) -> dict[str, Any]:
     return {
         "reference": found.fingerprint,
         "domain": domain.fingerprint,
+        "plan": plan_to_pin(found) or "any (each check draws cells of its own)",
+        "describe": each_symbol(domain).fingerprint,
         "kind": domain.kind,
         "symbols": domain.size,
         "possible": int(np.count_nonzero(p)),

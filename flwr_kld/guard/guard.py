@@ -50,8 +50,9 @@ class Guard:
             )
         if allowed.domains is not None and terms.domain not in allowed.domains:
             raise QueryRefused("the domain is not one that this client's operator allows")
-        if allowed.references is not None and terms.reference not in allowed.references:
-            raise QueryRefused("the reference is not one that this client's operator allows")
+        counts = terms.trust != "local" and terms.unlisted_labels is None
+        if counts and allowed.plans is not None and terms.plan not in allowed.plans:
+            raise QueryRefused("the plan is not one that this client's operator allows")
         column = terms.unlisted_labels.column if terms.unlisted_labels else None
         if column is not None and allowed.discovery is not None and column not in allowed.discovery:
             raise QueryRefused(
@@ -105,7 +106,7 @@ class Guard:
         spend = Claim(
             check=terms.check,
             account=account,
-            reference=terms.reference,
+            plan=terms.plan,
             terms=terms.fingerprint,
             model=terms.model,
             trust=terms.trust,

@@ -104,7 +104,7 @@ class Allowed(Model, what="allow"):
 
     trust: _Trusts  # Trust models
     domains: _Fingerprints  # None for any
-    references: _Fingerprints
+    plans: _Fingerprints  # Of counts; None for any
     discovery: _Columns = frozenset()  # Columns whose unlisted labels may be asked for; or None
 
 

@@ -59,7 +59,7 @@ SCHEMA = Schema(
     [
         """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
-    account TEXT NOT NULL, reference TEXT NOT NULL, terms TEXT NOT NULL,
+    account TEXT NOT NULL, plan TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
     protects TEXT NOT NULL, most_records INTEGER NOT NULL,
     session TEXT NOT NULL, night INTEGER NOT NULL,
@@ -80,7 +80,7 @@ class Claim:
 
     check: str  # Id of the check
     account: str  # Which of the node's clients: each has a budget of its own
-    reference: str  # Fingerprints; that of the terms is of the domain, too
+    plan: str  # Fingerprints; both are of the domain, too
     terms: str
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
     trust: str  # Trust model

@@ -164,8 +164,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     """What is counted, for which check, under which claim, and whose noise keeps it."""
 
     check: _Id  # Random id of the check; replies repeat it
-    domain: _Id  # Fingerprints of what the server means
-    reference: _Id
+    domain: _Id  # Fingerprints of what records mean, and of what is counted of them
+    plan: _Id
     # Cells of each column; a single column is a table of one
     cells: Annotated[
         list[_Positive],
@@ -294,9 +294,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         except DomainError as error:
             raise QueryRefused(str(error)) from None
 
-    def cell_of(self, sizes: tuple[int, ...]) -> NDArray[np.int32]:
+    def cell_of(self, counted: Domain) -> NDArray[np.int32]:
         """Return the cell of each symbol, as `cells_from_wire` does and with its errors."""
-        return cells_from_wire(self.wire, sizes, tuple(self.cells))
+        return cells_from_wire(self.wire, counted, tuple(self.cells), self.plan)
 
     def share(self) -> ShareRelease | None:
         """Return the verified law of a client's share of the noise; None if it adds none."""

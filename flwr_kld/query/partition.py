@@ -87,6 +87,12 @@ class Partition:
         )
 
 
+def plan_to_pin(reference: Reference) -> str | None:
+    """Return the fingerprint of what checks count by default; None where each draws its cells."""
+    plan = Partition().draw(reference, np.random.default_rng(0))
+    return None if plan.is_drawn else plan.fingerprint
+
+
 def _inclusion(p: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
     """Probabilities ``min(1, c p)`` that sum to `budget`; p is sorted downwards, shape [n]."""
     tail = np.cumsum(p[::-1])[::-1]

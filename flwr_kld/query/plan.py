@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Domain
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
@@ -134,15 +133,13 @@ class QueryPlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the reference's fingerprint, and of what is asked."""
-        period, labels = self.period, self.unlisted_labels
-        digest = hashlib.sha256(b"flwr-kld plan 1\n")
-        steps = json_text([self.allotment.counts, self.allotment.alike])
-        within = "" if period is None else period.to_json()
-        column = "" if labels is None else labels.to_json()
-        digest.update(f"{self.reference.fingerprint}\n{within}\n{steps}\n{column}\n".encode())
-        digest.update(self.cell_of.astype("<i4").tobytes())
-        return digest.hexdigest()
+        """SHA-256 (hex) of what is counted: `plan_fingerprint`."""
+        return plan_fingerprint(self.domain.fingerprint, self.cell_of)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether another check asks other cells: of many symbols some are drawn."""
+        return bool((self.inclusion < 1).any())
 
     @cached_property
     def wire(self) -> bytes:
@@ -210,6 +207,20 @@ def cells_by_symbol(reference: Reference) -> NDArray[np.int32]:
     return cell_of
 
 
+def plan_fingerprint(domain: str, cell_of: NDArray[np.int32]) -> str:
+    """SHA-256 (hex) of a domain's fingerprint, and of which of its symbols are counted together.
+
+    Both sides compute it. Cells are numbered by their first symbol, so that it does not depend on
+    their order, nor on what counts are compared with.
+    """
+    first = np.full(int(cell_of.max()) + 1, len(cell_of))
+    first[cell_of[::-1]] = np.arange(len(cell_of))[::-1]  # of what is assigned twice, the last
+    numbered = np.searchsorted(np.sort(first), first)[cell_of]
+    digest = hashlib.sha256(f"flwr-kld plan 1\n{domain}\n".encode())
+    digest.update(numbered.astype("<i4").tobytes())
+    return digest.hexdigest()
+
+
 def inflated(packed: bytes, size: int, error: str) -> bytes:
     """Inflate what holds exactly so many bytes, at least 1, and no byte more of anything else."""
     inflater = zlib.decompressobj()
@@ -224,11 +235,11 @@ def inflated(packed: bytes, size: int, error: str) -> bytes:
 
 @lru_cache(maxsize=4)
 def cells_from_wire(
-    wire: bytes, sizes: tuple[int, ...], cells: tuple[int, ...]
+    wire: bytes, domain: Domain, cells: tuple[int, ...], fingerprint: str
 ) -> NDArray[np.int32]:
-    """Read ``QueryPlan.wire`` on the client, of a domain with these symbols in each column."""
-    # `cells` are the cells of each column, of as many as `sizes`.
-    domain_size, total = sum(sizes), sum(cells)
+    """Read ``QueryPlan.wire`` on the client and hold it against the plan's fingerprint."""
+    # `cells` are the cells of each column of the domain.
+    sizes, domain_size, total = domain.sizes, sum(domain.sizes), sum(cells)
     if total > domain_size:  # counting would take memory for cells that are empty
         raise ValueError("the query plan has more cells than the domain has symbols")
     one_each = "the query plan does not assign a cell to each symbol of the domain"
@@ -238,5 +249,7 @@ def cells_from_wire(
         raise ValueError("the query plan names a cell that it does not have")
     if cells_of_columns(cell_of, sizes, total) != cells:
         raise ValueError("the query plan has another number of cells in a column than it says")
+    if plan_fingerprint(domain.fingerprint, cell_of) != fingerprint:
+        raise ValueError("the query plan does not match its fingerprint")
     cell_of.setflags(write=False)
     return cell_of

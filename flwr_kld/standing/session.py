@@ -49,7 +49,7 @@ class Session:
             return
         raise CheckFailed(
             f"night {night.number} of {night.nights} of the session {self.trust.name!r} asks "
-            "something else than its first night did: the reference, the plan, the trust model or "
+            "something else than its first night did: the domain, the plan, the trust model or "
             "the version of flwr-kld changed. Put it back, or begin another session by another "
             "Standing(…, name=…), which is charged anew"
         )

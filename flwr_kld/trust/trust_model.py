@@ -141,7 +141,7 @@ class Trust(ABC):
         return Terms(
             check=check,
             domain=plan.reference.domain.fingerprint,
-            reference=plan.reference.fingerprint,
+            plan=plan.fingerprint,
             cells=list(plan.layout.cells),
             wire=plan.wire,
             guarantee=self.guarantee,

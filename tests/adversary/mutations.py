@@ -3,13 +3,16 @@
 import copy
 import json
 import random
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from flwr_kld.messages.terms import Terms
+from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.sums.session import Session
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
@@ -38,6 +41,8 @@ def _make_consistent(content: RecordDict, rng: random.Random) -> None:
         asked = content["terms"]
         if rng.random() < 0.8:
             asked["check"] = f"{rng.randrange(2**64):016x}"  # what was asked before is refused
+        cell_of = np.frombuffer(zlib.decompress(asked["wire"]), dtype="<i4").astype(np.int32)
+        asked["plan"] = plan_fingerprint(asked["domain"], cell_of)
         if "phase" in content:
             fit_sessions(content)
     except Exception:  # what is not readable stays as it is

@@ -26,6 +26,7 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, Layout
 from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
+from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -68,6 +69,8 @@ def told_otherwise(name, *, cells=None, terms=None):
         asked["wire"] = zlib.compress(cell_of.astype("<i4").tobytes())
         if cells is not None:
             asked["cells"] = [1, 1, max(int(cell_of.max()) - 1, 1)]
+            if cell_of.min() >= 0:
+                asked["plan"] = plan_fingerprint(asked["domain"], cell_of)
         asked.update(terms or {})
         if "phase" in content:
             with suppress(ValueError):  # the client is to refuse what cannot be read

@@ -18,6 +18,7 @@ import pytest
 from flwr_kld import Reference, Table
 from flwr_kld.accounting import Ledger
 from flwr_kld.guard.limits import read_limits
+from flwr_kld.query.partition import plan_to_pin
 
 HOSTILE = [
     '"""', "'''", "a'b\"c", "$package", "${ledger}", "{x}", "%s", "\\", "import os", "../../etc",
@@ -70,7 +71,7 @@ def test_the_files_fit_together(cli, sample, tmp_path):
     app = tmp_path / "app"
     reference = Reference.load(app / "app" / "reference.json")
     limits = read_limits(app / "deploy" / "guard.toml")
-    assert limits.allow.references == {reference.fingerprint}
+    assert limits.allow.plans == {plan_to_pin(reference)}
     assert limits.allow.domains == {reference.domain.fingerprint}
     project = tomllib.loads((app / "pyproject.toml").read_text())
     assert project["project"]["dependencies"] == ["flwr>=1.41,<1.43"]

@@ -83,14 +83,13 @@ def test_an_app_in_which_clients_make_the_reference(cli, dictionary, tmp_path):
     app = tmp_path / "app"
     server = (app / "app" / "server_app.py").read_text()
     assert "Statistics(" in server
-    assert "reference=" not in (app / "app" / "client_app.py").read_text()
     assert server.count("epsilon=0.5") == 1  # a person's window has 1: half for the reference
     assert server.count("epsilon=0.016") == 1  # and the other half for 31 checks
     config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     assert (config["drift-statistics"], config["drift-check"]) == ("", "")
     assert Path(config["drift-sample"]).is_file()
     limits = read_limits(app / "deploy" / "guard.toml")
-    assert limits.allow.references is None  # the real one is not known yet
+    assert limits.allow.plans is None  # the real one is not known yet
     assert limits.allow.domains == {
         Reference.load(app / "app" / "reference.json").domain.fingerprint
     }

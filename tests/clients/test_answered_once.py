@@ -154,7 +154,7 @@ def guard(tmp_path, monkeypatch, request):
     file.write_text(
         f'receipts = "r.db"\nkey = "k"\nprotects = "{protects}"\n[allow]\n'
         'trust = ["local", "distributed", "trusted-aggregator"]\n'
-        'domains = "any"\nreferences = "any"\n'
+        'domains = "any"\nplans = "any"\n'
         "[check]\nmax_epsilon = 2.0\nmax_delta = 1e-6\nmin_asked = 1\n"
         "[period]\ndays = 30\nmax_epsilon = 9.0\nmax_delta = 1e-6\n"
     )

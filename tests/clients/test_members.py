@@ -97,7 +97,7 @@ def test_each_member_is_counted_and_refused_by_itself():
     assert refused == [2, 7, 256, 290]
     assert ["KeyError" in why for why in answer["reasons"]] == [True, False, False, True]
     assert "measles" not in repr(reply)
-    cell_of = terms.cell_of(FRUIT.sizes)
+    cell_of = terms.cell_of(FRUIT)
     for member, row in rows.items():
         own = FRUIT.encode(records(None, member))
         expected = np.bincount(cell_of[own], minlength=sum(terms.cells))
@@ -153,7 +153,7 @@ def test_what_counting_raises_is_told_by_its_type_and_takes_no_other_group_along
 def test_a_box_holds_the_row_of_its_sender_only():
     terms, reply, context, _ = answers_of(TrustedAggregator(1.0, aggregator=KEY.public))
     answered = json.loads(reply["answer"]["answer"])["answered"]
-    cell_of = terms.cell_of(FRUIT.sizes)
+    cell_of = terms.cell_of(FRUIT)
     assert len(answered) == HOSTED - 4
     for member, box in zip(answered, reply["numbers"]["numbers"], strict=True):
         sender = f"{context.node_id}:{member}"
@@ -171,7 +171,7 @@ def test_two_parts_add_up_to_the_row_of_their_sender_only():
     terms, reply, context, _ = answers_of(TwoAggregators(1.0, aggregators=PAIR))
     answered = json.loads(reply["answer"]["answer"])["answered"]
     seeds = set()
-    cell_of = terms.cell_of(FRUIT.sizes)
+    cell_of = terms.cell_of(FRUIT)
     for member, raw in zip(answered, reply["numbers"]["numbers"], strict=True):
         parcel = Parcel.from_bytes(raw)
         sealed_for = SealContext(context.run_id, terms.fingerprint, parcel.name)

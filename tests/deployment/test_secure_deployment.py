@@ -41,7 +41,7 @@ key = "{GUARDED}.identity"  # the one that it signs with in secure sums
 [allow]
 trust = ["trusted", "trusted-aggregator", "distributed"]
 domains = ["{REFERENCE.domain.fingerprint}"]
-references = ["{REFERENCE.fingerprint}"]
+plans = ["{REFERENCE.fingerprint}"]
 [check]
 max_epsilon = 3.0
 max_delta = 1e-6

@@ -181,7 +181,7 @@ def test_the_cells_of_a_column_follow_those_of_the_column_before():
         assert column.reference.fingerprint == own.fingerprint
         assert column.cell_of.max() + 1 == column.cells == part.stop - part.start
         assert column.mass.tolist() == plan.mass[part].tolist()
-    read = cells_from_wire(plan.wire, TABLE.sizes, plan.layout.cells)
+    read = cells_from_wire(plan.wire, TABLE, plan.layout.cells, plan.fingerprint)
     assert read.tolist() == plan.cell_of.tolist()
 
 

@@ -10,7 +10,7 @@ from flwr_kld.messages.terms import Terms
 from flwr_kld.sums.policy import ClientPolicy
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
-DOMAIN, REFERENCE = "d" * 64, "e" * 64
+DOMAIN, PLAN = "d" * 64, "f" * 64
 
 FILE = """
 receipts = "receipts.db"
@@ -18,7 +18,7 @@ key = "node.key"
 [allow]
 trust = ["trusted", "distributed"]
 domains = "any"
-references = "any"
+plans = "any"
 [check]
 max_epsilon = 1.0
 max_delta = 1e-6
@@ -50,7 +50,7 @@ def period_of(seconds: int, epsilon: int, delta: int, **more: object) -> Limits:
     """Limits of all checks together; those of one check are far away."""
     limits = {
         "receipts": Path(), "key": Path(), "protects": "record",
-        "allow": Allowed(trust=frozenset(), domains=None, references=None),
+        "allow": Allowed(trust=frozenset(), domains=None, plans=None),
         "check": OneCheck(max_epsilon=10**18, max_delta=10**18, min_asked=1),
         "period": Period(days=Decimal(seconds) / 86400, max_epsilon=epsilon, max_delta=delta),
         "secure_sum": ClientPolicy(),
@@ -67,7 +67,7 @@ def question(check: str = "c1", **changes: object) -> Terms:
     values = {
         "check": check,
         "domain": DOMAIN,
-        "reference": REFERENCE,
+        "plan": PLAN,
         "cells": [4],
         "wire": b"",
         "asked": 20,

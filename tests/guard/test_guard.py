@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from guard.files import DOMAIN, REFERENCE, guard_file, question
+from guard.files import DOMAIN, PLAN, guard_file, question
 from patience import HANGS
 
 from flwr_kld.errors import QueryRefused
@@ -30,7 +30,7 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
     assert (receipt.epsilon, receipt.delta) == (10**8, 10**9)
     assert (receipt.check, receipt.account, receipt.time) == ("c1", "3:0", 5000)
     assert (receipt.trust, receipt.protects) == ("trusted", "record")
-    assert receipt.reference == REFERENCE
+    assert receipt.plan == PLAN
     assert receipt.terms == asked.fingerprint
 
 
@@ -55,14 +55,14 @@ def test_a_question_beyond_a_limit_is_refused_and_spends_nothing(guard, tmp_path
 def test_only_listed_fingerprints_are_answered(tmp_path):
     lists = (
         ('domains = "any"', f'domains = ["{DOMAIN}"]'),
-        ('references = "any"', f'references = ["{"0" * 64}", "{REFERENCE}"]'),
+        ('plans = "any"', f'plans = ["{"0" * 64}", "{PLAN}"]'),
     )
     guard = Guard.from_file(guard_file(tmp_path, *lists))
     guard.admit(question(), "0")
     with pytest.raises(QueryRefused, match="domain is not one that this client's operator allows"):
         guard.admit(question("c2", domain="0" * 64), "0")
-    with pytest.raises(QueryRefused, match="reference is not one"):
-        guard.admit(question("c2", reference="1" * 64), "0")
+    with pytest.raises(QueryRefused, match="plan is not one"):
+        guard.admit(question("c2", plan="1" * 64), "0")
 
 
 def test_the_key_is_made_once_for_its_owner_only(guard, tmp_path):

@@ -22,7 +22,7 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     assert str(limits.key) == "/var/lib/flwr-kld/node.key"
     assert limits.allow.trust == {"distributed", "trusted-aggregator", "two-aggregators"}
     assert limits.allow.domains is not None
-    assert limits.allow.references is not None
+    assert limits.allow.plans is not None
     check, period = limits.check, limits.period
     assert (check.max_epsilon, check.max_delta, check.min_asked) == (10**9, 10**12, 20)
     assert (period.seconds, period.max_epsilon) == (30 * 86400, 8 * 10**9)
@@ -33,7 +33,7 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
 def test_a_file_without_secure_sums_has_their_defaults(tmp_path):
     limits = read_limits(guard_file(tmp_path))
     assert limits.secure_sum == ClientPolicy()
-    assert (limits.allow.domains, limits.allow.references) == (None, None)
+    assert (limits.allow.domains, limits.allow.plans) == (None, None)
     assert limits.receipts == tmp_path / "receipts.db"
 
 

@@ -130,7 +130,7 @@ def test_a_session_is_admitted_by_its_total(guard):
 LIES = {
     "another session": {"session": "t"},
     "other cells": {"cells": [5]},
-    "another reference": {"reference": "a" * 64},
+    "another plan": {"plan": "a" * 64},
     "more nights": {"night": Night("s", 3, 10, 2)},
     "more moves": {"night": Night("s", 3, 9, 4)},
     "less epsilon": {"epsilon": 0.6},

@@ -37,7 +37,7 @@ WIRE = bytes.fromhex("789c63606060606462666661656380000000870029")
 CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
 NIGHT = Period("visited", "2026-11-24", "2026-11-25")
 TERMS = Terms(
-    check="00f1e2d3c4b5a697", domain="d" * 64, reference="e" * 64, cells=[4],
+    check="00f1e2d3c4b5a697", domain="d" * 64, plan="f" * 64, cells=[4],
     wire=WIRE, guarantee=Guarantee(0.5), asked=20,
 )  # fmt: skip
 OF_CLIENTS = replace(

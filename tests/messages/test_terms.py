@@ -18,7 +18,7 @@ from flwr_kld.messages.terms import NoiseShares, Terms
 QUESTION = Terms(
     check="00ff",
     domain="d",
-    reference="r",
+    plan="p",
     cells=[3, 4],
     wire=b"\x00\xff",
     guarantee=Guarantee(0.5, 1e-9),
@@ -62,8 +62,8 @@ def test_an_incomplete_question_says_what_it_lacks(name):
     ("name", "value"),
     [
         ("check", ""),
-        ("reference", "x" * 65),
-        ("reference", ""),
+        ("plan", "x" * 65),
+        ("plan", ""),
         ("cells", [1, "1"]),
         ("cells", [True]),
         ("cells", []),

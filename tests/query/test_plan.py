@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numbered import Numbered
 
-from flwr_kld.kernel.promise import Allotment
+from flwr_kld.domain.labels import Labels
+from flwr_kld.domain.table import Table
 from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import Period
-from flwr_kld.query.plan import cells_from_wire
+from flwr_kld.query.plan import cells_from_wire, each_symbol, plan_fingerprint
 from flwr_kld.reference import Reference
 
 REFERENCE = Reference.from_counts(Numbered(40), np.arange(40))
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 
 
-def read(wire=PLAN.wire, size=40, cells=PLAN.cells):
-    return cells_from_wire(wire, (size,), (cells,))
+def read(wire=PLAN.wire, cells=PLAN.cells, fingerprint=PLAN.fingerprint):
+    return cells_from_wire(wire, REFERENCE.domain, (cells,), fingerprint)
 
 
 def packed(cell_of) -> bytes:
@@ -34,7 +34,7 @@ def packed(cell_of) -> bytes:
 def test_cells_survive_the_wire(counts, recipe, seed):
     reference = Reference.from_counts(Numbered(len(counts)), counts)
     plan = recipe.draw(reference, np.random.default_rng(seed))
-    received = cells_from_wire(plan.wire, (len(counts),), (plan.cells,))
+    received = cells_from_wire(plan.wire, reference.domain, (plan.cells,), plan.fingerprint)
     assert received.tolist() == plan.cell_of.tolist()
     assert received.dtype == np.int32
 
@@ -106,15 +106,16 @@ def test_a_cell_that_does_not_exist(cell):
 
 def test_the_cells_of_each_column_are_those_that_are_named():
     """As many in all, but shared out otherwise: the totals of columns would be compared wrongly."""
+    table = Table({"a": Labels(["x"]), "b": Labels(["y"])})
     cell_of = np.array([0, 1, 2, 3, 4, 4], dtype=np.int32)
-    assert cells_from_wire(packed(cell_of), (3, 3), (3, 2)).tolist() == cell_of.tolist()
+    fingerprint = plan_fingerprint(table.fingerprint, cell_of)
+
+    def read_columns(cells):
+        return cells_from_wire(packed(cell_of), table, cells, fingerprint)
+
+    assert read_columns((3, 2)).tolist() == cell_of.tolist()
     with pytest.raises(ValueError, match="another number of cells in a column"):
-        cells_from_wire(packed(cell_of), (3, 3), (2, 3))
-
-
-def test_the_steps_of_counts_are_in_the_fingerprint():
-    told = {PLAN.allotted(Allotment((n,), a)).fingerprint for n in (1, 3) for a in (0, 1)}
-    assert len(told) == 4
+        read_columns((2, 3))
 
 
 def test_more_cells_than_symbols():
@@ -122,6 +123,30 @@ def test_more_cells_than_symbols():
         read(cells=10**12)
 
 
-def test_the_fingerprint_covers_the_period():
-    days = [PLAN.of(Period("visited", "2026-11-24", f"2026-11-{end}")) for end in (25, 26)]
-    assert len({PLAN.fingerprint, *(day.fingerprint for day in days)}) == 3
+def test_another_plan_or_domain_does_not_match_the_fingerprint():
+    cell_of = PLAN.cell_of.copy()
+    cell_of[3], cell_of[30] = cell_of[30], cell_of[3]
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        read(packed(cell_of))
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        cells_from_wire(
+            PLAN.wire, Labels([str(n) for n in range(38)]), (PLAN.cells,), PLAN.fingerprint
+        )
+
+
+@given(st.permutations(range(40)), st.integers(0, 2**32))
+def test_a_fingerprint_is_of_what_is_counted_together(order, seed):
+    """Not of the order of cells, nor of the reference; moving one symbol gives another."""
+    domain, cells = REFERENCE.domain.fingerprint, PLAN.cell_of
+    renamed = np.array(order, np.int32)[cells]
+    assert plan_fingerprint(domain, renamed) == PLAN.fingerprint
+    moved, symbol = cells.copy(), seed % 40
+    moved[symbol] = (cells[symbol] + 1 + seed // 40 % (PLAN.cells - 1)) % PLAN.cells
+    alone = np.count_nonzero(cells == cells[symbol]) == 1
+    emptied = alone and np.count_nonzero(cells == moved[symbol]) == 0
+    assert emptied or plan_fingerprint(domain, moved) != PLAN.fingerprint
+    uniform = Reference.from_counts(Numbered(40), np.ones(40))
+    weighted = Reference.from_counts(Numbered(40), np.arange(1, 41))
+    generator = np.random.default_rng(seed)
+    plans = {Partition(50).draw(one, generator).fingerprint for one in (uniform, weighted)}
+    assert plans == {each_symbol(Numbered(40)).fingerprint}

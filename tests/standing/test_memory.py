@@ -62,7 +62,7 @@ REFUSED = {
     "the same night": (asked(3), {}, "has counted night 3"),
     "an earlier night": (asked(1), {}, "has counted night 3"),
     "other cells": (asked(4, cells=[5]), {}, "asks the same"),
-    "another reference": (asked(4, reference="a" * 64), {}, "asks the same"),
+    "another plan": (asked(4, plan="a" * 64), {}, "asks the same"),
     "a larger epsilon": (asked(4, epsilon=0.5), {}, "asks the same"),
     "more moves": (asked(4, moves=4), {}, "asks the same"),
     "more nights": (

@@ -54,7 +54,7 @@ def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, r
             "trusted",
             "record",
         )
-        assert receipt.reference == report.compared.reference
+        assert receipt.plan == report.compared.plan
         assert (receipt.epsilon, receipt.delta) == (10**9, 0)
     assert {r.account for r in receipts()} == {f"{i}:0" for i in range(20)}
 
@@ -117,7 +117,7 @@ def test_sealed_counts_leave_receipts_and_the_aggregator_none(limits, receipts, 
         (('["trusted", "distributed"]', '["trusted"]'), summed, "this client answers trusted"),
         (('domains = "any"', f'domains = ["{"0" * 64}"]'), plain, "the domain is not one that"),
         (('domains = "any"', f'domains = ["{"0" * 64}"]'), summed, "the domain is not one that"),
-        (('references = "any"', f'references = ["{"0" * 64}"]'), plain, "the reference is not one"),
+        (('plans = "any"', f'plans = ["{"0" * 64}"]'), plain, "the plan is not one"),
         (("max_epsilon = 1.0", "max_epsilon = 0.9"), plain, "epsilon 1; this client's limit for"),
         (("max_epsilon = 1.0", "max_epsilon = 0.9"), summed, "epsilon 1; this client's limit for"),
         (("max_delta = 1e-6", "max_delta = 1e-12"), summed, "delta 1e-09; this client's limit"),

@@ -375,15 +375,6 @@ def test_labels_are_asked_for_on_no_night():
         terms_of(night=Night("s1", 1, 7, 2))
 
 
-def test_clients_agree_to_the_reference_that_was_theirs():
-    """A node that pins a reference answers a question about that one, and no other."""
-    grid = grid_of(reference=REFERENCE)
-    assert LabelDiscovery(REFERENCE, "job", TWO).ask(grid).cohort.survivors == 20
-    other = Reference.from_counts(TABLE, np.arange(TABLE.size) + 1)
-    with pytest.raises(CheckFailed, match="not the one that this client agreed to"):
-        LabelDiscovery(other, "job", TWO).ask(grid)
-
-
 # --------------------------------------------------------------------- what the operator allows
 
 
@@ -399,7 +390,7 @@ def test_a_guard_allows_columns_by_name_and_none_by_default(column, limits, rece
 
 @pytest.mark.parametrize("allowed", ['"any"', '["age", "job"]'])
 def test_an_allowed_question_is_in_the_receipts_at_its_price(allowed, limits, receipts):
-    allow = 'references = "any"', f'references = "any"\ndiscovery = {allowed}'
+    allow = 'plans = "any"', f'plans = "any"\ndiscovery = {allowed}'
     limits(("max_epsilon = 1.0", "max_epsilon = 2.0"), allow)
     LabelDiscovery(TABLE, "job", Trusted(2.0, 2e-7)).ask(grid_of())
     assert {r.epsilon for r in receipts()} == {2 * 10**9}

@@ -49,7 +49,7 @@ def guard_file(folder, *, delta="0"):
     file = folder / "guard.toml"
     file.write_text(
         'receipts = "r.db"\nkey = "k"\nprotects = "client"\n'
-        '[allow]\ntrust = ["local"]\ndomains = "any"\nreferences = "any"\n'
+        '[allow]\ntrust = ["local"]\ndomains = "any"\nplans = "any"\n'
         f"[check]\nmax_epsilon = 2.0\nmax_delta = {delta}\nmin_asked = 1\n"
         f"[period]\ndays = 30\nmax_epsilon = 4.0\nmax_delta = {delta}\n"
     )

@@ -68,7 +68,7 @@ def test_a_box_under_two_names_is_left_out_under_both(name):
             claim(epsilon=9.0),
             "CohortTooSmall: 0 clients are left, 20: NotOpened",
         ),
-        ("terms", "reference", "x", "CohortTooSmall: 0 clients are left, 20: NotOpened"),
+        ("terms", "plan", "x", "CohortTooSmall: 0 clients are left, 20: NotOpened"),
         ("terms", "cells", [5], "CohortTooSmall: 0 clients are left, 20: NotOpened"),
         ("terms", "cells", [0], "the terms of the check: cells is out of range"),
         ("terms", "cells", [2**24] * 2, "the terms of the check: cells is out of range"),

@@ -11,7 +11,7 @@ import split_federation
 from federation import FRUIT, REFERENCE, app_of, grid_of
 from flwr.app import ArrayRecord, ConfigRecord, Message
 
-from flwr_kld import Reference
+from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.errors import CheckFailed
@@ -555,9 +555,9 @@ def night_of(terms: Terms, **changes: object) -> Terms:
         lambda terms: night_of(terms, nights=NIGHTS + 1),
         lambda terms: night_of(terms, moves=4),
         lambda terms: replace(terms, guarantee=replace(terms.guarantee, epsilon=2.0)),
-        lambda terms: replace(terms, reference="another"),
+        lambda terms: replace(terms, plan="another"),
     ],
-    ids=["first", "again", "longer", "moves", "epsilon", "reference"],
+    ids=["first", "again", "longer", "moves", "epsilon", "plan"],
 )
 def test_a_server_that_changes_a_session_is_answered_by_nobody(federation, change):
     monitor = federation.monitor()
@@ -671,9 +671,9 @@ def test_silent_clients_are_described_as_they_were(federation):
 def test_another_table_is_another_session(trusted):
     ledger = ledger_in(trusted.folder)
     Statistics(FRUIT, trusted.standing(), ledger=ledger, timeout=5.0).ask(trusted.grid)
-    monitor = trusted.monitor(ledger=ledger, threshold=0.1)
+    other = Labels([*FRUIT.names, "kiwi"])
     with pytest.raises(CheckFailed, match="something else"):
-        monitor.check(trusted.grid)
+        Statistics(other, trusted.standing(), ledger=ledger, timeout=5.0).ask(trusted.grid)
     assert ledger.spent().epsilon == pytest.approx(1.0, abs=1e-4)
 
 

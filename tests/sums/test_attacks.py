@@ -196,7 +196,7 @@ def test_nobody_signs_for_another(actors):
 LIES = {
     "check": ["another"],
     "domain": ["e" * 64],
-    "reference": ["e" * 64],
+    "plan": ["e" * 64],
     "cells": [[1], [CELLS - 1], [CELLS + 1], [10, 10]],
     "wire": [b"\0"],
     "guarantee": [

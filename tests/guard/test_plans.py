@@ -1,0 +1,74 @@
+"""A guard's plans bind what is counted, whatever a server calls it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+from guard.files import guard_file
+
+from flwr_kld import Binned, Reference, Table
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.guard import verify
+from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
+from flwr_kld.query.partition import plan_to_pin
+from flwr_kld.query.plan import each_symbol
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import Trusted
+
+TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 40, 50, 60])})
+USUAL = Reference.from_counts(TABLE, np.arange(1, TABLE.size + 1))
+"""It has mass everywhere, so that checks count each symbol by itself."""
+ROWS = {"job": ["nurse"] * 3 + ["smith"] * 2, "age": [20, 35, 35, 70, 45]}
+_COARSE = each_symbol(TABLE).cell_of.copy()
+_COARSE[TABLE.parts[1]] = np.minimum(_COARSE[TABLE.parts[1]], TABLE.parts[1].start + 1)
+COARSE = replace(each_symbol(TABLE), cell_of=_COARSE, weight=np.ones(_COARSE.max() + 1))
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Ask a node whose operator pins plans; it answers, or says why not."""
+
+    def asking(pinned: str, plan, name: str | None = None) -> list[str]:
+        path = guard_file(tmp_path, ('plans = "any"', f'plans = ["{pinned}"]'))
+        app = ClientApp()
+        answer_drift_queries(app, lambda _: ROWS, TABLE)
+        (context,) = InProcessGrid(app, 1)._contexts.values()
+        context.node_config["drift-guard"] = str(path)
+        terms = Trusted(1.0).over(2).terms(plan, check=f"of {len(asked)}", asked=20)
+        terms = replace(terms, plan=name or terms.plan)
+        asked.append(terms)
+        content = RecordDict(
+            {
+                TERMS: ConfigRecord(terms.to_config()),
+                MEMBERS: ConfigRecord(Members([0]).to_config()),
+            }
+        )
+        reply = app(Message(content, 1000, f"query.{DRIFT_ACTION}"), context)
+        return Answer.from_config(reply.content[ANSWER]).reasons
+
+    asked = []
+    return asking
+
+
+def test_what_is_pinned_is_counted_for_checks_and_descriptions(ask, tmp_path):
+    pinned = plan_to_pin(USUAL)
+    assert ask(pinned, each_symbol(TABLE)) == []
+    (receipt,) = verify(tmp_path / "receipts.db").receipts
+    assert receipt.plan == pinned
+
+
+def test_other_cells_are_refused_under_their_own_name_and_under_the_pinned_one(ask, tmp_path):
+    for pinned, plan in (
+        (COARSE.fingerprint, each_symbol(TABLE)),
+        (each_symbol(TABLE).fingerprint, COARSE),
+    ):
+        assert ask(pinned, plan) == ["the plan is not one that this client's operator allows"]
+        assert ask(pinned, plan, name=pinned) == ["the query plan does not match its fingerprint"]
+    assert not (tmp_path / "receipts.db").exists()
+
+
+def test_cells_that_are_drawn_for_each_check_cannot_be_pinned():
+    long = Table({"code": Binned(list(range(2000)))})
+    assert plan_to_pin(Reference.from_counts(long, np.arange(1, long.size + 1))) is None
