@@ -122,7 +122,9 @@ class SecureSum:
         clients = len(result.survivors)
         total: ClearSum | ShareSum
         if share is None:
-            total = ClearSum.of_ring(result.total, layout, clients=clients)
+            total = ClearSum.of_ring(
+                result.total, layout, clients=clients, most_records=terms.most_records
+            )
         else:
             total = ShareSum(result.total, layout, share, clients=clients, counted=terms.counted)
         in_the_sum = {people[name] for name in result.survivors}

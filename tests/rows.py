@@ -4,7 +4,7 @@ import numpy as np
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import ClearSum, ClientRows
+from flwr_kld.kernel.vector import ClearSum, ClientRows, Held
 
 
 def rows_of(layout, *counts) -> ClientRows:
@@ -20,3 +20,10 @@ def counted(plan, *symbols) -> ClientRows:
 def clear_of(layout, *counts) -> ClearSum:
     """The sum of clients' counts."""
     return ClearSum(layout, rows_of(layout, *counts))
+
+
+def answered(layout, *counts, guarantee=None, **options) -> ClearSum:
+    """The sum of what clients answer, by their place, held against a guarantee's limit."""
+    wire = Held([np.array(row, dtype="<i4").tobytes() for row in counts])
+    promised = guarantee or Guarantee(1.0)
+    return ClearSum.of_answers([(range(len(counts)), wire)], layout, promised, **options)

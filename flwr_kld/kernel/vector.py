@@ -228,7 +228,7 @@ class ClientRows(Private):
         If dtype or shape are wrong, without saying any value.
     """
 
-    __slots__ = ("_values", "layout")
+    __slots__ = ("_values", "layout", "most_records")
 
     _values: NDArray[np.int32]
 
@@ -238,6 +238,8 @@ class ClientRows(Private):
         if values.ndim != 2 or values.shape[1] != layout.length:
             raise InvalidReply(_SHAPE)
         self._values, self.layout = values, layout
+        self.most_records = LARGEST_CLIENT
+        """Most records that one of the clients has, as far as was checked. Public."""
 
     @classmethod
     def count(
@@ -279,10 +281,11 @@ class ClientRows(Private):
                     cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
                     row += np.bincount(cell, minlength=cells)
             rows[:] = _numbers(counts, layout, guarantee, bits)
-        counted = cls(values, layout)
-        for wrong, why in counted._faults(guarantee, guarantee.most_records or LARGEST_CLIENT):
+        counted, most = cls(values, layout), guarantee.most_records or LARGEST_CLIENT
+        for wrong, why in counted._faults(guarantee, most):
             if wrong.any():
                 raise InvalidReply(why)
+        counted.most_records = most
         return counted
 
     def _faults(self, guarantee: Guarantee, most: int) -> Iterator[tuple[NDArray[np.bool_], str]]:
@@ -449,12 +452,12 @@ class ShareSum(Private):
         Raises
         ------
         ValueError
-            If fewer clients than `n_min` are in the sum, or the release hides less than what one
-            record moves these numbers by.
+            If fewer clients than `n_min` are in the sum, or the release hides less than what a
+            record, or client, moves these numbers by.
         """
         if self.clients < self._share.n_min:
             raise ValueError(f"{self.clients} noise shares do not suffice: {self._share.n_min} do")
-        _require_hidden(release, self.layout)
+        _require_hidden(release, self.layout, self._share.guarantee.most_records or LARGEST_CLIENT)
         noisy = to_counts(self._total, self._share.grid)
         known = self.records is not None
         records = max(float(self.records or 0), 1.0) if known else self.layout.records(noisy)
@@ -516,7 +519,7 @@ class ClearSum(Private):
         Of clients, over this layout.
     """
 
-    __slots__ = ("_rows", "_sizes", "_values", "clients", "layout", "refused")
+    __slots__ = ("_rows", "_sizes", "_values", "clients", "layout", "most_records", "refused")
 
     def __init__(self, layout: Layout, *rows: ClientRows) -> None:
         self._values = np.zeros(layout.length, dtype=np.int64)
@@ -526,6 +529,8 @@ class ClearSum(Private):
         """Number of clients in the sum. Public."""
         self.refused: dict[Any, str] = {}
         """Why the others are not in it, by name. Public."""
+        self.most_records = 0
+        """Most records that a client in it has, as far as was checked. Public."""
         self.layout = layout
         for some in rows:
             self._add(some)
@@ -535,6 +540,7 @@ class ClearSum(Private):
             raise InvalidReply(_SHAPE)
         self._values += rows._values.sum(axis=0, dtype=np.int64)
         self.clients += len(rows._values)
+        self.most_records = max(self.most_records, rows.most_records)
 
     @classmethod
     def of_answers(
@@ -594,6 +600,7 @@ class ClearSum(Private):
             fine &= ~wrong
         if not fine.all():
             rows._values = rows._values[fine]
+        rows.most_records = most
         self._add(rows)
         if self.layout.total_is_public(guarantee):
             sizes = rows._values[:, self.layout.parts[0]].sum(axis=1, dtype=np.int64).tolist()
@@ -608,10 +615,16 @@ class ClearSum(Private):
         return ClientSizes.of(list(self._sizes.values()), str(holder))
 
     @classmethod
-    def of_ring(cls, total: RingSum, layout: Layout, *, clients: int) -> ClearSum:
-        """Take a sum modulo 2**64 of vectors without noise."""
+    def of_ring(
+        cls, total: RingSum, layout: Layout, *, clients: int, most_records: int
+    ) -> ClearSum:
+        """Take a sum modulo 2**64 of vectors without noise, of at most so many records each.
+
+        That they are, is the clients' word; 0 for no limit.
+        """
         found = cls(layout)
         found._values, found.clients = from_ring(total._words)[: layout.length], clients
+        found.most_records = most_records or LARGEST_CLIENT
         return found
 
     def is_empty(self, guarantee: Guarantee) -> bool:
@@ -632,9 +645,9 @@ class ClearSum(Private):
         Raises
         ------
         ValueError
-            If the release hides less than what one record moves these numbers by.
+            If the release hides less than what a record, or client, moves these numbers by.
         """
-        noisy = _noise(release, self.layout, noise)
+        noisy = _noise(release, self.layout, noise, self.most_records)
         noisy += self._values * self.layout.steps
         records = self.layout.records(noisy)
         if self.layout.total_is_public(release.guarantee):
@@ -649,12 +662,15 @@ class PartialSum(Private):
     ----------
     length : int
         Numbers in the sum.
+    most_records : int
+        Records of a client in it at most, on its word; 0 for no limit.
     """
 
-    __slots__ = ("_answered", "_words")
+    __slots__ = ("_answered", "_words", "most_records")
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, most_records: int) -> None:
         self._words, self._answered = np.zeros(length, dtype=WORD), False
+        self.most_records = most_records or LARGEST_CLIENT
 
     def add_seeds(self, seeds: list[bytes]) -> None:
         """Add the masks of seeds."""
@@ -683,8 +699,8 @@ class PartialSum(Private):
         Raises
         ------
         ValueError
-            If there is not one mask, or the release hides less than what one record moves the
-            numbers by.
+            If there is not one mask, or the release hides less than what a record, or client,
+            moves the numbers by.
         RuntimeError
             If it was answered before.
         """
@@ -692,7 +708,7 @@ class PartialSum(Private):
             raise ValueError("a part leaves under one mask")
         if self._answered:
             raise RuntimeError("an aggregator answers once for a sum")
-        drawn, numbers = _noise(release, layout, noise), self._words
+        drawn, numbers = _noise(release, layout, noise, self.most_records), self._words
         self._answered = True
         numbers[: layout.length] *= layout.steps.astype(numbers.dtype)
         numbers[: layout.length] += drawn.astype(WORD)
@@ -719,18 +735,25 @@ def own_bits(bits: BitSource | NightNoise) -> BitSource:
     raise TypeError("noise is drawn from SystemBits, or from SeededBits in a simulation")
 
 
-def _noise(release: Release, layout: Layout, noise: BitSource | NightNoise) -> NDArray[np.int64]:
-    """Draw the noise of a release of these numbers, in their steps."""
+def _noise(
+    release: Release, layout: Layout, noise: BitSource | NightNoise, most_records: int
+) -> NDArray[np.int64]:
+    """Draw the noise of a release of these numbers, of clients of so many records, in steps."""
     if isinstance(noise, NightNoise):
         return noise._drawn(release, layout)
-    _require_hidden(release, layout)
+    _require_hidden(release, layout, most_records)
     return sample(release.table, layout.length, own_bits(noise))
 
 
-def _require_hidden(release: Release, layout: Layout) -> None:
+def _require_hidden(release: Release, layout: Layout, most_records: int) -> None:
     """Refuse a release that hides less than what it promises to protect moves these numbers by."""
-    if most_records := release.guarantee.most_records:
-        needed: Moves = layout.allotment.client_moves(most_records)
+    if hidden := release.guarantee.most_records:
+        if most_records > hidden:
+            raise ValueError(
+                f"the event hides clients of at most {hidden} records, and nothing says that those "
+                "in this sum have no more"
+            )
+        needed: Moves = layout.allotment.client_moves(hidden)
     else:
         needed = layout.allotment.record_moves()
     if not hides(release.moves, needed):

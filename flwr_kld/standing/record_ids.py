@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from datetime import date
 from numbers import Integral
@@ -13,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.base import Symbols
-from flwr_kld.domain.records import as_column, values_in
+from flwr_kld.domain.records import as_column, masked_in, values_in
 from flwr_kld.kernel.vector import Held
+
+logger = logging.getLogger("flwr_kld")
 
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(?:\.0*)?")
 """Whole numbers of at most 64 bits or little more, as a file or a column of floats writes them."""
@@ -26,9 +29,20 @@ def record_ids(symbols: Held[Symbols], given: object) -> NDArray[np.uint64]:
     column = as_column(given)
     if len(column) != symbols.into(len):
         raise ValueError("there must be one id for each record")
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return np.array(column, np.uint64)  # of a masked one what is beneath
-    return np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and (column >= 0).all():
+        ids = np.array(column, np.uint64)  # of a masked one what is beneath
+    else:
+        ids = np.array([_id_of(value) for value in values_in(column)], dtype=np.uint64)
+    ids[masked_in(column)] = _id_of(None)
+    shared = len(ids) - len(np.unique(ids))
+    if shared:
+        logger.warning(
+            "%d of %d records have no id of their own: records of one id count as the first of "
+            "them, and so do all without an id",
+            shared,
+            len(ids),
+        )
+    return ids
 
 
 def _id_of(value: Any) -> int:
@@ -46,7 +60,7 @@ def _id_of(value: Any) -> int:
         if not isinstance(value, Integral) and value != int(value):
             return _hash_of("number", repr(float(value)))
         number = int(value)
-        return number & _MASK if -(1 << 63) <= number <= _MASK else _hash_of("text", str(number))
+        return number if 0 <= number <= _MASK else _hash_of("text", str(number))
     except Exception:  # infinite, not even a number, or an odd one
         return _hash_of("odd")
 

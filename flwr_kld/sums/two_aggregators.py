@@ -155,7 +155,7 @@ class Addition(Private):
         seeds, vectors = terms.aggregators
         self._adds_seeds = key.public.hex() == seeds
         self._other = bytes.fromhex(vectors if self._adds_seeds else seeds)
-        self._part = PartialSum(split_length(terms))
+        self._part = PartialSum(split_length(terms), terms.most_records)
         self._transcript = sha256(_ANSWER)
         self.clients = 0
         """Number of clients in the sum. Public."""

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rows import clear_of, rows_of
+from rows import answered, clear_of, rows_of
 
 import flwr_kld
-from flwr_kld.calibration.central import calibrated_laplace, selection_release
+from flwr_kld.calibration.central import ball_event, calibrated_laplace, selection_release
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee, Release
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
-from flwr_kld.kernel.promise import Allotment, WholeClients
+from flwr_kld.kernel.promise import Allotment, Ball, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import (
@@ -38,6 +38,7 @@ LAYOUT = Layout((3,))
 ALIKE = Layout((1,), Allotment((1,), 1))
 EVENT = calibrated_laplace(Guarantee(1.0))
 SELECTION = selection_release(Guarantee(1.0, 1e-6))
+OF_CLIENTS = ball_event(Guarantee(1.0, protects=WholeClients(5)), Ball(1, 5, 5))
 
 
 class Half:
@@ -59,6 +60,21 @@ def summand() -> SumVector:
 
 def clear() -> ClearSum:
     return ClearSum(LAYOUT, counts())
+
+
+def of_clients(most: int) -> ClearSum:
+    return answered(LAYOUT, [1, 2, 0], guarantee=Guarantee(1.0, protects=WholeClients(most)))
+
+
+def ring(most: int) -> ClearSum:
+    return ClearSum.of_ring(RingSum(np.ones(3, np.uint64)), LAYOUT, clients=2, most_records=most)
+
+
+def shares(most: int) -> ShareSum:
+    promised = Guarantee(1.0, 1e-6, WholeClients(most))
+    share = calibrate_shares(promised, n_min=2, moves=Ball(1, most, most))
+    words = RingSum(np.ones(3, np.uint64))
+    return ShareSum(words, LAYOUT, share, clients=2, counted=False)
 
 
 def labels() -> LabelSum:
@@ -108,14 +124,35 @@ RUN = {
         ValueError,
         lambda: clear_of(Layout((1, 2)), [7, 0, 7]).release(EVENT, SystemBits()),
     ),
+    "clients of any size with an event for small ones": (
+        ValueError, lambda: clear().release(OF_CLIENTS, SystemBits()),
+    ),
+    "clients of up to six records with an event for five": (
+        ValueError, lambda: of_clients(6).release(OF_CLIENTS, SystemBits()),
+    ),
+    "a secure sum of clients of any size with an event for small ones": (
+        ValueError, lambda: ring(0).release(OF_CLIENTS, SystemBits()),
+    ),
+    "a secure sum of clients of six records with an event for five": (
+        ValueError, lambda: ring(6).release(OF_CLIENTS, SystemBits()),
+    ),
+    "noise shares of whole clients for those of more records": (
+        ValueError, lambda: shares(6).release(OF_CLIENTS),
+    ),
+    "an aggregator's part of clients of more records than the event hides": (
+        ValueError,
+        lambda: PartialSum(3, 6).answer(
+            OF_CLIENTS, LAYOUT, SystemBits(), added=[bytes(32)], removed=[]
+        ),
+    ),
     "the ring words of a sum": (TypeError, lambda: from_ring(np.asarray(RingSum(np.ones(3))))),
     "an aggregator's part without a mask": (
         ValueError,
-        lambda: PartialSum(3).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
+        lambda: PartialSum(3, 0).answer(EVENT, LAYOUT, SystemBits(), added=[], removed=[]),
     ),
     "an aggregator's part with an event that hides less": (
         ValueError,
-        lambda: PartialSum(3).answer(
+        lambda: PartialSum(3, 0).answer(
             EVENT, Layout((1, 2)), SystemBits(), added=[bytes(32)], removed=[]
         ),
     ),
@@ -143,6 +180,14 @@ RUN = {
 }  # fmt: skip
 
 
+def test_an_event_for_clients_fits_sums_of_clients_that_are_no_larger():
+    for total in (of_clients(5), of_clients(4), ring(5)):
+        assert total.release(OF_CLIENTS, SystemBits()).release is OF_CLIENTS
+    assert shares(5).release(OF_CLIENTS).release is OF_CLIENTS
+    part = PartialSum(3, 5)
+    assert part.answer(OF_CLIENTS, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])
+
+
 @pytest.mark.parametrize("way", RUN)
 def test_a_way_that_is_run_fails(way):
     error, leak = RUN[way]
@@ -153,7 +198,7 @@ def test_a_way_that_is_run_fails(way):
 
 def test_an_aggregator_answers_once():
     """Two answers under one mask differ by their noise, and under two by the noise's mean."""
-    part = PartialSum(3)
+    part = PartialSum(3, 0)
     part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])
     with pytest.raises(RuntimeError, match="once"):
         part.answer(EVENT, LAYOUT, SystemBits(), added=[bytes(32)], removed=[])

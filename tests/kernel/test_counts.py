@@ -5,7 +5,7 @@ import traceback
 import numpy as np
 import pytest
 from numbered import Numbered
-from rows import clear_of, counted, rows_of
+from rows import answered, clear_of, counted, rows_of
 from scipy import stats
 
 from flwr_kld.calibration.central import ball_event, calibrated_laplace
@@ -32,13 +32,6 @@ def clear(*rows) -> ClearSum:
     return clear_of(PLAN.layout, *rows)
 
 
-def answered(*rows, layout=PLAN.layout, **options) -> ClearSum:
-    """Read what clients say, by their place."""
-    wire = Held([np.array(row, dtype="<i4").tobytes() for row in rows])
-    guarantee = options.pop("guarantee", Guarantee(1.0))
-    return ClearSum.of_answers([(range(len(rows)), wire)], layout, guarantee, **options)
-
-
 @pytest.mark.parametrize(
     ("values", "limits", "message"),
     [
@@ -57,7 +50,7 @@ def answered(*rows, layout=PLAN.layout, **options) -> ClearSum:
 def test_a_bad_row_is_left_out_without_a_value_and_no_other(values, limits, message, place):
     rows = [[1, 2, 3, 4, 0], [0, 0, 0, 0, 9]]
     rows.insert(place, values)
-    found = answered(*rows, **limits)
+    found = answered(PLAN.layout, *rows, **limits)
     assert found._values.tolist() == [1, 2, 3, 4, 9]
     assert found.clients == 2
     ((who, why),) = found.refused.items()
@@ -68,7 +61,7 @@ def test_a_bad_row_is_left_out_without_a_value_and_no_other(values, limits, mess
 
 def test_a_table_whose_columns_contradict_each_other_is_left_out():
     rows = [[1, 1, 2], [1, 0, 2], [0, 3, 3]]
-    found = answered(*rows, layout=Layout((2, 1)))
+    found = answered(Layout((2, 1)), *rows)
     assert found._values.tolist() == [1, 4, 5]
     assert list(found.refused) == [1]
 
@@ -76,14 +69,14 @@ def test_a_table_whose_columns_contradict_each_other_is_left_out():
 def test_nobody_may_ask_who_has_no_records_where_that_is_hidden():
     hidden = Guarantee(1.0, 0.0, protects=WholeClients(1))
     with pytest.raises(ValueError, match="is protected"):
-        answered([0] * 5, empty=False, guarantee=hidden)
-    assert answered([0] * 5, guarantee=hidden).clients == 1
+        answered(PLAN.layout, [0] * 5, empty=False, guarantee=hidden)
+    assert answered(PLAN.layout, [0] * 5, guarantee=hidden).clients == 1
 
 
 def test_answers_are_read_some_at_a_time_as_they_would_be_at_once(monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.integers(-1, 9, (60, 5))
-    whole = answered(*rows)
+    whole = answered(PLAN.layout, *rows)
     monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", 12)
     wire = [([i], Held([row.astype("<i4").tobytes()])) for i, row in enumerate(rows)]
     parts = ClearSum.of_answers(wire, PLAN.layout, Guarantee(1.0))
@@ -137,7 +130,7 @@ def test_large_counts_in_fine_steps_are_not_told_by_a_refusal():
 
 
 def test_exactly_the_most_records_are_accepted():
-    assert answered([3, 0, 2, 0, 0], most=5).clients == 1
+    assert answered(PLAN.layout, [3, 0, 2, 0, 0], most=5).clients == 1
 
 
 EACH = [[0, 3, 3, 4], [], [1], [2] * 70_000, [0]]
@@ -195,7 +188,8 @@ def test_private_counts_show_no_value(private):
 @pytest.mark.parametrize("protects", EVENTS)
 def test_the_release_adds_what_the_sampler_draws(protects):
     event = EVENTS[protects]
-    noisy = clear((9, 0, 3, 1, 7)).release(event, SeededBits(6))
+    total = answered(PLAN.layout, (9, 0, 3, 1, 7), guarantee=event.guarantee)
+    noisy = total.release(event, SeededBits(6))
     noise = sample(event.table, PLAN.cells, SeededBits(6))
     assert noise.any()
     assert noisy.values.tolist() == np.add([9, 0, 3, 1, 7], noise).tolist()
@@ -210,9 +204,10 @@ def test_records_are_exact_where_single_records_are_protected():
 
 
 def test_records_are_estimated_from_the_noisy_cells_where_whole_clients_are():
-    seen = set()
+    seen, event = set(), EVENTS["client"]
     for seed in range(20):
-        noisy = clear((9, 0, 3, 1, 7)).release(EVENTS["client"], SeededBits(seed))
+        total = answered(PLAN.layout, (9, 0, 3, 1, 7), guarantee=event.guarantee)
+        noisy = total.release(event, SeededBits(seed))
         assert noisy.records == max(noisy.values.sum(), 1)
         seen.add(noisy.records)
     assert len(seen) > 5
@@ -220,8 +215,10 @@ def test_records_are_estimated_from_the_noisy_cells_where_whole_clients_are():
 
 @pytest.mark.parametrize("protects", EVENTS)
 def test_there_is_at_least_one_record(protects):
+    event = EVENTS[protects]
     for seed in range(20):
-        noisy = clear((0, 0, 0, 0, 0)).release(EVENTS[protects], SeededBits(seed))
+        total = answered(PLAN.layout, (0, 0, 0, 0, 0), guarantee=event.guarantee)
+        noisy = total.release(event, SeededBits(seed))
         assert noisy.records >= 1
 
 

@@ -2,6 +2,9 @@ import datetime as dt
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,3 +81,25 @@ def test_ids_that_do_not_fit_are_refused_without_saying_them(bad):
     with pytest.raises(ValueError, match=r"id|record") as error:
         ids_of(bad, 3)
     assert "7" not in str(error.value)
+
+
+@pytest.mark.parametrize("backend", [pd.Series, pl.Series, pa.array])
+def test_a_missing_id_is_not_that_of_record_0(backend):
+    """Frames keep whole numbers with a gap as floats, or beneath a mask that hides a 0."""
+    ids = ids_of(backend([0, 1, 2, None]), 4).tolist()
+    assert ids[:3] == [0, 1, 2]
+    assert ids[3] == ids_of([None], 1)[0]
+
+
+def test_a_number_below_zero_is_no_number_beyond_the_largest():
+    assert len(set(ids_of([-1, 2**64 - 1, 0, 2**63, -(2**63)], 5).tolist())) == 5
+    assert ids_of(np.array([-1, 3]), 2).tolist() == ids_of(["-1", "3"], 2).tolist()
+
+
+def test_records_without_an_id_of_their_own_are_counted_in_the_log(caplog):
+    ids_of([1, 2, 3], 3)
+    assert caplog.records == []
+    ids_of(["b", "a", "a", None, "", None], 6)
+    (record,) = caplog.records
+    assert record.args == (2, 6)
+    assert "'a'" not in record.getMessage()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from exact import published
 from numbered import Numbered
-from rows import clear_of
+from rows import answered
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below
@@ -24,8 +24,8 @@ PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 COUNTS = [9, 0, 3, 1]
 
 
-def clear() -> ClearSum:
-    return clear_of(PLAN.layout, COUNTS)
+def clear(trust: Trusted) -> ClearSum:
+    return answered(PLAN.layout, COUNTS, guarantee=trust.guarantee)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ LEGAL = [
 @pytest.mark.parametrize("arguments", LEGAL)
 def test_what_is_published_keeps_the_promise(arguments):
     trust = Trusted(1.0, **arguments)
-    told = published(trust, clear(), PLAN, SeededBits(3))
+    told = published(trust, clear(trust), PLAN, SeededBits(3))
     event = told.event
     assert type(told) is NoisyCounts
     assert event.delta_at(1.0) <= trust.delta
@@ -72,13 +72,14 @@ def test_what_is_published_keeps_the_promise(arguments):
     ],
 )
 def test_counts_hide_the_move_of_what_is_protected(arguments, moves):
-    assert published(Trusted(1.0, **arguments), clear(), PLAN, SeededBits(0)).event.moves == moves
+    trust = Trusted(1.0, **arguments)
+    assert published(trust, clear(trust), PLAN, SeededBits(0)).event.moves == moves
 
 
 @pytest.mark.parametrize("most", [1, 7, 100])
 def test_a_client_costs_the_scale_of_its_records(most):
     trust, ratio = Trusted(1.0, protects=WholeClients(most)), math.exp(-1 / most)
-    variance = published(trust, clear(), PLAN, SeededBits(0)).noise.variance
+    variance = published(trust, clear(trust), PLAN, SeededBits(0)).noise.variance
     assert variance == pytest.approx(2 * ratio / (1 - ratio) ** 2, rel=1e-4)
 
 
@@ -86,7 +87,7 @@ def test_a_client_costs_the_scale_of_its_records(most):
 def test_client_counts_hide_a_client_however_its_records_lie(spread):
     """Every output's likelihood ratio is at most e**eps: exactly, over a grid of outputs."""
     trust = Trusted(1.0, protects=WholeClients(7))
-    table = published(trust, clear(), PLAN, SeededBits(0)).noise
+    table = published(trust, clear(trust), PLAN, SeededBits(0)).noise
     worst = Fraction(1)
     for move in spread:
         reach = range(-table.reach - 12, table.reach + 13)
