@@ -85,23 +85,30 @@ class Continual:
         return np.asarray(columns.T @ columns)
 
     @cached_property
-    def life(self) -> int:
-        """Largest squared l2 norm by which one record moves y, where each count is its own.
+    def _stays(self) -> NDArray[np.float64]:
+        """Squared norm of y's move by a stay from one night to before another, in one count.
 
-        From above: of one stay the largest of all; of several, the largest sum over stays that
-        follow one another, and all that rounding can add where two of them share a count.
+        Shape [nights + 1, nights + 1]: the last night stands for the end; -inf for no stay.
         """
-        products = self._products
-        own = np.diag(products)
-        # A stay from night a to before night b; in the last column, to the end.
-        stays = np.hstack([own[:, None] + own - 2 * products, own[:, None]])
-        stays = np.where(np.arange(self.nights + 1) > np.arange(self.nights)[:, None], stays, 0)
-        best = stays.max(axis=0)  # of one stay that ends there
-        for _ in range(self.moves // 2 - 1):
-            following = best[:-1, None] + stays
-            best = np.maximum(best, following.max(axis=0))
-        pairs = comb(self.moves // 2, 2)
-        return int(best.max() + 2 * pairs * max(self._shared, 0)) if pairs else int(best.max())
+        ended = np.pad(self._products, ((0, 1), (0, 1)))  # who is there to the end does not go
+        own = np.diag(ended)
+        stays = own[:, None] + own - 2 * ended
+        return np.where(np.tri(self.nights + 1, k=-1, dtype=bool), -np.inf, stays)
+
+    @cached_property
+    def _farthest(self) -> int:
+        """Largest squared norm of the difference of two lives of a record in y, from above.
+
+        Both are there at the same time, s; of each, `chain` bounds what its own stays add up to.
+        ``|a - b|² = 2|a|² + 2|b|² - |a + b|²``, and a + b is at least as far as two records that
+        stay in two counts all that time. What rounding can add to either is `_shared`, times as
+        many pairs of stays as may share a count.
+        """
+        rows = min(self.moves // 2, self.nights)
+        shared = self._shared if rows > 1 else 0.0
+        chain = _chained(self._stays, rows) + 2 * comb(rows - 1, 2) * shared
+        together = 2 * self._stays - 4 * (rows - 1) * (4 * rows - 5) * shared
+        return int((4 * chain - np.maximum(together, 0)).max())
 
     @property
     def _shared(self) -> float:
@@ -122,12 +129,9 @@ class Continual:
     def moved(self, allotment: Allotment) -> Ball:
         """Return all ways in which one record moves what is hidden, over all nights, in steps.
 
-        It comes and goes on the same nights, and its symbols are others; of one stay each these
-        are other counts, of several they may be the same counts at other times, and the norms of
-        both lives add up.
+        It comes and goes on the same nights, and its symbols are others.
         """
-        lives = 2 if self.moves == 2 else 4
-        power = lives * self.life * sum(steps**2 for steps in allotment.counts)
+        power = self._farthest * sum(steps**2 for steps in allotment.counts)
         return Ball(2, power, isqrt(power))
 
     @cached_property
@@ -161,6 +165,20 @@ class Continual:
             for z, weight in zip(drawn, self._weights[nights - 1 :: -1], strict=True)
         )
         return np.asarray((2 * total + scale) // (2 * scale), dtype=np.int64)
+
+
+def _chained(stays: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return the largest sums of at most so many stays, each from where the one before it ends."""
+    if most == 1:
+        return stays
+    half = _chained(stays, most // 2)
+    even = _followed(half, half)
+    return _followed(even, stays) if most % 2 else even
+
+
+def _followed(first: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest sum of one of the first and one of the others, from where it ends."""
+    return np.array([(row[:, None] + then).max(axis=0) for row in first])
 
 
 @lru_cache(maxsize=8)
