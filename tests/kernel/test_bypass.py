@@ -70,11 +70,11 @@ def ring(most: int) -> ClearSum:
     return ClearSum.of_ring(RingSum(np.ones(3, np.uint64)), LAYOUT, clients=2, most_records=most)
 
 
-def shares(most: int) -> ShareSum:
+def shares(most: int, clients: int = 2) -> ShareSum:
     promised = Guarantee(1.0, 1e-6, WholeClients(most))
     share = calibrate_shares(promised, n_min=2, moves=Ball(1, most, most))
     words = RingSum(np.ones(3, np.uint64))
-    return ShareSum(words, LAYOUT, share, clients=2, counted=False)
+    return ShareSum(words, LAYOUT, share, clients=clients, counted=False)
 
 
 def labels() -> LabelSum:
@@ -139,6 +139,7 @@ RUN = {
     "noise shares of whole clients for those of more records": (
         ValueError, lambda: shares(6).release(OF_CLIENTS),
     ),
+    "fewer noise shares than suffice": (ValueError, lambda: shares(5, 1).release(OF_CLIENTS)),
     "an aggregator's part of clients of more records than the event hides": (
         ValueError,
         lambda: PartialSum(3, 6).answer(

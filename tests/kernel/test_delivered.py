@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -237,3 +238,13 @@ def test_what_cannot_be_served_is_refused(change, match):
 def test_arguments_out_of_range(honest, moves, grid):
     with pytest.raises(ValueError, match=r"honest|shifts|grid"):
         delivered_delta(laplace_share(2.0, 5), honest, moves, 1.0, grid=grid)
+
+
+@pytest.mark.parametrize("largest", [1, 3])
+def test_what_a_move_takes_beyond_the_table_is_lost_for_each_coordinate(largest):
+    """An outcome that one neighbour alone can have tells them apart, whatever epsilon."""
+    each = TOTAL // 101
+    flat = NoiseTable((*(each,) * 50, TOTAL - 100 * each, *(each,) * 50))
+    edge = Fraction(largest * each, TOTAL)
+    bound = renyi_delta(flat, Ball(1, 2 * largest, largest), 1, 30.0)
+    assert 2 * edge <= bound <= 2 * largest * edge + Fraction(1, 10**6)

@@ -3,7 +3,7 @@
 import math
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -117,3 +117,19 @@ def test_longer_moves_cost_nothing_where_pure():
 def test_malformed_tables_are_refused(weights, tail, ratio):
     with pytest.raises(ValueError, match=r"noise weights|tail_ratio"):
         NoiseTable(weights, tail, ratio)
+
+
+@pytest.mark.parametrize("shifts", [(1,), (1, -1)])
+def test_the_tail_is_lost_once_for_each_coordinate(shifts):
+    """Where noise lies beyond the table is not known: it counts as told."""
+    tail = TOTAL // 1000 * 2
+    side = (TOTAL - tail) // 8
+    table = NoiseTable((side, TOTAL - tail - 2 * side, side), tail, 1)
+    inside = {k: table.probability(k) for k in (-1, 0, 1)}
+    bound, least = exp_below(3.0), Fraction(0)
+    for outcome in product(inside, repeat=len(shifts)):
+        p = math.prod(inside[k] for k in outcome)
+        q = math.prod(inside.get(k - s, 0) for k, s in zip(outcome, shifts, strict=True))
+        least += max(p - bound * q, Fraction(0))
+    lost = len(shifts) * Fraction(tail, TOTAL)
+    assert least + lost <= hockey_stick(table, shifts, 3.0) <= least + lost + Fraction(1, 10**9)

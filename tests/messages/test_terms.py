@@ -12,8 +12,11 @@ from messages.vector_forms import claim
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.envelopes import ANSWER, Answer, Members
-from flwr_kld.messages.terms import NoiseShares, Terms
+from flwr_kld.messages.terms import ChannelNoise, Night, NoiseShares, RecordCounts, Terms
+from flwr_kld.query.period import Period
+from flwr_kld.query.unlisted_labels import UnlistedLabels
 
 QUESTION = Terms(
     check="00ff",
@@ -166,3 +169,55 @@ def test_the_refusal_does_not_repeat_what_was_sent():
         Answer.from_config({ANSWER: '{"secret-8675309": 8675309}'})
     assert "8675309" not in str(refusal.value)
     assert refusal.value.__context__ is None
+
+
+NIGHT = replace(
+    QUESTION, guarantee=Guarantee(0.5, 1e-9), night=Night("s", 3, 9, 4, 2), check="00aa"
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"most_records": 5},
+        {
+            "asked_for": RecordCounts(
+                Allotment.even(2), Period("visited", "2026-11-24", "2026-11-25")
+            )
+        },
+        {"model": "a" * 64},
+        {"asked_for": RecordCounts(Allotment((1, 1), 1))},
+        {"guarantee": Guarantee(0.5)},
+        {"guarantee": Guarantee(0.5, 1e-9, WholeClients(5)), "most_records": 5},
+        {"noise": NoiseShares(5)},
+        {"noise": ChannelNoise()},
+        {"cells": [3], "asked_for": UnlistedLabels("job")},
+    ],
+)
+def test_a_night_counts_all_records_of_no_model_under_central_noise(change):
+    assert NIGHT.session
+    with pytest.raises(ValueError, match="must be"):
+        replace(NIGHT, **change)
+
+
+@pytest.mark.parametrize("change", [{"number": 2}, {"number": 10}, {"released": 3}, {"moves": 3}])
+def test_a_night_is_of_its_session_and_after_the_last_one(change):
+    with pytest.raises(ValueError, match="must be"):
+        replace(NIGHT.night, **change)
+
+
+def test_what_differs_from_night_to_night_is_not_in_the_sessions_name():
+    later = replace(NIGHT.night, number=5, released=4)
+    assert replace(NIGHT, check="00bb", asked=7, night=later).session == NIGHT.session
+    for name, value in (("nights", 8), ("moves", 2), ("session", "t")):
+        other = replace(NIGHT.night, **{name: value})
+        assert replace(NIGHT, night=other).session != NIGHT.session
+    assert QUESTION.session == ""
+
+
+def test_whole_clients_are_those_of_as_many_records_as_count():
+    clients = Guarantee(0.5, 1e-9, WholeClients(5))
+    assert replace(QUESTION, guarantee=clients, most_records=5).most_records == 5
+    for most in (0, 4, 6):
+        with pytest.raises(ValueError, match="most_records"):
+            replace(QUESTION, guarantee=clients, most_records=most)

@@ -1,4 +1,4 @@
-"""A guard's plans bind what is counted, whatever a server calls it."""
+"""A guard at its node: its plans bind what is counted, and its file is named by the operator."""
 
 from dataclasses import replace
 
@@ -25,17 +25,20 @@ _COARSE = each_symbol(TABLE).cell_of.copy()
 _COARSE[TABLE.parts[1]] = np.minimum(_COARSE[TABLE.parts[1]], TABLE.parts[1].start + 1)
 COARSE = replace(each_symbol(TABLE), cell_of=_COARSE, weight=np.ones(_COARSE.max() + 1))
 
+OF_ENVIRONMENT = "environment"
+
 
 @pytest.fixture
 def ask(tmp_path):
     """Ask a node whose operator pins plans; it answers, or says why not."""
 
-    def asking(pinned: str, plan, name: str | None = None) -> list[str]:
+    def asking(pinned: str, plan, name: str | None = None, file: str | None = None) -> list[str]:
         path = guard_file(tmp_path, ('plans = "any"', f'plans = ["{pinned}"]'))
         app = ClientApp()
         answer_drift_queries(app, lambda _: ROWS, TABLE)
         (context,) = InProcessGrid(app, 1)._contexts.values()
-        context.node_config["drift-guard"] = str(path)
+        if file != OF_ENVIRONMENT:
+            context.node_config["drift-guard"] = file or str(path)
         terms = Trusted(1.0).over(2).terms(plan, check=f"of {len(asked)}", asked=20)
         terms = replace(terms, plan=name or terms.plan)
         asked.append(terms)
@@ -72,3 +75,17 @@ def test_other_cells_are_refused_under_their_own_name_and_under_the_pinned_one(a
 def test_cells_that_are_drawn_for_each_check_cannot_be_pinned():
     long = Table({"code": Binned(list(range(2000)))})
     assert plan_to_pin(Reference.from_counts(long, np.arange(1, long.size + 1))) is None
+
+
+@pytest.mark.parametrize("file", ["guard.toml", "./guard.toml", "missing.toml", 7])
+def test_a_guard_that_is_named_otherwise_refuses_all(ask, monkeypatch, tmp_path, file):
+    """A relative path could lead into the app's own folder, which the server fills."""
+    monkeypatch.chdir(tmp_path)
+    told = ask(plan_to_pin(USUAL), each_symbol(TABLE), file=file)
+    assert told == ["this client's guard is not usable: the operator's log says why"]
+
+
+def test_a_relative_path_in_the_environment_is_refused_too(ask, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLWR_KLD_GUARD", "guard.toml")
+    assert "not usable" in str(ask(plan_to_pin(USUAL), each_symbol(TABLE), file=OF_ENVIRONMENT))
