@@ -279,6 +279,11 @@ def _thresholds(
     if isinstance(said, Mapping):
         require_each("threshold", said, columns)
         own = said
+    elif said is not None and not columns.keys() - own:
+        raise ValueError(
+            f"threshold={said!r} has no effect: the table has a threshold for each column; leave "
+            "it out, or give a mapping of columns to thresholds"
+        )
     elif said is None and (bare := [name for name in columns if name not in own]):
         raise ValueError(
             f"the table has thresholds, but none for {bare[0]!r}: give threshold= for the columns "

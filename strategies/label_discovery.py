@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,6 @@ from flwr_kld.trust.trusted import ForLabels
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
-
-logger = logging.getLogger("flwr_kld")
-_LARGEST_DELTA = 1e-4
-"""Delta above which a question may well show texts of single records: of n, n · delta."""
 
 
 class LabelDiscovery(Question[DiscoveryReport]):
@@ -93,13 +88,6 @@ class LabelDiscovery(Question[DiscoveryReport]):
             ledger=ledger,
             budget=budget,
         )
-        if trust.guarantee.delta > _LARGEST_DELTA:
-            logger.warning(
-                "delta = %g is the probability that a label of a single record is shown: take %g "
-                "or less",
-                trust.guarantee.delta,
-                _LARGEST_DELTA,
-            )
 
     def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
         plan = plan_for_labels(self.reference, UnlistedLabels(self.column))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,11 @@ ATTO = 18
 UNBOUNDED = 10**15
 """Epsilon in 10**-9 nats that stands for any larger one, infinity included."""
 
+_LARGEST_DELTA = 1e-4
+"""Usual deltas are far below one over the number of records."""
+
+logger = logging.getLogger("flwr_kld")
+
 _EXACT = Context(prec=400)
 
 
@@ -28,6 +34,17 @@ def spent(value: float, digits: int) -> int:
     # A float counts as the shortest decimal number that denotes it, as it was typed: 0.1 is a
     # tenth.
     return _whole(Decimal(repr(float(value))), digits, ROUND_CEILING)
+
+
+def warn_of_delta(delta: float) -> None:
+    """Warn of a delta that is no small probability."""
+    if delta > _LARGEST_DELTA:
+        logger.warning(
+            "delta = %g is a probability with which epsilon promises nothing: of n records about "
+            "n times delta may be shown as they are; take %g or less",
+            delta,
+            _LARGEST_DELTA,
+        )
 
 
 def limit(value: Decimal, digits: int) -> int:
@@ -98,6 +115,7 @@ class Budget:
             composition=choice("composition", self.composition, get_args(Composition)),
         )
         text("population", self.population)
+        warn_of_delta(self.delta)
         if not 0 < self.nano_epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
 

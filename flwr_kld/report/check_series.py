@@ -180,7 +180,7 @@ class CheckSeries(Series[Report]):
         }
 
     def _parts(self, report: Report) -> Iterator[Mapping[str, Any]]:
-        whole = report.to_dict()
+        whole = report.content()
         columns = whole.pop("columns")
         for part in report.by_column:
             told = part.estimate

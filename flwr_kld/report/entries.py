@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flwr_kld.accounting import Kind
 from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.query.period import Period
 from flwr_kld.report.discovery_report import DiscoveryReport
-from flwr_kld.report.envelope import Point, R
+from flwr_kld.report.envelope import Point, R, content_of
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
@@ -45,7 +44,10 @@ def brief_report_of(entry: Entry) -> Report | None:
         for name, column in entry.report["columns"].items()
         if isinstance(column, dict)
     }
-    return report_of(replace(entry, report={**entry.report, "columns": brief}))
+    try:
+        return Report.of_content({**content_of(entry.report), "columns": brief})
+    except ValueError:
+        return None
 
 
 def predictor_of(entry: Entry) -> str | None:

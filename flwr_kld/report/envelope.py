@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from hashlib import sha256
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -18,6 +19,8 @@ from flwr_kld.trust.sight import Sight
 
 SCHEMA = 1
 """Version of the JSON form of all reports."""
+_CHECKSUM = "sha256"
+"""Name of the checksum in it."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ class Envelope:
     """What the report is of."""
     _header: ClassVar[dict[str, Any]] = {}
     """What its JSON form says beside schema and kind."""
+    _derived: ClassVar[frozenset[str]] = frozenset()
+    """Names of what its JSON form says that follows from the rest."""
 
     started: str  # UTC, ISO 8601
     guarantee: Guarantee  # What was promised
@@ -117,9 +122,14 @@ class Envelope:
         """Return what it says for a notebook."""
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form, schema versioned."""
+    def content(self) -> dict[str, Any]:
+        """Return what its JSON form says, but for the checksum."""
         return {"schema": SCHEMA, "kind": self.kind, **self._header, **asdict(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form, schema versioned, with its checksum."""
+        content = self.content()
+        return {**content, _CHECKSUM: _checksum(content)}
 
     def to_json(self) -> str:
         """Return the JSON text."""
@@ -128,21 +138,20 @@ class Envelope:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls._read(values)
+        return cls.of_content(content_of(values))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
-        return cls._read(json.loads(text))
+        return cls.from_dict(json.loads(text))
 
     @classmethod
-    def _read(cls, stored: object) -> Self:
-        if not isinstance(stored, Mapping):
-            raise ValueError("a stored report is an object of named values")
-        values = dict(stored)
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `content` says."""
         header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
-        if any(values.pop(name, None) != said for name, said in header.items()):
+        if any(content.get(name) != said for name, said in header.items()):
             raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA}")
+        values = {name: content[name] for name in content.keys() - header - cls._derived}
         try:
             reader = _reader(cls)  # type: ignore[arg-type]
             found: Self = reader.validate_json(json.dumps(values), strict=True)
@@ -151,6 +160,22 @@ class Envelope:
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"the report's {where}: {first['msg']}") from None
         return found
+
+
+def content_of(stored: object) -> dict[str, Any]:
+    """Return what a stored report says; `ValueError` if that is not what was written."""
+    if not isinstance(stored, Mapping):
+        raise ValueError("a stored report is an object of named values")
+    content = dict(stored)
+    if content.pop(_CHECKSUM, None) != _checksum(content):
+        raise ValueError("a stored report was damaged or changed: its checksum is another one")
+    return content
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of a JSON form, as it is read again."""
+    read = json.loads(json_text(content))
+    return sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from rich.table import Table
 
@@ -297,6 +297,7 @@ class Report(_Decided, Envelope):
 
     kind: ClassVar[str] = "check"
     _header: ClassVar[dict[str, Any]] = {"direction": "KL(reference || clients)"}
+    _derived: ClassVar[frozenset[str]] = frozenset({"verdict"})
 
     check: str
     protection: Protection
@@ -330,16 +331,10 @@ class Report(_Decided, Envelope):
         verdicts = {n: c.verdict for n, c in self.columns.items() if c.verdict is not None}
         return table_verdict(verdicts) if verdicts else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form, schema versioned; it has the verdict on all columns, too."""
+    def content(self) -> dict[str, Any]:
+        """Return what its JSON form says; with the verdict on all columns, too."""
         verdict = None if self.verdict is None else asdict(self.verdict)
-        return {**super().to_dict(), "verdict": verdict}
-
-    @classmethod
-    def _read(cls, stored: object) -> Self:
-        if isinstance(stored, Mapping):  # the verdict follows from those on the columns
-            stored = {name: value for name, value in stored.items() if name != "verdict"}
-        return super()._read(stored)
+        return {**super().content(), "verdict": verdict}
 
     @property
     def upper_limit(self) -> float | None:

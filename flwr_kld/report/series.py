@@ -231,7 +231,7 @@ class Series(ABC, Generic[R]):
 
     def _parts(self, report: R) -> Iterable[Mapping[str, Any]]:
         """Return what of a report has a row of its own."""
-        return [report.to_dict()]
+        return [report.content()]
 
     def _taller(self) -> float:
         """Return the height that the upper panel has beyond the usual one, in inches."""

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 from flwr_kld.accounting import Cost
+from flwr_kld.accounting.budget import warn_of_delta
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import BitSource
@@ -176,9 +177,10 @@ def allotted_to(columns: Allotment | int) -> Allotment:
     return Allotment.even(whole("columns", columns, least=1, most=MOST_COLUMNS))
 
 
-def require_trust(trust: object) -> None:
-    """Refuse what is no trust model."""
+def require_trust(trust: Trust) -> None:
+    """Refuse what is no trust model, and warn of one that promises next to nothing."""
     instance("trust", trust, Trust, "a trust model, such as Trusted(epsilon=1.0)")
+    warn_of_delta(trust.guarantee.delta)
 
 
 def require_kept(trust: Trust) -> None:

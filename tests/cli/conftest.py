@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cli.fake_flwr import FakeFlwr, fake_flwr
 from cli.place import Place
+from report.samples import checksummed
 from typer.testing import CliRunner
 
 from flwr_kld.accounting import Budget, Charge, Cost, Ledger
@@ -71,7 +72,7 @@ def settled(url: str):
         if report is None:
             ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))
         else:
-            ledger.settle(reservation, {**report, "key": key})
+            ledger.settle(reservation, checksummed({**report, "key": key}))
 
     return write
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from report.samples import checksummed
+
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Charge, Cost, Kind, Ledger
 from flwr_kld.accounting.entry import Failure, FailureKind
@@ -86,13 +88,14 @@ def _do(plan: dict[str, Any], key: str) -> None:
     report = plan["report"]
     if does == "settle":
         cost = {**report["cost"], "population": "default"}
-        ledger.settle(reservation, {**report, "key": key, "cost": cost})
+        ledger.settle(reservation, checksummed({**report, "key": key, "cost": cost}))
     elif does == "name":
         ledger.settle(reservation, report)
     elif does == "make":
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
         states = [kept_as(made, key, "default")]
-        ledger.settle(reservation, {**report, "reference": made.fingerprint}, states=states)
+        told = checksummed({**report, "reference": made.fingerprint})
+        ledger.settle(reservation, told, states=states)
     elif does == "fail":
         why = Failure(FailureKind.UNANSWERED, "3 clients answered and 5 are needed")
         ledger.fail(reservation, why)

@@ -105,3 +105,11 @@ def test_shares_hide_the_moves_of_a_table():
     assert epsilon_of(share, 40) == pytest.approx(1.25**0.5, rel=0.02)
     cost = Cost.of_shares(share, 50)
     assert cost.shifts == tuple(share.grid * shift for shift in shifts)
+
+
+def test_a_ball_holds_another_of_its_norm_that_is_no_larger_and_moves_no_number_further():
+    ball = Ball(2, 50, 5)
+    assert ball.holds(ball)
+    assert ball.holds(Ball(2, 40, 4))
+    for other in (Ball(2, 51, 5), Ball(2, 50, 6), Ball(2, 36, 6), Ball(1, 50, 5)):
+        assert not ball.holds(other)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from report.samples import STATISTICS, decided, learnt
+from report.samples import STATISTICS, checksummed, decided, learnt
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.accounting import Budget, Charge, Cost, Kind, Ledger
@@ -30,7 +30,8 @@ def settle(ledger: Ledger, population: str, key: str, report: dict, night: int, 
     now = (FIRST + timedelta(days=night)).timestamp()
     charges = [Charge(COST, ["a"])]
     reserved = ledger.reserve(key, charges, kind=kind, population=population, now=now)
-    ledger.settle(reserved, {**report, "key": key} if kind is Kind.CHECK else report, now=now + 60)
+    told = checksummed({**report, "key": key}) if kind is Kind.CHECK else report
+    ledger.settle(reserved, told, now=now + 60)
 
 
 def fill(url: str) -> None:

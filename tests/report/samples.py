@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -184,3 +186,10 @@ def mornings(number: int, change_at: int) -> list[Point[PredictorReport]]:
     reports = [learnt(n, "<strike>" if n >= change_at else "usual") for n in range(1, number + 1)]
     failed = Point(3, None, failure="nothing was released: 0 <i>of 60</i> clients reported")
     return [failed if r.round == 3 else Point(r.round, r) for r in reports]
+
+
+def checksummed(values):
+    """The JSON form of a report with the checksum that fits it."""
+    content = {name: value for name, value in values.items() if name != "sha256"}
+    text = json.dumps(content, sort_keys=True)
+    return {**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}

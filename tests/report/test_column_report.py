@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from report.samples import checksummed
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.inference.verdict import Outcome
@@ -36,4 +37,4 @@ def test_a_column_with_a_value_that_is_not_known_is_refused(part):
     values = json.loads(drifted().to_json())
     values["columns"]["wage"][part]["later"] = 1
     with pytest.raises(ValueError, match=f"columns.wage.{part}"):
-        Report.from_dict(values)
+        Report.from_dict(checksummed(values))

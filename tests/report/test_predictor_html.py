@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from report.samples import learnt, mornings
+from report.samples import checksummed, learnt, mornings
 
 from flwr_kld.report import RoundSeries
 from flwr_kld.report.envelope import Point
@@ -129,5 +129,5 @@ def test_the_file_has_every_report_in_full(tmp_path):
 
 def test_a_report_of_another_version_is_refused():
     with pytest.raises(ValueError, match="not the report of a round in schema 1"):
-        PredictorReport.from_dict(learnt(1).to_dict() | {"schema": 2})
+        PredictorReport.from_dict(checksummed(learnt(1).to_dict() | {"schema": 2}))
     assert learnt(1) == PredictorReport.from_dict(learnt(1).to_dict())

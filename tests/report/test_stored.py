@@ -1,9 +1,10 @@
 """A stored report is read as it was written, and nothing else is."""
 
 import json
+import random
 
 import pytest
-from report.samples import REPORT, STATISTICS, decided, learnt
+from report.samples import REPORT, STATISTICS, checksummed, decided, learnt
 
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.kernel import Guarantee
@@ -43,11 +44,11 @@ def wrong(part: str, name: str, value: object) -> dict[str, object]:
     values = REPORT.to_dict()
     holder = values["columns"]["labels"] if part == "reading" else values
     holder[part][name] = value
-    return values
+    return checksummed(values)
 
 
 def without(name: str) -> dict[str, object]:
-    return {key: value for key, value in REPORT.to_dict().items() if key != name}
+    return checksummed({key: value for key, value in REPORT.to_dict().items() if key != name})
 
 
 @pytest.mark.parametrize(
@@ -55,12 +56,12 @@ def without(name: str) -> dict[str, object]:
     [
         {**REPORT.to_dict(), "schema": 2},
         {**REPORT.to_dict(), "schema": [1]},
-        {**REPORT.to_dict(), "later": 1},
+        checksummed({**REPORT.to_dict(), "later": 1}),
         without("schema"),
         without("cohort"),
         without("one_client"),
         without("columns"),
-        {**REPORT.to_dict(), "columns": {}},
+        checksummed({**REPORT.to_dict(), "columns": {}}),
         wrong("reading", "estimate", "abc"),
         wrong("reading", "later", 1),
         wrong("cohort", "survivors", 18.5),
@@ -88,7 +89,7 @@ def test_a_side_that_is_none_is_refused():
     ]
     numbers["quantiles"][0]["beyond"] = "<b>"
     with pytest.raises(ValueError, match="beyond"):
-        StatisticsReport.from_dict(values)
+        StatisticsReport.from_dict(checksummed(values))
 
 
 def test_an_error_of_any_size_is_printed():
@@ -97,3 +98,25 @@ def test_an_error_of_any_size_is_printed():
             wrong("reading", "error", {"sampling": 0.1, "monte_carlo": -1e308, "privacy": 0.1})
         )
     )
+
+
+@pytest.mark.parametrize("report", [REPORT, STATISTICS, decided(Outcome.DRIFT, 0.2), learnt(1)])
+def test_a_flipped_bit_is_refused_or_changes_nothing(report):
+    """Most make another number, word or name, which no rule of a field could tell."""
+    written = report.to_json().encode()
+    flip, refused = random.Random(5), 0
+    for _ in range(300):
+        damaged = bytearray(written)
+        damaged[flip.randrange(len(damaged))] ^= 1 << flip.randrange(8)
+        try:
+            assert type(report).from_json(damaged.decode(errors="replace")) == report
+        except ValueError:
+            refused += 1
+    assert refused > 150  # elsewhere a space became another, or a digit past float64's
+
+
+def test_a_report_without_its_checksum_is_refused():
+    values = REPORT.to_dict()
+    del values["sha256"]
+    with pytest.raises(ValueError, match="checksum"):
+        Report.from_dict(values)

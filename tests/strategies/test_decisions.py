@@ -27,6 +27,7 @@ from flwr_kld.strategies import (
     RotatingCohort,
     SecureSum,
     SinceLastCheck,
+    Statistics,
     Trusted,
 )
 
@@ -191,6 +192,13 @@ def test_what_cannot_decide():
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())
     with pytest.raises(ValueError, match="threshold"):
         KLDrift(REFERENCE, Trusted(1.0), threshold=-1.0)
+    table = Table({"job": ["a", "b"]}, thresholds={"job": 0.1})
+    own = Reference.from_counts(table, np.arange(1, table.size + 1))
+    assert KLDrift(own, Trusted(1.0)).tolerated is not None
+    for threshold in (-1.0, 0.2):  # none is read
+        with pytest.raises(ValueError, match="no effect"):
+            KLDrift(own, Trusted(1.0), threshold=threshold)
+    assert KLDrift(own, Trusted(1.0), threshold={"job": 0.2}).tolerated["job"][0] == 0.2
     for bad in ({"rate": 0.0}, {"horizon": 0}, {"level": 1.0}, {"resolution": 0.0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             Alarm(**bad)
@@ -235,3 +243,20 @@ def test_a_check_that_was_not_settled_is_no_evidence(ledger, nightly, monkeypatc
     assert decider._detector != new._detector
     assert decider.recall(ledger, "default")
     assert decider._detector == new._detector
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda delta: KLDrift(REFERENCE, Trusted(1.0, delta)),
+        lambda delta: Statistics(FRUIT, Trusted(1.0, delta)),
+        lambda delta: Budget(1.0, delta),
+    ],
+)
+def test_a_delta_that_is_no_small_probability_is_warned_of(made, caplog):
+    made(1e-4)
+    assert not caplog.records
+    made(0.05)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.args[0] == 0.05

@@ -175,12 +175,6 @@ def test_another_trust_model_is_refused_at_once(trust):
         LabelDiscovery(TABLE, "job", trust)
 
 
-@pytest.mark.parametrize(("delta", "said"), [(1e-4, False), (1.1e-4, True)])
-def test_a_delta_that_shows_labels_of_single_records_is_warned_of(delta, said, caplog):
-    LabelDiscovery(TABLE, "job", Trusted(2.0, delta))
-    assert ("single record" in caplog.text) is said
-
-
 def test_names_of_any_script_and_length_are_found():
     """Of forty bytes; of a longer one as many characters as forty bytes hold."""
     told = ["Пенсионер", "看護師", "Gesundheits- und Krankenpflegerin", "x" * 50, "7", "Ü" * 30]

@@ -8,6 +8,7 @@ from chance import most
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.app import Context
 from flwr.clientapp import ClientApp
+from report.samples import checksummed
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
@@ -128,7 +129,7 @@ def test_what_was_settled_is_what_was_made(tmp_path):
         kept = kept_reference(ledger, entry.key, population="fleet")
         assert kept.fingerprint == report.as_reference(FRUIT).fingerprint == report.reference
     with pytest.raises(ValueError, match="not the report of a statistics"):
-        StatisticsReport.from_dict({**report.to_dict(), "schema": 2})
+        StatisticsReport.from_dict(checksummed({**report.to_dict(), "schema": 2}))
 
 
 @pytest.mark.parametrize(
