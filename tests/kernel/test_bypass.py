@@ -66,6 +66,11 @@ def of_clients(most: int) -> ClearSum:
     return answered(LAYOUT, [1, 2, 0], guarantee=Guarantee(1.0, protects=WholeClients(most)))
 
 
+def small() -> ClientRows:
+    symbols, cells = [np.array([1, 2, 2])], np.arange(3, dtype=np.int32)
+    return ClientRows.count(symbols, cells, LAYOUT, OF_CLIENTS.guarantee, SystemBits())
+
+
 def ring(most: int) -> ClearSum:
     return ClearSum.of_ring(RingSum(np.ones(3, np.uint64)), LAYOUT, clients=2, most_records=most)
 
@@ -127,6 +132,10 @@ RUN = {
     "clients of any size with an event for small ones": (
         ValueError, lambda: clear().release(OF_CLIENTS, SystemBits()),
     ),
+    "small clients' rows added to others": (
+        ValueError,
+        lambda: ClearSum(LAYOUT, counts(), small()).release(OF_CLIENTS, SystemBits()),
+    ),
     "clients of up to six records with an event for five": (
         ValueError, lambda: of_clients(6).release(OF_CLIENTS, SystemBits()),
     ),
@@ -182,7 +191,7 @@ RUN = {
 
 
 def test_an_event_for_clients_fits_sums_of_clients_that_are_no_larger():
-    for total in (of_clients(5), of_clients(4), ring(5)):
+    for total in (of_clients(5), of_clients(4), ring(5), ClearSum(LAYOUT, small())):
         assert total.release(OF_CLIENTS, SystemBits()).release is OF_CLIENTS
     assert shares(5).release(OF_CLIENTS).release is OF_CLIENTS
     part = PartialSum(3, 5)

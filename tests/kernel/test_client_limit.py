@@ -7,11 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numbered import Numbered
+from rows import answered
 
 from flwr_kld import Reference
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.kernel.vector import ClearSum, Held
+from flwr_kld.kernel.vector import ClearSum, Held, Layout
 from flwr_kld.query.partition import Partition
 
 REPLACE = Guarantee(1.0)
@@ -68,3 +69,12 @@ def test_a_client_beyond_an_agreed_limit_is_left_out():
 
 def test_nobody_is_named_where_nobody_has_records():
     assert added([[0, 0, 0]] * 3).sizes is None
+
+
+def test_of_a_period_no_number_of_records_is_public():
+    """How many of a client's records lie in it is what one of them may change."""
+    for of_period in (False, True):
+        layout = Layout((2,), of_period=of_period)
+        assert layout.total_is_public(Guarantee(1.0)) is not of_period
+        total = answered(layout, [3, 4], [1, 0])
+        assert (total.sizes is None) is of_period

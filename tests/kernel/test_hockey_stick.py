@@ -64,6 +64,15 @@ def test_step_ratio_is_the_largest_over_the_table_and_far_into_the_tail():
     assert table.step_ratio <= exp_below(0.5)
 
 
+def test_step_ratio_is_that_of_the_tables_edge_where_the_tail_falls_off():
+    tail, side = TOTAL >> 20 << 1, TOTAL >> 2
+    table = NoiseTable((side, TOTAL - 2 * side - tail, side), tail, 1 << 63)
+    edge = table.probability(1) / table.probability(2)
+    assert table.step_ratio == edge > 2**17
+    heavy = NoiseTable((2, TOTAL - 4 - tail, 2), tail, 1 << 63)
+    assert heavy.step_ratio >= heavy.probability(2) / heavy.probability(1)
+
+
 @pytest.mark.parametrize("shifts", [(1,), (3,), (1, -1), (2, 1)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
 def test_against_brute_force_over_every_pair_of_outputs(shifts, epsilon):
