@@ -21,6 +21,10 @@ class CheckFailed(RuntimeError):
     """A check ended without a number. Nothing was released; what a ledger reserved stays spent."""
 
 
+class NobodyAnswered(CheckFailed):
+    """Every client that a check asked refused: no number of any came, and nothing is spent."""
+
+
 class SecureSumError(RuntimeError):
     """Something in a secure sum is not as it must be; no value was released."""
 

@@ -14,7 +14,8 @@ from typing import ClassVar
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant
+from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.errors import NobodyAnswered
 from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.selection import LabelSum
@@ -192,7 +193,23 @@ def plain(reason: str) -> str:
 
 def refusal(reason: str) -> str:
     """Quote a client's refusal."""
-    return f"refused: {plain(reason)}"
+    return f"{_REFUSED}{plain(reason)}"
+
+
+_REFUSED = "refused: "
+
+
+def require_answers(answered: int, least: int, left_out: Mapping[Participant, str]) -> None:
+    """Fail a check that too few clients answered; say if all of those asked refused.
+
+    A refusal is a reply, which Flower says is the node's own; one client that is silent, or sent
+    what is no answer, may have sent numbers.
+    """
+    why = by_reason(left_out)
+    if not answered and left_out and all(said.startswith(_REFUSED) for said in why):
+        told = "; ".join(f"{n}: {reason}" for reason, n in why.items())
+        raise NobodyAnswered(f"every client refused, and nothing is spent ({told})")
+    require_clients(answered, least, "answered", why)
 
 
 _SILENT = (3, 4, 5)

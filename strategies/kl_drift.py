@@ -185,8 +185,8 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             session; nothing was asked.
         CheckFailed
             If too few clients are there or reply, or they hold no records. Nothing is released;
-            but what the ledger reserved is spent, and a client's guard counts every check that it
-            answered.
+            but what the ledger reserved is spent, unless all clients refused (`NobodyAnswered`),
+            and a client's guard counts every check that it answered.
         LedgerError
             If the ledger does not let the check start: the budget is short, or the key has run.
             Nothing was asked.

@@ -29,7 +29,7 @@ from flwr_kld.report.envelope import Envelope
 from flwr_kld.standing.session import Session
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
-from flwr_kld.strategies.exchange import Exchange, by_reason
+from flwr_kld.strategies.exchange import Exchange, by_reason, require_answers
 from flwr_kld.strategies.round import Opening, R, Round, Settled
 from flwr_kld.trust import Trust
 
@@ -73,9 +73,8 @@ class Publisher:
             model=model,
         )
         collected = self.aggregation.collect(exchange, self.least)
-        why = by_reason(collected.left_out)
         answered = collected.total.clients - collected.carried
-        require_clients(answered, self.least, "answered", why)
+        require_answers(answered, self.least, collected.left_out)
         return Measured(
             self._released(collected.total, plan, collected.noise or self.bits),
             asked=asked,
@@ -263,7 +262,8 @@ class Question(Counting[R]):
         Raises
         ------
         CheckFailed
-            If too few clients are there or reply; what the ledger reserved is spent.
+            If too few clients are there or reply; what the ledger reserved is spent, unless all of
+            them refused.
         LedgerError
             If the ledger does not let it start. Nothing was asked.
         """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.messages.envelopes import Published
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
+from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
 from flwr_kld.sums.session_book import silent_names
 
 
@@ -31,7 +31,7 @@ class SealedSum(ByAggregators):
         for participants, sealed in cohort.read():
             boxes |= zip(participants, sealed.into(list), strict=True)
         left_out = cohort.left_out
-        require_clients(len(boxes), least, "answered", by_reason(left_out))
+        require_answers(len(boxes), least, left_out)
         order = order_of(exchange, least, boxes)
         [told] = ask_aggregators(exchange, {node: order}, Published)
         rejected = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.cohort.cohort import Participant, require_clients
+from flwr_kld.cohort.cohort import Participant
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.count import InvalidReply
@@ -14,7 +14,7 @@ from flwr_kld.messages.envelopes import PartMessage
 from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Collected, Exchange, by_reason, plain
+from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
 from flwr_kld.sums.two_aggregators import Parcel, split_length
 
 
@@ -38,7 +38,7 @@ class SplitSum(ByAggregators):
                 except InvalidReply as error:
                     cohort.refuse(participant, f"invalid reply: {error}")
         left_out = cohort.left_out
-        require_clients(len(portions), least, "answered", by_reason(left_out))
+        require_answers(len(portions), least, left_out)
         orders = {
             node: order_of(exchange, least, {p: both[i] for p, both in portions.items()})
             for i, node in enumerate(nodes)

@@ -8,7 +8,13 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from flwr_kld.accounting.cost import Cost
-from flwr_kld.errors import BudgetExhausted, CheckFailed, LedgerError, LedgerUnavailable
+from flwr_kld.errors import (
+    BudgetExhausted,
+    CheckFailed,
+    LedgerError,
+    LedgerUnavailable,
+    NobodyAnswered,
+)
 from flwr_kld.kernel.arguments import choice, keep
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -38,15 +44,17 @@ class FailureKind(StrEnum):
     """There were too few clients to ask; nobody was asked."""
     BUDGET = "budget"
     """It did not fit into the budget of those it would ask; nobody was asked."""
+    REFUSED = "refused"
+    """All clients that were asked refused, so that nobody learnt a number of theirs."""
     UNANSWERED = "unanswered"
     """Clients were asked, and what they answered gave no number."""
     ERROR = "error"
     """An unforeseen error."""
 
     @property
-    def asked(self) -> bool:
-        """Whether anybody was asked. Where nobody was, nothing is spent, and the key may run."""
-        return self not in (FailureKind.COHORT, FailureKind.BUDGET)
+    def spends(self) -> bool:
+        """Whether somebody may have answered. Elsewhere nothing is spent, and the key may run."""
+        return self in (FailureKind.UNANSWERED, FailureKind.ERROR)
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,8 @@ class Failure:
     def of(cls, error: Exception) -> Failure:
         """Say what ended a check that had asked, if it is in public words; else of which type."""
         if isinstance(error, CheckFailed):
-            return cls(FailureKind.UNANSWERED, str(error))
+            refused = isinstance(error, NobodyAnswered)
+            return cls(FailureKind.REFUSED if refused else FailureKind.UNANSWERED, str(error))
         # A database that is not there may be told with its address and the name of its user.
         own = isinstance(error, LedgerError) and not isinstance(error, LedgerUnavailable)
         return cls(FailureKind.ERROR, str(error) if own else type(error).__name__)
@@ -94,16 +103,16 @@ class Entry:
     key: str
     started: datetime  # UTC, by the ledger's clock; `ended` is None for what was never settled
     ended: datetime | None
-    # Reserved: it runs, or was cut off. Failed: no number came out; it has spent if it asked.
+    # Reserved: it runs, or was cut off. Failed: no number came out; it may have spent (`refused`).
     state: Stage
     report: dict[str, Any] | None  # ``Report.to_dict()``
     failure: Failure | None  # Why it failed
-    releases: tuple[ReleaseCost, ...]  # What it cost; none if nobody was asked
+    releases: tuple[ReleaseCost, ...]  # What it cost; none if nobody answered
 
     @property
     def refused(self) -> bool:
-        """Whether it ended before anybody was asked, so that its key may run again."""
-        return self.failure is not None and not self.failure.kind.asked
+        """Whether it ended before anybody answered, so that its key may run again."""
+        return self.failure is not None and not self.failure.kind.spends
 
 
 @dataclass(frozen=True)

@@ -285,7 +285,7 @@ class Ledger:
         ValueError
             If the failure is of another kind.
         """
-        if why.kind.asked:
+        if why.kind.spends:
             raise ValueError("clients were asked, so it was not refused: fail its reservation")
         with self._database.writing("reserved in") as connection:
             seconds = books.advance_clock(connection, _clock(now))
@@ -295,10 +295,15 @@ class Ledger:
                 life.close(connection, refused, seconds, **_failed(why))
 
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
-        """Close a check that asked and got no number. It has spent what it reserved."""
+        """Close a check that asked and got no number.
+
+        It has spent what it reserved, unless the failure is that all whom it asked refused.
+        """
         with self._database.writing("settled in") as connection:
             seconds = books.advance_clock(connection, _clock(now))
             life.close(connection, reservation, seconds, **_failed(why))
+            if not why.kind.spends:
+                life.release(connection, reservation)
 
     # ------------------------------------------------------------------------------ what is kept
 

@@ -21,7 +21,7 @@ from flwr_kld.kernel.arguments import choice
 
 @dataclass(frozen=True)
 class Reservation:
-    """A check that may ask now. What it reserved is spent, whatever becomes of it."""
+    """A check that may ask now. What it reserved is spent, unless all whom it asks refuse."""
 
     number: int  # Number of its entry
     population: str  # Whose budget; the idempotency key
@@ -113,6 +113,11 @@ def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost
         cost.require(budget)
         kept = keep_cost(connection, cost)
         connection.execute(spends.update().where(spends.c.id == row_id).values(delivered=kept))
+
+
+def release(connection: Connection, reservation: Reservation) -> None:
+    """Take back what a check reserved, of whose clients none answered."""
+    connection.execute(spends.delete().where(spends.c.check == reservation.number))
 
 
 def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:

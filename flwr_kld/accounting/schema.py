@@ -87,7 +87,7 @@ checks = Table(
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
     CheckConstraint(
-        "failure IN ('cohort', 'budget', 'unanswered', 'error')", name="checks_failure"
+        "failure IN ('cohort', 'budget', 'refused', 'unanswered', 'error')", name="checks_failure"
     ),
     CheckConstraint("(state = 'failed') = (failure IS NOT NULL)", name="checks_failed"),
     UniqueConstraint("population", "key", name="checks_key"),

@@ -131,12 +131,14 @@ def _told(entry: Entry) -> str | None:
 _HOW = {
     FailureKind.COHORT: "refused before anybody was asked",
     FailureKind.BUDGET: "refused before anybody was asked",
+    FailureKind.REFUSED: "nothing was released or spent",
     FailureKind.UNANSWERED: "nothing was released",
     FailureKind.ERROR: "the ServerApp broke",
 }
 _NEXT = {
     FailureKind.COHORT: "flwr-kld doctor, then the same key again",
     FailureKind.BUDGET: "flwr-kld budget; once it has room, the same key again",
+    FailureKind.REFUSED: "the nodes' logs, then the same key again",
     FailureKind.UNANSWERED: "the nodes' logs, then another key",
     FailureKind.ERROR: "the ServerApp's log (flwr log), then another key",
 }

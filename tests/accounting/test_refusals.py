@@ -65,3 +65,19 @@ def test_a_population_keeps_its_own_refusals(ledger):
     ledger.refuse("monday", SMALL, population="them", now=NOW)
     assert ledger.check("monday") is None
     assert ledger.check("monday", population="them").failure == SMALL
+
+
+def test_what_all_refused_is_given_back_once(ledger):
+    refused = Failure(FailureKind.REFUSED, "every client refused")
+    reserved = ledger.reserve("monday", ask(0.25, "a"), now=NOW)
+    ledger.fail(reserved, refused, now=NOW + 9)
+    entry = ledger.check("monday")
+    assert (entry.refused, entry.failure, entry.releases) == (True, refused, ())
+    assert ledger.spent(now=NOW + 9).epsilon == 0
+    again = ledger.reserve("monday", ask(0.25, "a"), now=NOW + 60)
+    with pytest.raises(LedgerError, match="closed before"):
+        ledger.fail(reserved, refused, now=NOW + 61)
+    ledger.settle(again, REPORT, now=NOW + 62)
+    with pytest.raises(LedgerError, match="closed before"):
+        ledger.fail(again, refused, now=NOW + 63)  # a report is never given back
+    assert ledger.spent(now=NOW + 63).epsilon == 0.25

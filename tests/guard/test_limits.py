@@ -125,7 +125,8 @@ def test_a_number_beyond_any_exponent_is_not_taken(tmp_path, value):
 
 
 @pytest.mark.parametrize(
-    ("days", "seconds"), [("1.5", 129_600), ("0.0000001", 1), ("10.00001", 864_001), ("1", DAY)]
+    ("days", "seconds"),
+    [("1.5", 129_600), ("0.0000001", 1), ("10.00001", 864_001), ("1.000005", DAY + 1), ("1", DAY)],
 )
 def test_a_period_is_in_whole_seconds_and_never_shorter_than_it_says(tmp_path, days, seconds):
     assert (

@@ -3,13 +3,14 @@
 import pytest
 import sealed_federation
 import split_federation
-from federation import REFERENCE, app_of, grid_of
+from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Reference
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.clients import AggregatorKey, FirstUse, host_drift_queries
-from flwr_kld.errors import CheckFailed
+from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.clients import AggregatorKey, FirstUse, answer_drift_queries, host_drift_queries
+from flwr_kld.errors import CheckFailed, NobodyAnswered
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
@@ -128,3 +129,58 @@ def test_who_is_hosted_is_looked_at_in_every_check_and_once_a_message(form):
     members[1000], members[1001] = list(range(5)), []
     report = checks.check(grid)
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (5, 5, {})
+
+
+MISTAKEN = Reference.from_counts(Binned([1, 2]), [1, 2, 3, 4])
+"""Nobody's domain: every client refuses the terms."""
+
+
+def mistaken(way, ledger):
+    trust, kind, _ = WAYS[way]
+    return KLDrift(MISTAKEN, trust, aggregation=kind and kind(), ledger=ledger, timeout=5.0)
+
+
+@pytest.mark.parametrize("way", ["plain", "sealed", "split"])
+def test_a_check_that_all_clients_refuse_is_free_and_its_key_runs_again(way, ledger):
+    grid = WAYS[way][2](None)
+    with pytest.raises(NobodyAnswered, match="refused: the server's domain is not this client's"):
+        mistaken(way, ledger).check(grid, key="monday")
+    entry = ledger.check("monday")
+    assert (entry.state, entry.failure.kind, entry.releases) == ("failed", "refused", ())
+    assert entry.refused
+    assert ledger.spent().epsilon == 0
+    report = monitor(way, ledger).check(grid, key="monday")
+    assert report.key == "monday"
+    assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("way", ["plain", "sealed", "split"])
+def test_one_client_that_may_have_answered_is_paid_for(way, ledger):
+    """A client that is silent has perhaps sent numbers to whoever reads along."""
+    silent = 1000
+
+    def lose(message):
+        return message.metadata.dst_node_id == silent and "terms" in message.content
+
+    with pytest.raises(CheckFailed, match="1: no reply") as failed:
+        mistaken(way, ledger).check(WAYS[way][2](lose), key="monday")
+    assert not isinstance(failed.value, NobodyAnswered)
+    assert ledger.check("monday").failure.kind == "unanswered"
+    assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
+    with pytest.raises(AlreadyChecked):
+        monitor(way, ledger).check(WAYS[way][2](None), key="monday")
+
+
+def test_a_client_that_answers_among_others_that_refuse_is_paid_for(ledger):
+    app = ClientApp()
+
+    def records(context):
+        if context.node_config["partition-id"]:
+            raise KeyError("no file")
+        return basket(context)
+
+    answer_drift_queries(app, records, FRUIT)
+    with pytest.raises(CheckFailed, match="1 clients answered") as failed:
+        monitor("plain", ledger).check(InProcessGrid(app, NODES), key="monday")
+    assert not isinstance(failed.value, NobodyAnswered)
+    assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
