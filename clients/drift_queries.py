@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.answers import refuse, reply, tell
 from flwr_kld.clients.check_memory import claims_file, use_once
+from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
@@ -165,6 +166,7 @@ def host_drift_queries(
     @app.query(DRIFT_ACTION)
     def drift(message: Message, context: Context) -> Message:
         """Count, or say why not."""
+        load_by(message)
         try:
             terms, members = asked(message.content)
             keep_model(message.content, context)

@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
+from flwr_kld.clients.deadline import ended_in_time
 from flwr_kld.domain.base import Domain, Symbols
 from flwr_kld.domain.blind import blind_columns
 from flwr_kld.domain.table import Table
@@ -57,27 +58,28 @@ class OwnRecords:
     ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
         """Load and encode one member's records; return also which are of the period, if one is."""
         period, inside = None if terms is None else terms.period, None
-        try:
-            raw = Held(self.records(context, member))
-        except QueryRefused:  # in words of its own
-            raise
-        except Exception as error:  # whatever a loader raises may quote the data
-            raise _failed("records", "be loaded", error) from None
-        try:
-            domain = self.domain(context)
-            domain = domain if terms is None else terms.over(domain)
-            symbols = Held(raw.into(domain.encode))
-            sound = symbols.into(domain.holds)
-            if sound and (terms is None or terms.unlisted_labels is None):
-                for name in symbols.into(partial(blind_columns, domain)):
-                    logger.warning(_BLIND, name)
-            if period is not None:
-                dialect = domain.dialect if isinstance(domain, Table) else None
-                inside = Held(raw.into(lambda rows: period.holds(rows, dialect)))
-        except (DomainError, QueryRefused):  # in words that show no record
-            raise
-        except Exception as error:  # so may whatever odd records raise while they are read
-            raise _failed("records", "be read", error) from None
+        with ended_in_time():
+            try:
+                raw = Held(self.records(context, member))
+            except QueryRefused:  # in words of its own
+                raise
+            except Exception as error:  # whatever a loader raises may quote the data
+                raise _failed("records", "be loaded", error) from None
+            try:
+                domain = self.domain(context)
+                domain = domain if terms is None else terms.over(domain)
+                symbols = Held(raw.into(domain.encode))
+                sound = symbols.into(domain.holds)
+                if sound and (terms is None or terms.unlisted_labels is None):
+                    for name in symbols.into(partial(blind_columns, domain)):
+                        logger.warning(_BLIND, name)
+                if period is not None:
+                    dialect = domain.dialect if isinstance(domain, Table) else None
+                    inside = Held(raw.into(lambda rows: period.holds(rows, dialect)))
+            except (DomainError, QueryRefused):  # in words that show no record
+                raise
+            except Exception as error:  # so may whatever odd records raise while they are read
+                raise _failed("records", "be read", error) from None
         if not sound:
             raise QueryRefused("the domain encodes records to symbols that it does not have")
         return symbols, inside
@@ -89,7 +91,8 @@ class OwnRecords:
         if self.ids is None:
             raise QueryRefused(_NO_IDS)
         try:
-            own = Held(self.ids(context, member))
+            with ended_in_time():
+                own = Held(self.ids(context, member))
             return Held(own.into(partial(record_ids, symbols)))
         except Exception as error:
             raise _failed("record ids", "be used: one integer or string a record", error) from None

@@ -16,6 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.admission import Gate, account, require_claim, stricter, unexpected
 from flwr_kld.clients.answers import tell
 from flwr_kld.clients.check_memory import claim, claims_file
+from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.errors import DomainError, QueryRefused, SecureSumError
@@ -84,6 +85,7 @@ def answer_secure_sums(
     @app.query(SUM_ACTION)
     def drift_sum(message: Message, context: Context) -> Message:
         """Answer one phase for each member that is asked, or say why not."""
+        load_by(message)
         turn = _Turn(context, members, agree, contribution, hosted)
         replies, answer = ConfigRecord(), Answer("", [], [])
         opening = message.content.get(TERMS)
