@@ -3,7 +3,8 @@
 SuperLink and SuperNodes are asked for their versions by a run of an app that asks for nothing else:
 Flower's command line reaches no node but by a run. The app brings its own question, so that nodes
 answer whatever flwr-kld they have, or none; it lists what the operator's app lists, so that they
-answer from the environment in which that app would run.
+answer from the environment in which that app would run. They also name the keys of their node
+configs, which are held against what the app reads.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ _MARK = "flwr-kld-versions"
 
 _LINE = re.compile(rf"{_MARK} (server|asked|\d{{1,20}}) (.*)")
 
-_LONGEST = 400
+_LONGEST = 600
 """Characters that are kept of what a node says."""
 
 _SHOWN = 100
@@ -282,11 +283,25 @@ class Installed(Model, what="the versions of a node"):
     flwr_kld: _Version
     # Version of the messages of a check; 0 where flwr-kld does not say
     messages: Annotated[int, Strict(), Field(ge=0, le=10**6)]
+    keys: Annotated[str, Field(pattern=r"^[a-z0-9_,-]{0,300}$")]  # Of checks, in the node config
 
     def __str__(self) -> str:
         if not self.flwr_kld:
             return f"no flwr-kld, Flower {self.flwr}"
-        return f"flwr-kld {self.flwr_kld}, messages {self.messages or '?'}, Flower {self.flwr}"
+        said = f"flwr-kld {self.flwr_kld}, messages {self.messages or '?'}, Flower {self.flwr}"
+        return f"{said}; {self.keys.replace(',', ', ')}" if self.keys else said
+
+    def lacks(self, needed: Mapping[str, Sequence[str]]) -> str:
+        """Say which keys its node config lacks, and what of the app reads them."""
+        keys = self.keys.split(",")
+        if "drift-role" in keys:
+            needed = {"an aggregator": ("drift-key",)}
+        return "; ".join(
+            f"the node config has no {key}, which {reader} needs"
+            for reader, reads in needed.items()
+            for key in reads
+            if key not in keys
+        )
 
 
 @dataclass
@@ -316,11 +331,26 @@ class _Heard:
             self.server = said
 
 
-def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
-    """Ask SuperLink and SuperNodes for their versions, and hold them against one another."""
-    heard = _Heard()
+_READS = {"node_records": ("drift-records",), "PinnedByNode": ("drift-identity", "drift-roster")}
+"""Keys of the node config that an app's calls cannot do without."""
+
+
+def _needed(app: Path, project: dict[str, Any], *, simulated: bool) -> dict[str, Sequence[str]]:
+    """Return which calls of a ClientApp read which keys, as far as its file shows."""
+    names = component(app, project, "clientapp").names
+    return {
+        name: keys
+        for name, keys in _READS.items()
+        if name in names and not (simulated and name == "node_records")
+    }
+
+
+def the_nodes(app: Path, connection: str, *, simulated: bool) -> Iterator[Finding]:
+    """Ask SuperLink and SuperNodes for versions and keys; hold them against another and the app."""
+    heard, project = _Heard(), read_project(app)
+    needed = _needed(app, project, simulated=simulated)
     with TemporaryDirectory(prefix="flwr-kld-") as folder:
-        _write(Path(folder), read_project(app))
+        _write(Path(folder), project)
         try:
             run = run_app(Path(folder), connection, (), timeout=_TIMEOUT, heard=heard.hear)
         except RuntimeError as error:
@@ -333,7 +363,7 @@ def the_nodes(app: Path, connection: str) -> Iterator[Finding]:
         yield _failed("nodes", f"the run that asks them for their versions failed: {words}", then)
         return
     yield from _server(heard.server)
-    yield from _compared(heard, heard.asked, heard.server, connection)
+    yield from _compared(heard, heard.asked, heard.server, connection, needed)
 
 
 def _write(folder: Path, project: Mapping[str, Any]) -> None:
@@ -359,7 +389,11 @@ def _server(server: Installed) -> Iterator[Finding]:
 
 
 def _compared(
-    heard: _Heard, asked: Sequence[int], server: Installed, connection: str
+    heard: _Heard,
+    asked: Sequence[int],
+    server: Installed,
+    connection: str,
+    needed: Mapping[str, Sequence[str]],
 ) -> Iterator[Finding]:
     if not asked:
         start = f"start one: flower-supernode …; flwr supernode list {connection}"
@@ -377,6 +411,9 @@ def _compared(
             words += f"; the server's messages are {server.messages}: checks would leave them out"
             install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
             yield _failed("nodes", words, install)
+        elif lacks := installed.lacks(needed):
+            start = "start these nodes with it: flower-supernode … --node-config 'key=\"value\" …'"
+            yield _failed("nodes", f"{words}; {lacks}", start)
         elif installed.flwr_kld != server.flwr_kld:
             words += (
                 f"; the server has {server.flwr_kld}: the same messages, but secure sums and seals "
@@ -451,8 +488,8 @@ def doctor(
     """Inspect everything that a check needs, or a node's records; this spends nothing.
 
     The app, its reference and guard file, keys and roster, the ledger, and its budget against the
-    schedule. With a CONNECTION, a short run asks its SuperLink and
-    SuperNodes for their versions. Each line that fails names the command to run next.
+    schedule. With a CONNECTION, a short run asks its SuperLink and SuperNodes for their versions
+    and the keys of their node configs. Each line that fails names the command to run next.
 
     With --data and --table, on a node: what of its records each column would read as 'other' or
     'missing'. They are read as in a check and counted for this terminal alone.
@@ -482,7 +519,7 @@ def doctor(
     found = [finding for finding in looked if finding is not None]
     stopped = any(one.state == "failed" and one.what == "app" for one in found)
     if connection is not None and not stopped:
-        found += the_nodes(app, connection)
+        found += the_nodes(app, connection, simulated=facts.simulated)
     if as_json:
         print_json([vars(finding) for finding in found])
     else:

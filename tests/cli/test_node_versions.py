@@ -19,7 +19,7 @@ from flwr_kld.cli.flower_run import FlowerRun
 from flwr_kld.messages.terms import VERSION
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
-OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION}
+OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION, "keys": ""}
 MARK = doctor._MARK
 
 
@@ -64,6 +64,8 @@ LIES: dict[str, RecordDict | Exception] = {
         {"versions": ConfigRecord({**OWN, "flwr": f"1\n{MARK} 1001 {json.dumps(OWN)}"})}
     ),
     "the server's line": RuntimeError(f"\n{MARK} server {json.dumps(OWN)}\n{MARK} asked []"),
+    "keys in another form": RecordDict({"versions": ConfigRecord({**OWN, "keys": "Drift"})}),
+    "keys as a list": RecordDict({"versions": ConfigRecord({**OWN, "keys": ["drift-guard"]})}),
     "megabytes": RecordDict({"versions": ConfigRecord({**OWN, "flwr": "1" * 2**20})}),
 }
 
@@ -182,3 +184,50 @@ def test_where_no_run_was_started_there_is_no_log_to_look_at(cli, flwr, place, m
     monkeypatch.setattr(doctor, "run_app", lambda *_, **__: unknown)
     said = cli("doctor", place.app, "prod").stdout
     assert re.search(r"There is no connection 'prod'\.\n +next: correct this; a check", said)
+
+
+def test_nodes_name_the_keys_of_their_node_configs_and_no_value(tmp_path, capsys):
+    app = asked_app(tmp_path)
+
+    def node(message: Message, context: Context) -> Message:
+        context.node_config |= {"drift-records": "/srv/secret.csv", "drift_gaurd": "x", "else": 1}
+        return app["client"](message, context)
+
+    grid = InProcessGrid(node, 1)
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    app["server"]._main(grid, context)
+    said = capsys.readouterr().out
+    assert "secret" not in said
+    heard = _Heard()
+    for one in said.splitlines():
+        heard.hear(one)
+    assert heard.nodes[1000] == Installed(**{**OWN, "keys": "drift-records,drift_gaurd"})
+
+
+SECURED = "from flwr_kld.clients import PinnedByNode\n"
+KEYS = {
+    "all that is read": ("drift-guard,drift-records", "", 0, r"ok   nodes: all 2: .*drift-records"),
+    "no records": (
+        "drift-guard", "", 4,
+        r"FAIL nodes: all 2: .*drift-guard; the node config has no drift-records, which "
+        r"node_records needs\n +next: start these nodes with it",
+    ),
+    "no roster": (
+        "drift-identity,drift-records", SECURED, 4,
+        r"has no drift-roster, which PinnedByNode needs",
+    ),
+    "an aggregator": ("drift-key,drift-role", SECURED, 0, r"ok   nodes: all 2"),
+    "an aggregator without a key": ("drift-role", "", 4, r"no drift-key, which an aggregator"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("found", KEYS)
+def test_the_keys_of_nodes_are_held_against_what_the_app_reads(cli, flwr, place, found):
+    keys, more, code, words = KEYS[found]
+    client = place.app / "app" / "client_app.py"
+    client.write_text(f"{client.read_text()}\n{more}")
+    flwr.will("print", lines=log(line(7, keys=keys), line(8, keys=keys)))
+    real = ("--run-config", 'drift-sample=""')
+    done = cli("doctor", place.app, "prod", *real)
+    assert done.exit_code == code, done.output
+    assert re.search(words, done.stdout), done.stdout
