@@ -6,7 +6,8 @@ import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Literal, get_args
 
 from flwr_kld.kernel.arguments import choice, keep, real, text
@@ -26,14 +27,25 @@ _LARGEST_DELTA = 1e-4
 
 logger = logging.getLogger("flwr_kld")
 
+_TYPED = 15
+"""Digits of a decimal number that any float keeps: one of more was not typed as it is."""
+
 _EXACT = Context(prec=400)
+
+
+def exact(value: float, digits: int) -> Fraction:
+    """Return an amount in units of 10**-digits, as it was meant: 0.1 is a tenth, 1/3 a third."""
+    typed = Decimal(repr(float(value)))
+    meant = Fraction(typed)
+    if len(typed.as_tuple().digits) > _TYPED:  # computed: the simplest fraction that is this float
+        simple = (Fraction(value).limit_denominator(10**most) for most in range(18))
+        meant = next((one for one in simple if float(one) == value), meant)
+    return Fraction(meant * 10**digits)
 
 
 def spent(value: float, digits: int) -> int:
     """Return an amount to spend in units of 10**-digits, rounded up."""
-    # A float counts as the shortest decimal number that denotes it, as it was typed: 0.1 is a
-    # tenth.
-    return _whole(Decimal(repr(float(value))), digits, ROUND_CEILING)
+    return math.ceil(exact(value, digits))
 
 
 def warn_of_delta(delta: float) -> None:
@@ -49,21 +61,17 @@ def warn_of_delta(delta: float) -> None:
 
 def limit(value: Decimal, digits: int) -> int:
     """Return a limit in units of 10**-digits, rounded down."""
-    return _whole(value, digits, ROUND_FLOOR)
+    return int(value.scaleb(digits, _EXACT).to_integral_value(ROUND_FLOOR, _EXACT))
 
 
-def shown(amount: int, digits: int) -> str:
+def shown(amount: int | Fraction, digits: int) -> str:
     """Write an amount for people."""
-    return f"{amount / 10**digits:.10g}"
+    return f"{float(amount / 10**digits):.10g}"
 
 
 def in_days(days: float) -> str:
     """Write a number of days for people."""
     return f"{days:g} day{'' if days == 1 else 's'}"
-
-
-def _whole(value: Decimal, digits: int, rounding: str) -> int:
-    return int(value.scaleb(digits, _EXACT).to_integral_value(rounding, _EXACT))
 
 
 DAY = 24 * 60 * 60

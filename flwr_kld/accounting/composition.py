@@ -42,7 +42,7 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
         moved = Counter(abs(shift) for shift in cost.shifts if shift)
         return tuple((loss_distribution(cost.table, s), times) for s, times in moved.items())
     # Whatever is (epsilon, delta)-private reveals no more than this (Kairouz, Oh, Viswanath 2015).
-    epsilon, delta = cost.epsilon / 10**NANO, cost.delta / 10**ATTO
+    epsilon, delta = float(cost.epsilon / 10**NANO), float(cost.delta / 10**ATTO)
     if epsilon > _NO_PROTECTION:
         delta = 1.0
     likely = (1 - delta) / (1 + math.exp(-epsilon))
@@ -128,10 +128,10 @@ def worst(
 
 
 def _added(asked: tuple[tuple[Cost, int], ...]) -> Composed:
-    """Add epsilons and deltas up: basic composition."""
+    """Add epsilons and deltas up, and round up: basic composition."""
     return Composed(
-        min(sum(n * cost.epsilon for cost, n in asked), UNBOUNDED),
-        min(sum(n * cost.delta for cost, n in asked), 10**ATTO),
+        min(math.ceil(sum(n * cost.epsilon for cost, n in asked)), UNBOUNDED),
+        min(math.ceil(sum(n * cost.delta for cost, n in asked)), 10**ATTO),
         "sum",
     )
 

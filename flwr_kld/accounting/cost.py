@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, shown, spent
+from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, exact, shown
 from flwr_kld.calibration.shares import epsilon_of
 from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import choice, keep, several, whole
+from flwr_kld.kernel.arguments import Unfit, choice, keep, several, whole
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -37,9 +38,9 @@ class Cost:
     ----------
     mechanism : str
         Name of the mechanism, for people.
-    epsilon, delta : int
-        In 10**-9 nats and in 10**-18, rounded up; epsilon at least 1, and at most 10**15, which
-        stands for any larger one.
+    epsilon, delta : Fraction
+        In 10**-9 nats and in 10**-18; epsilon above 0, and at most 10**15, which stands for any
+        larger one. Sums of them are rounded up.
     protects : {"record", "client"}
         Whom the amounts are for.
     shifts : tuple[int, ...]
@@ -49,8 +50,8 @@ class Cost:
     """
 
     mechanism: str
-    epsilon: int
-    delta: int
+    epsilon: Fraction
+    delta: Fraction
     protects: Protected
     shifts: tuple[int, ...] = ()
     table: NoiseTable | None = None
@@ -58,8 +59,8 @@ class Cost:
     def __post_init__(self) -> None:
         keep(
             self,
-            epsilon=whole("epsilon", self.epsilon, least=1, most=UNBOUNDED),
-            delta=whole("delta", self.delta, least=0, most=10**ATTO),
+            epsilon=_amount("epsilon", self.epsilon or -1, UNBOUNDED),
+            delta=_amount("delta", self.delta, 10**ATTO),
             protects=choice("protects", self.protects, get_args(Protected)),
             shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
         )
@@ -80,9 +81,9 @@ class Cost:
             if it delivers none.
         """
         epsilon = guarantee.epsilon if delivered is None else delivered
-        nano = UNBOUNDED if epsilon >= UNBOUNDED / 10**NANO else spent(epsilon, NANO)
-        delta = spent(guarantee.delta, ATTO)
-        return cls(mechanism, nano, delta, guarantee.protected)
+        unbounded = epsilon >= UNBOUNDED / 10**NANO
+        nano = Fraction(UNBOUNDED) if unbounded else exact(epsilon, NANO)
+        return cls(mechanism, nano, exact(guarantee.delta, ATTO), guarantee.protected)
 
     @classmethod
     def of(cls, event: Release) -> Cost:
@@ -199,13 +200,13 @@ class Cost:
         try:
             cost = cls(
                 row.mechanism,
-                row.epsilon,
-                row.delta,
+                Fraction(row.epsilon),
+                Fraction(row.delta),
                 row.protects,
                 json.loads(row.shifts),
                 _table(row.noise) if row.noise else None,
             )
-        except (TypeError, ValueError, RecursionError):
+        except (TypeError, ValueError, ArithmeticError, RecursionError):
             raise damaged("a cost") from None
         if cost.digest != row.digest:
             raise damaged("a cost")
@@ -214,13 +215,20 @@ class Cost:
     def _header(self) -> dict[str, Any]:
         return {
             "mechanism": self.mechanism,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
             "protects": self.protects,
         }
 
     def _with_table(self, table: NoiseTable, shifts: tuple[int, ...]) -> Cost:
         return self if table.reach > _LONGEST_REACH else replace(self, shifts=shifts, table=table)
+
+
+def _amount(name: str, value: int | Fraction, most: int) -> Fraction:
+    """Return an amount as a fraction, at least 0 and at most `most`."""
+    if type(value) not in (int, Fraction) or not 0 <= value <= most:
+        raise Unfit(name, f"a whole number or a fraction, 0 to {most}", value)
+    return Fraction(value)
 
 
 def _table(noise: bytes) -> NoiseTable:

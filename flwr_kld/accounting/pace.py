@@ -35,8 +35,7 @@ class Pace:
     @property
     def epsilon(self) -> float:
         """Of a check, in nats."""
-        nats: float = self.cost.epsilon / 10**NANO
-        return nats
+        return float(self.cost.epsilon / 10**NANO)
 
     @property
     def times(self) -> int:
@@ -84,7 +83,9 @@ class Pace:
             "clients in one standing session (Standing), "
         )
         if self.needed >= UNBOUNDED / 10**NANO:
-            delta = rounded(Decimal(self.times * self.cost.delta).scaleb(-ATTO), 3, ROUND_CEILING)
+            delta = rounded(
+                Decimal(math.ceil(self.times * self.cost.delta)).scaleb(-ATTO), 3, ROUND_CEILING
+            )
             return f"{room}or raise the budget's delta to {delta:g}"
         smaller = rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
         larger = rounded(self.needed, 3, ROUND_CEILING)

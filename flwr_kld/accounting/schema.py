@@ -101,12 +101,11 @@ costs = Table(
     Column("id", Whole, primary_key=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("mechanism", Text, nullable=False),
-    Column("epsilon", Whole, nullable=False),
-    Column("delta", Whole, nullable=False),
+    Column("epsilon", Text, nullable=False),
+    Column("delta", Text, nullable=False),
     Column("protects", Text, nullable=False),
     Column("shifts", Text, nullable=False),
     Column("noise", LargeBinary, nullable=False),
-    CheckConstraint("epsilon > 0 AND delta >= 0", name="costs_positive"),
     sqlite_strict=True,
 )
 """Kinds of releases, each once: guarantee, noise table, and the moves that it hides."""

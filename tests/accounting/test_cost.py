@@ -1,10 +1,13 @@
 """Kinds of releases: what they say of themselves, what they cost a budget, and their rows."""
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 from accounting.books import pure
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flwr_kld.accounting import Budget, Cost
 from flwr_kld.accounting.budget import UNBOUNDED
@@ -19,10 +22,20 @@ from flwr_kld.kernel.release import Release
 LAPLACE = calibrated_laplace(Guarantee(0.5))
 
 
-def test_amounts_are_whole_and_rounded_up():
-    cost = pure(0.1 + 1e-12, delta=1e-18 + 1e-19)
-    assert (cost.epsilon, cost.delta) == (100_000_001, 2)
+def test_amounts_are_what_their_floats_were_meant_to_be():
+    cost = pure(0.100000000001, delta=1.1e-18)
+    assert (cost.epsilon, cost.delta) == (Fraction(100_000_000_001, 1000), Fraction(11, 10))
     assert pure(0.1).epsilon == 100_000_000
+    for parts in (3, 7, 11, 31, 49, 365):
+        assert pure(1 / parts).epsilon * parts == 10**9
+        assert pure(2 / parts, delta=1e-6 / parts).epsilon * parts == 2 * 10**9
+    assert pure(0.1 + 0.2).epsilon > 300_000_000  # a float of its own
+
+
+@given(st.floats(1e-9, 1e5))
+def test_an_amount_is_its_float(epsilon):
+    assert float(pure(epsilon).epsilon / 10**9) == pytest.approx(epsilon, rel=1e-15)
+    assert Cost.from_row(SimpleNamespace(**pure(epsilon).to_row())) == pure(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +128,11 @@ def test_a_row_holds_all_that_accounting_reads(cost):
         {"shifts": '["1", -1]'},
         {"shifts": '{"1": -1}'},
         {"shifts": None},
-        {"epsilon": "500000000"},
-        {"epsilon": -1},
+        {"epsilon": "1/2"},
+        {"epsilon": "1/0"},
+        {"epsilon": "half"},
+        {"epsilon": "-1"},
+        {"epsilon": None},
         {"mechanism": 3},
         {"digest": ""},
         {"noise": Cost.of(LAPLACE).noise[:-17]},

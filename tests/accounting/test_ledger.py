@@ -6,7 +6,7 @@ import pytest
 from accounting.books import DAY, REPORT, SILENCE, ask, pure, run, spent
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import BudgetExhausted, Kind, LedgerError
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Kind, LedgerError
 from flwr_kld.accounting.entry import AlreadyChecked, Failure, FailureKind, Remembered
 
 TRAINED = {
@@ -124,3 +124,16 @@ def test_what_json_does_not_hold_is_not_stored(ledger, number):
         text = connection.exec_driver_sql("SELECT report FROM checks").scalar()
     assert text == '{"estimate": [0.1, null]}'
     assert ledger.check("monday").report == {"estimate": [0.1, None]}
+
+
+@pytest.mark.parametrize("parts", [3, 7, 11, 31])
+def test_a_budget_has_room_for_as_many_equal_parts_as_it_was_cut_into(ledger, parts):
+    """Rounded up one by one, three thirds were more than one."""
+    ledger.set_budget(Budget(1.0, 1e-6, 30, composition="sum"), now=NOW)
+    for part in range(parts):
+        charge = Charge(pure(1 / parts, delta=1e-6 / parts), ["a"])
+        ledger.settle(ledger.reserve(f"{part}", [charge], now=NOW), REPORT, now=NOW)
+    told = ledger.spent(now=NOW)
+    assert (told.epsilon, told.delta, told.left) == (1.0, 1e-6, 0.0)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("more", ask(1e-9, "a"), now=NOW)
