@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class OwnRecords:
                 sound = symbols.into(domain.holds)
                 if sound and (terms is None or terms.unlisted_labels is None):
                     for name in symbols.into(partial(blind_columns, domain)):
-                        logger.warning(_BLIND, name)
+                        _warn_of_blindness(name)
                 if period is not None:
                     dialect = domain.dialect if isinstance(domain, Table) else None
                     inside = Held(raw.into(lambda rows: period.holds(rows, dialect)))
@@ -98,10 +98,16 @@ class OwnRecords:
             raise _failed("record ids", "be used: one integer or string a record", error) from None
 
 
-_BLIND = (
-    "column %r: nearly all of this node's records are 'other' or 'missing', so that no drift of "
-    "them shows; flwr-kld doctor --data says which"
-)
+@cache
+def _warn_of_blindness(column: str) -> None:
+    """Log a column once in a process: one that hosts many clients would repeat it for each."""
+    logger.warning(
+        "column %r: nearly all of this node's records are 'other' or 'missing', so that no drift "
+        "of them shows; flwr-kld doctor --data says which",
+        column,
+    )
+
+
 _NO_IDS = (
     "a standing session follows each record by its id, so the client needs record_ids=: by their "
     "positions or by what they hold, records would change into others"

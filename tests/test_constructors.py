@@ -67,6 +67,7 @@ from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.survival import Survival
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
@@ -105,6 +106,7 @@ EXAMPLES = {
     Codes: {"names": ["a", "b"], "buckets": 2, "prefix": 1},
     Labels: {"names": ["a", "b"]},
     SinceLastCheck: {"column": "day"},
+    Survival: {"time": "months", "event": "died"},
     Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},

@@ -18,6 +18,9 @@ from flwr_kld.errors import DomainError
 _MOST = 0.9
 """Share of a column's records that may be 'other' or 'missing'. At 1, a file in another spelling of
 which one label fits by chance is taken."""
+_ENOUGH = 100
+"""Records from which on a node's column is called blind. At 50, clients of few records, of whom
+many have nothing in a column, fill logs; at 200, small clients find nothing."""
 _SHOWN = 3
 """Values that a message shows."""
 _LETTERS = 30
@@ -25,7 +28,9 @@ _LETTERS = 30
 
 
 def blind_columns(domain: Domain, symbols: Symbols) -> list[str]:
-    """Return the columns of which nearly all records are unlisted."""
+    """Return the columns of which nearly all of a node's records, of many, are unlisted."""
+    if len(symbols) < _ENOUGH:
+        return []
     return [name for name, _ in _blind(domain, symbols)]
 
 

@@ -16,7 +16,7 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.figures.numbers import SIDES, Figure
 from flwr_kld.inference.survival import SurvivalCurve, curves
-from flwr_kld.kernel.arguments import instance, text
+from flwr_kld.kernel.arguments import choice, instance, keep, text
 from flwr_kld.report.panels import canvas, shortened
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.words import shown
@@ -63,6 +63,9 @@ class Survival:
     happened: str = "yes"
     by: str | None = None
     others: Literal["left out", "censored"] = "left out"
+
+    def __post_init__(self) -> None:
+        keep(self, others=choice("others", self.others, ("left out", "censored")))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def test_a_blind_column_is_found_by_its_symbols_alone():
     table = Table({"ward": ["surgery"], "job": ["nurse"]})
     symbols = table.encode({"ward": WARDS, "job": ["nurse"] * 600})
     assert blind_columns(table, symbols) == ["ward"]
-    assert blind_columns(table, symbols[:0]) == []
+    assert blind_columns(table, symbols[:99]) == []  # of few records nothing is said
 
 
 def test_a_node_whose_column_is_blind_says_so_in_its_own_log(caplog):
