@@ -55,7 +55,7 @@ class Gate:
         self._ask(lambda guard, terms, _: guard.judge(terms), 0)
 
     def last_night(self, member: int) -> int:
-        """Refuse a night that `admit` would refuse; return the session's last one, or 0."""
+        """Refuse what `admit` would refuse of any night; return the last one answered, or 0."""
         return self._ask(Guard.last_night, member) or 0
 
     def _ask(self, look: Callable[[Guard, Terms, str], _T], member: int) -> _T | None:

@@ -19,7 +19,7 @@ from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import QueryRefused, SessionMismatch
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
@@ -188,6 +188,8 @@ def aggregate_drift_checks(
             if bounds.memory is None and key is None:
                 bounds = replace(bounds, memory=default_memory(used))
             told = _Aggregation(message.content, context, used, bounds).run(roster)
+        except SessionMismatch as error:
+            return refuse(message, str(error), error.night)
         except (InvalidReply, QueryRefused) as error:
             return refuse(message, str(error))
         except Exception as error:  # its text may quote counts

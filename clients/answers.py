@@ -25,6 +25,6 @@ def tell(message: Message, said: Mapping[str, Any], *, place: str = ANSWER) -> M
     return Message(RecordDict({place: ConfigRecord({**said})}), reply_to=message)
 
 
-def refuse(message: Message, reason: str) -> Message:
-    """Say why nobody here answers."""
-    return reply(message, Answer("", [], [reason]))
+def refuse(message: Message, reason: str, other_night: int = 0) -> Message:
+    """Say why nobody here answers; of a session, also by which other night it ends."""
+    return reply(message, Answer("", [], [reason], other_night))

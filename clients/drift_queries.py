@@ -214,19 +214,20 @@ def host_drift_queries(
                         count({member: b""})
                     elif len(loaded) == _MEMBERS:
                         count(dict.fromkeys(loaded, b""))
-        tokens = dict.fromkeys(loaded, b"")
+        tokens, other_night = dict.fromkeys(loaded, b""), 0
         if terms.night is not None and loaded:
             # Imported here: most checks are of no session.
             from flwr_kld.clients.standing import tokens_tonight
 
             mine, tokens = {member: records for member, (records, _) in loaded.items()}, {}
             with Answering(refused, *mine):
-                tokens = tokens_tonight(context, terms, gate, mine, answered, refused)
+                tokens, other_night = tokens_tonight(context, terms, gate, mine, answered, refused)
         last = [*tokens.items()]
         for first in range(0, len(last), _MEMBERS):
             count(dict(last[first : first + _MEMBERS]))
         reasons = [refused[member] for member in members if member in refused]
-        return reply(message, Answer(terms.fingerprint, list(numbers), reasons), numbers)
+        answer = Answer(terms.fingerprint, list(numbers), reasons, other_night)
+        return reply(message, answer, numbers)
 
     @app.query(HOSTED_ACTION)
     def drift_hosted(message: Message, context: Context) -> Message:

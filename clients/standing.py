@@ -22,8 +22,10 @@ def tokens_tonight(
     records: Mapping[int, Records],
     answered: Mapping[int, int],
     refused: dict[int, str],
-) -> dict[int, bytes]:
-    """Let members' records be what their sessions count, and return the token of each.
+) -> tuple[dict[int, bytes], int]:
+    """Let members' records be what their sessions count; return the token of each.
+
+    Return also the last night of a member that does not lead to this one, 0 if there is none.
 
     In this order no memory is behind its receipts unless it was put back to an older one.
 
@@ -51,4 +53,5 @@ def tokens_tonight(
     for member in counting:
         with Answering(refused, member):
             gate.admit(member)
-    return {member: token for member, token in tokens.items() if member not in refused}
+    mine = {member: token for member, token in tokens.items() if member not in refused}
+    return mine, memory.other_night

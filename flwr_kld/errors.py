@@ -25,6 +25,24 @@ class NobodyAnswered(CheckFailed):
     """Every client that a check asked refused: no number of any came, and nothing is spent."""
 
 
+class SessionOver(CheckFailed):
+    """A standing session cannot go on: a part of it was put back to an earlier night, or lost."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the standing session is over: {why}. Begin another one by another "
+            "Standing(…, name=…), which is charged anew"
+        )
+
+
+class SessionMismatch(QueryRefused):
+    """Who asks for a night, and who is asked, remember other nights of its session."""
+
+    def __init__(self, why: str, night: int) -> None:
+        super().__init__(why)
+        self.night = night  # The last one that one of the two remembers, and the other does not
+
+
 class SecureSumError(RuntimeError):
     """Something in a secure sum is not as it must be; no value was released."""
 

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.errors import CheckFailed, QueryRefused, SessionMismatch, SessionOver
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
@@ -33,6 +33,8 @@ def _refused() -> Iterator[None]:
     """Let a check fail by what the book of a session refuses."""
     try:
         yield
+    except SessionMismatch as error:
+        raise SessionOver(str(error)) from None
     except QueryRefused as error:
         raise CheckFailed(str(error)) from None
 

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
+from flwr_kld.errors import CheckFailed, SessionOver
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.messages.envelopes import (
     AGGREGATE_ACTION,
@@ -136,7 +136,10 @@ def ask_aggregators(
         answer = reply.content.get(ANSWER)
         try:
             if isinstance(answer, ConfigRecord):
-                for reason in Answer.from_config(answer).reasons:
+                told_why = Answer.from_config(answer)
+                for reason in told_why.reasons:
+                    if told_why.other_night:
+                        raise SessionOver(f"{who} {refusal(reason)}")
                     raise CheckFailed(f"{who} {refusal(reason)}")
             part = answers.from_config(reply.content.get(PUBLISHED))
             if part.check != exchange.check:

@@ -10,6 +10,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Message
 
 from flwr_kld.cohort.cohort import Participant
+from flwr_kld.errors import SessionOver
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
 from flwr_kld.messages.envelopes import ANSWER, NUMBERS, Answer
@@ -77,8 +78,14 @@ class CohortReplies:
         if not answer.terms and answer.reasons:
             self._leave_out(node, refusal(answer.reasons[0]))
             return nothing
-        if answer.terms != self._exchange.terms.fingerprint:
+        terms = self._exchange.terms
+        if answer.terms != terms.fingerprint:
             raise InvalidReply("the reply belongs to another check")
+        if answer.other_night and terms.night is not None:  # before anything is released
+            raise SessionOver(
+                f"a client has counted night {answer.other_night}, which does not lead to night "
+                f"{terms.night.number}, the next one of this server's ledger"
+            )
         if not set(answer.answered) <= members.keys():
             raise InvalidReply("it answers for clients that are not asked, or have answered")
         self.left_out |= refusals(members.values(), answer)

@@ -87,7 +87,7 @@ class Guard:
         return self._by_receipts(terms, account, Receipts.reserve)
 
     def last_night(self, terms: Terms, account: str) -> int:
-        """Refuse a night that `admit` would refuse; else return the last one that was answered.
+        """Refuse what `admit` would refuse of any night; return the last one that was answered.
 
         Of the terms' session: 0 for none. Spends nothing, so that a refusal loads no record.
         """

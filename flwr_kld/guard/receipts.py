@@ -156,11 +156,15 @@ class Receipts:
     def reserve(self, spend: Claim, clock: float, limits: Limits) -> Receipt:
         """Write the receipt of a spend, durably, if the budget has room for it."""
         with writing(self._path, self._schema) as db:
-            end, now, _ = self._admitted(db, spend, clock, limits)
+            end, now, night = self._admitted(db, spend, clock, limits)
+            if spend.session and spend.night <= night:
+                raise QueryRefused(
+                    f"this client answered night {night} of this session: nights only go on"
+                )
             return self._append(db, end, spend, now)
 
     def last_night(self, spend: Claim, clock: float, limits: Limits) -> int:
-        """Refuse what `reserve` would refuse; else return its session's last night, 0 for none."""
+        """Refuse what `reserve` would refuse of a later night; return the last one, 0 for none."""
         with writing(self._path, self._schema) as db:
             return self._admitted(db, spend, clock, limits)[2]
 
@@ -175,10 +179,6 @@ class Receipts:
             raise QueryRefused("this client answered this check before: each id spends once")
         nights = "SELECT MAX(night) FROM receipts WHERE account = ? AND session = ?"
         night = db.execute(nights, (spend.account, spend.session)).fetchone()[0] or 0
-        if spend.session and spend.night <= night:
-            raise QueryRefused(
-                f"this client answered night {night} of this session: nights only go on"
-            )
         protects, period = limits.protects, limits.period
         for name, used, asked, most, digits in zip(
             ("epsilon", "delta"),

@@ -114,6 +114,9 @@ class Answer(Model, what="the answer", version=VERSION, refused=InvalidReply):
     # One for each asked member that did not answer, or the one reason why the terms were refused;
     # free of data values
     reasons: Annotated[list[_Reason], Field(max_length=_MOST_MEMBERS)]
+    # Last night of the session that somebody here remembers and that does not lead to the one that
+    # is asked for: the session is over. 0 if there is none
+    other_night: Number = 0
 
     def to_config(self) -> dict[str, Any]:
         """Return the values of a Flower ConfigRecord: one JSON text (lists may be empty)."""

@@ -55,6 +55,8 @@ _Id = Annotated[
 Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Number = Annotated[int, Strict(), Field(ge=0, le=_MOST_NUMBERS)]
 _Positive = Annotated[int, Strict(), Field(ge=1, le=_MOST_NUMBERS)]
+MARK = 8
+"""Hexadecimal digits of the random mark of a night."""
 
 
 class ModelArray(Protocol):
@@ -143,6 +145,9 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
     number: _Positive  # From 1; of the nights that clients are asked in, each once
     nights: Annotated[int, Strict(), Field(ge=1, le=MOST_NIGHTS)]  # Of the session
     moves: _Positive  # How often a record may come or go
+    # Random marks of all nights that were asked for so far, this one's last. Who remembers a night
+    # by another mark was asked for it by a server that has forgotten it since
+    marks: Annotated[str, Field(pattern="^[0-9a-f]*$")]
     # The last night whose numbers the server has received, so that whoever adds noise can tell
     # whether it has forgotten one; 0 for none
     released: Number = 0
@@ -152,6 +157,17 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
             raise Unfit("number", "after the last night and within the session", self.number)
         if self.moves % 2:
             raise Unfit("moves", "even", self.moves)
+        if len(self.marks) != MARK * self.number:
+            raise Unfit("marks", "one for each night so far", self.marks)
+
+    @property
+    def mark(self) -> str:
+        """The mark of this night."""
+        return self.marks[-MARK:]
+
+    def follows(self, number: int, mark: str) -> bool:
+        """Whether a night that somebody remembers is one of those so far."""
+        return self.marks[MARK * (number - 1) : MARK * number] == mark
 
     @property
     def continual(self) -> Continual:
@@ -219,7 +235,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         """SHA-256 (hex) of all that is the same on every night of a session; empty if of none."""
         if self.night is None:
             return ""
-        first = replace(self.night, number=1, released=0)
+        first = replace(self.night, number=1, marks=MARK * "0", released=0)
         return replace(self, check=first.session, asked=1, night=first).fingerprint
 
     @cached_property

@@ -68,18 +68,30 @@ class Memory:
         fingerprint, clients, self._forgotten = row
         if fingerprint != terms.session:
             raise QueryRefused("a session asks the same on all its nights: begin another one")
-        # Last night and token of each client, in the order of their numbers.
-        self._clients = {client: (night, token) for client, night, token in json.loads(clients)}
+        # Last night, its mark, and token of each client, in the order of their numbers.
+        self._clients = {
+            client: (night, mark, token) for client, night, mark, token in json.loads(clients)
+        }
+        self.other_night = 0
+        """Last night that a client was refused for, as it does not lead to this one. Public."""
 
     def refusal(self, client: int, answered: int) -> str | None:
         """Say why a client may not count this night, if it may not.
 
         It is known from elsewhere to have `answered` a last night, 0 for none.
         """
-        last, _ = self._clients.get(client, (0, ""))
+        last, mark, _ = self._clients.get(client, (0, "", ""))
+        if last and not self._night.follows(last, mark):
+            self.other_night = max(self.other_night, last)
+            return (
+                f"this client has counted night {last} of the session, which does not lead to "
+                "the one that is asked for"
+            )
         if self._night.number <= last:
             return f"this client has counted night {last} of the session, and nights only go on"
         if last < answered or self._forgotten:
+            if self._night.number <= answered:
+                self.other_night = max(self.other_night, answered)
             return (
                 "this client has lost its memory of the session, and is left out of it: records "
                 "that it counted before would come again"
@@ -99,8 +111,8 @@ class Memory:
             lives = Lives.of_stored(self._read(_PRIVATE), before, columns)
         for client in clients:
             known = self._clients.get(client)
-            token = known[1] if known else secrets.token_hex(_TOKEN)
-            self._clients[client] = self._night.number, token
+            token = known[-1] if known else secrets.token_hex(_TOKEN)
+            self._clients[client] = self._night.number, self._night.mark, token
         number = {client: number for number, client in enumerate(self._clients)}
         counting = [number[client] for client in clients]
         lives = lives.after(counting, ids, symbols, self._night.moves)
@@ -109,7 +121,7 @@ class Memory:
         about = json.dumps([[client, *known] for client, known in self._clients.items()])
         row = (*self._key, self._terms.session, self._now, about)
         Held(stored.into(row.__add__)).into(partial(self._db.execute, _WRITE))
-        tokens = [bytes.fromhex(self._clients[client][1]) for client in clients]
+        tokens = [bytes.fromhex(self._clients[client][-1]) for client in clients]
         return tokens, lives.counted(counting)
 
     def _read(self, what: str) -> Held[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.messages.terms import MARK, Night, Terms
 from flwr_kld.standing.standing import Standing
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ class Session:
     def tonight(self) -> Night:
         """Return the night that is next: of a session whose nights are over, the next one's."""
         kept = self._value
+        mark = _drawn()[:MARK]
         if not kept or kept["night"] >= kept["nights"]:
-            session = SystemBits().words(1).tobytes().hex()
-            return Night(session, 1, self.trust.nights, self.trust.moves)
+            return Night(_drawn(), 1, self.trust.nights, self.trust.moves, mark)
         number, nights, moves = kept["night"] + 1, kept["nights"], kept["moves"]
-        return Night(kept["session"], number, nights, moves, kept["released"])
+        marks = kept["marks"] + mark
+        return Night(kept["session"], number, nights, moves, marks, kept["released"])
 
     def generator(self, night: Night) -> np.random.Generator:
         """Return what draws the plan: the same on every night."""
@@ -62,6 +63,7 @@ class Session:
             "night": night.number,
             "nights": night.nights,
             "moves": night.moves,
+            "marks": night.marks,
             "released": night.released,
         }
         remembered = Remembered(self._name, value, self._kept.version if self._kept else 0)
@@ -84,3 +86,8 @@ class Session:
     @property
     def _name(self) -> str:
         return f"{self.budget}/session/{self.trust.name}"
+
+
+def _drawn() -> str:
+    """Draw 64 bits, hexadecimal."""
+    return SystemBits().words(1).tobytes().hex()

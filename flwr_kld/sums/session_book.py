@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from flwr_kld.calibration.central import continual_release
 from flwr_kld.codec.durable import Schema, writing
-from flwr_kld.errors import QueryRefused
+from flwr_kld.errors import QueryRefused, SessionMismatch
 from flwr_kld.kernel.law import BitSource, NoiseTable
 from flwr_kld.kernel.vector import Held, NightNoise, Private
 from flwr_kld.messages.terms import Night, Terms
@@ -40,9 +40,10 @@ _AT_ONCE = 2**24
 """Bytes that are sealed together: SQLite takes a thousand million at most."""
 _PLACE = struct.Struct("<II")
 _SCHEMA = Schema(
-    2,
+    3,
     [
-        "CREATE TABLE sessions (session TEXT PRIMARY KEY, night INTEGER NOT NULL)",
+        """CREATE TABLE sessions (
+    session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL)""",
         """CREATE TABLE boxes (session TEXT NOT NULL, what TEXT NOT NULL, part INTEGER NOT NULL,
     box BLOB NOT NULL, PRIMARY KEY (session, what, part))""",
     ],
@@ -93,7 +94,8 @@ class SessionBook(Private):
             if law != _law_of(terms):
                 raise _unusable(self._file, "seeds make other noise here")
             fresh = bits.words(_SEED // 8).tobytes()
-            db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session, night.number))
+            row = session, night.number, night.mark
+            db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", row)
             db.execute("DELETE FROM boxes WHERE session = ?", (session,))
             for what, kept in (
                 # Seeds with what was published are the counts: none outlasts the session.
@@ -109,13 +111,20 @@ class SessionBook(Private):
     def _kept(self, db: sqlite3.Connection, terms: Terms, what: str, size: int) -> list[bytes]:
         """Open what is kept of the nights before this one, which is a later one, in parts."""
         night, session = _night(terms), terms.session
-        read = "SELECT night FROM sessions WHERE session = ?"
-        (last,) = db.execute(read, (session,)).fetchone() or (0,)
+        read = "SELECT night, mark FROM sessions WHERE session = ?"
+        last, mark = db.execute(read, (session,)).fetchone() or (0, "")
         if night.released > last:
-            raise QueryRefused(
-                f"SessionForgotten: night {night.released} of this session was released, and what "
-                f"is kept here ends with night {last}: begin another session"
+            why = (
+                f"SessionForgotten: night {night.released} was released, and what is kept here "
+                f"ends with night {last}"
             )
+            raise SessionMismatch(why, night.released)
+        if last and not night.follows(last, mark):
+            why = (
+                f"SessionForgotten: night {last} was added up here, and does not lead to the one "
+                "that is asked for"
+            )
+            raise SessionMismatch(why, last)
         if night.number <= last:
             raise QueryRefused(
                 f"AnsweredAlready: night {last} of this session was added up here, and "
@@ -169,6 +178,7 @@ class NightAnswers(Private):
         "_senders",
         "_size",
         "_terms",
+        "_votes",
         "carried",
         "refused",
     )
@@ -179,6 +189,7 @@ class NightAnswers(Private):
         self._book, self._terms, self._size, self._known = book, terms, size, known
         self._came: dict[bytes, bytes] = {}
         self._senders, self._known_senders = dict(known), frozenset(known.values())
+        self._votes = 0
         self.carried = 0
         """Number of clients whose last answer counts. Public."""
         self.refused: dict[Any, str] = {}
@@ -199,6 +210,7 @@ class NightAnswers(Private):
             self.refused[sender] = "it has lost its memory of the session, and counts as before"
         else:
             self._came[client], self._senders[client] = answer, about
+            self._votes += client in self._known or not self._known
             return True
         return False
 
@@ -227,8 +239,17 @@ class NightAnswers(Private):
     def claim(self, bits: BitSource, refused: Iterable[Any] = ()) -> NightNoise:
         """Write down that the night is used, and with what; return its noise.
 
-        Answers of `refused` senders, which no sum takes, are not carried into the next.
+        Answers of `refused` senders, which no sum takes, are not carried into the next. Of the
+        session's clients more than half have to answer: had a night after the last one that is
+        kept here been released elsewhere, one of them would have objected.
         """
+        night = _night(self._terms)
+        voters = len(self._known) or (self._terms.asked if night.number > 1 else 0)
+        if voters and 2 * self._votes <= voters:
+            raise QueryRefused(
+                f"TooFewAnswered: {self._votes} of the {voters} clients of this session answered, "
+                "and a night needs more than half of them"
+            )
         out = frozenset(map(_digest_of, refused))
         self._came = {c: answer for c, answer in self._came.items() if self._senders[c] not in out}
         return self._book.claim(self._terms, self._came, self._senders, bits)

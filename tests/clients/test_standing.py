@@ -15,6 +15,7 @@ from flwr.clientapp import ClientApp
 from forks import forked, joined
 from guard.files import guard_file
 from messages.vector_forms import claim, counts
+from session_nights import a_night
 
 from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
 from flwr_kld.errors import CheckFailed
@@ -23,7 +24,6 @@ from flwr_kld.kernel.promise import Allotment
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, TERMS, Answer
 from flwr_kld.messages.envelopes import Members as Asked
 from flwr_kld.messages.sealing import SealContext, open_sealed
-from flwr_kld.messages.terms import Night
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.period import Period
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -38,7 +38,7 @@ CELL = [int(PLAN.cell_of[symbol]) for symbol in range(len(NAMES))]
 def terms_of(number, session="s", trust=None, nights=9, moves=2, **changes):
     trust = trust or Trusted(1.0, 1e-6)
     terms = trust.terms(PLAN, check=f"{session}-{number}", asked=20)
-    return replace(terms, night=Night(session, number, nights, moves), **changes)
+    return replace(terms, night=a_night(session, number, nights, moves), **changes)
 
 
 class Node:
@@ -57,6 +57,14 @@ class Node:
     def ask(self, terms, members=(0,), **records) -> tuple[list[bytes], list[str]]:
         if records:
             self.records = {own: fruit for own, fruit in records.items() if fruit is not None}
+        reply = self._reply(terms, members)
+        return list(reply[NUMBERS].get(NUMBERS, [])), Answer.from_config(reply[ANSWER]).reasons
+
+    def answer(self, terms) -> Answer:
+        """What it says beside its numbers."""
+        return Answer.from_config(self._reply(terms, [0])[ANSWER])
+
+    def _reply(self, terms, members) -> RecordDict:
         content = RecordDict(
             {
                 TERMS: ConfigRecord(terms.to_config()),
@@ -64,9 +72,7 @@ class Node:
             }
         )
         message = Message(content, 1000, f"query.{DRIFT_ACTION}")
-        reply = self.app(message, self.context).content
-        answer = Answer.from_config(reply[ANSWER])
-        return list(reply[NUMBERS].get(NUMBERS, [])), answer.reasons
+        return self.app(message, self.context).content
 
     def counts(self, terms, **records) -> dict[str, int]:
         """What is counted, by fruit."""
@@ -156,7 +162,7 @@ def test_a_box_holds_token_and_counts():
 LIES = {
     "a replay": (lambda: terms_of(4), "nights only go on"),
     "a replay under another check": (lambda: terms_of(4, check="new"), "nights only go on"),
-    "an earlier night": (lambda: terms_of(2), "nights only go on"),
+    "an earlier night": (lambda: terms_of(2), "does not lead to the one that is asked for"),
     "other terms": (lambda: terms_of(5, moves=4), "asks the same"),
     "more nights": (lambda: terms_of(5, nights=99), "asks the same"),
 }
@@ -323,7 +329,7 @@ def test_a_secure_sum_is_of_no_session(monkeypatch):
 
     def lying(trust, plan, **about):
         terms = honest(trust, plan.allotted(Allotment.even(1)), **about)
-        return replace(terms, night=Night("s", 1, 9, 2))
+        return replace(terms, night=a_night("s", 1, 9, 2))
 
     def load(_):
         loads.append(1)
@@ -335,3 +341,22 @@ def test_a_secure_sum_is_of_no_session(monkeypatch):
     with pytest.raises(CheckFailed, match="no standing session"):
         monitor.check(grid_of(app))
     assert not loads
+
+
+@pytest.mark.parametrize("asked_for", [1, 4, 9])
+def test_a_client_ends_a_session_whose_server_forgot_its_night(guarded, asked_for):
+    """Its answer says so; a night that is asked for twice by the same server is none."""
+    node = Node()
+    node.counts(terms_of(4), a="apple")
+    for branch, other in ((50, 4), (0, 4 if asked_for < 4 else 0)):
+        night = a_night("s", asked_for, 9, branch=branch)
+        answer = node.answer(replace(terms_of(asked_for), check=f"{branch}", night=night))
+        assert answer.other_night == other
+
+
+def test_a_memory_that_is_lost_ends_a_session_that_its_receipts_know_better(tmp_path, guarded):
+    node = Node()
+    node.counts(terms_of(4), a="apple")
+    (tmp_path / "receipts.db.standing").unlink()
+    assert node.answer(terms_of(3)).other_night == 4
+    assert node.answer(terms_of(5)).other_night == 0

@@ -19,6 +19,7 @@ from integral.laws import finite_base
 from numbered import Numbered
 from rich.console import Console
 from rows import rows_of
+from session_nights import a_night
 from splitting import Actors
 from sums.summing import EASY, Sum, people, session_of
 
@@ -42,7 +43,6 @@ from flwr_kld.kernel.vector import (
     SumVector,
 )
 from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.messages.terms import Night
 from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.standing.lives import Lives
@@ -95,7 +95,7 @@ def noised() -> ShareSum:
 
 
 def answered() -> NightAnswers:
-    book, night = SessionBook(Path("nowhere"), KEY), Night("s", 1, 9, 2)
+    book, night = SessionBook(Path("nowhere"), KEY), a_night("s", 1, 9, 2)
     terms = Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2)
     answers = NightAnswers(book, terms, 4, {})
     assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"), "x")

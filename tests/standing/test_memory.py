@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from forks import forked, joined
 from guard.files import question
+from session_nights import a_night
 
 from flwr_kld.codec.durable import Damaged
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.terms import Night
 from flwr_kld.standing.memory import remembering
 
 NIGHTS, DAY = 9, 24 * 60 * 60
 
 
 def asked(number, session="s", **changes):
-    night = Night(session, number, NIGHTS, changes.pop("moves", 2))
+    night = a_night(session, number, NIGHTS, changes.pop("moves", 2))
     return question(f"{session}-{number}", delta=1e-6, night=night, **changes)
 
 
@@ -66,7 +66,7 @@ REFUSED = {
     "a larger epsilon": (asked(4, epsilon=0.5), {}, "asks the same"),
     "more moves": (asked(4, moves=4), {}, "asks the same"),
     "more nights": (
-        replace(asked(4), night=Night("s", 4, NIGHTS + 1, 2)), {}, "asks the same",
+        replace(asked(4), night=a_night("s", 4, NIGHTS + 1, 2)), {}, "asks the same",
     ),
     "receipts of later nights than it knows": (asked(5), {"answered": 4}, "lost its memory"),
     "receipts of a session that it does not know": (
@@ -336,7 +336,7 @@ def test_a_process_that_is_killed_at_any_time_goes_on_with_the_next_night(tmp_pa
         os.kill(child, signal.SIGKILL)
         joined(child)
         with closing(sqlite3.connect(path)) as db:
-            ((_, last, _),) = json.loads(db.execute("SELECT clients FROM sessions").fetchone()[0])
+            ((_, last, *_),) = json.loads(db.execute("SELECT clients FROM sessions").fetchone()[0])
         with pytest.raises(QueryRefused, match=f"has counted night {last}"):
             night_of(path, last, of)
         assert night_of(path, NIGHTS, of) == counted_of((*range(1, last + 1), NIGHTS), of)

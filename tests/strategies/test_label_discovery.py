@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from messages.vector_forms import claim, counts
 from sealed_federation import KEY
+from session_nights import a_night
 from split_federation import PAIR
 
 from flwr_kld import Binned, Reference, Table
@@ -22,7 +23,7 @@ from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.messages.sealing import OVERHEAD
-from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.query.period import Period
 from flwr_kld.query.plan import plan_for_labels
 from flwr_kld.query.unlisted_labels import UnlistedLabels
@@ -366,7 +367,7 @@ def test_a_record_that_does_not_fit_changes_nothing_but_its_own_label(odd):
 
 def test_labels_are_asked_for_on_no_night():
     with pytest.raises(ValueError, match="night"):
-        terms_of(night=Night("s1", 1, 7, 2))
+        terms_of(night=a_night("s1", 1, 7, 2))
 
 
 # --------------------------------------------------------------------- what the operator allows

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from session_nights import a_night
 from splitting import CELLS, RUN, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, QueryRefused
@@ -18,7 +19,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
-from flwr_kld.messages.terms import AggregatorNoise, Night, RecordCounts, Terms
+from flwr_kld.messages.terms import AggregatorNoise, RecordCounts, Terms
 from flwr_kld.query.period import Period
 from flwr_kld.sums.identity import Identity
 from flwr_kld.sums.two_aggregators import Parcel, Portion, signed_text
@@ -211,7 +212,7 @@ LIES = {
         RecordCounts(Allotment((1,)), Period("visited", "2026-11-24", "2026-11-25")),
     ],
     "model": ["a" * 64],
-    "night": [Night("5e", 1, 9, 2)],
+    "night": [a_night("5e", 1, 9, 2)],
     "noise": [(0, 2), (2, 1), (1, 0)],
 }
 RESHAPED = {

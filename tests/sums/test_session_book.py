@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forks import in_a_fork
+from session_nights import a_night
 
 from flwr_kld import Labels, Reference
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.terms import Night, Terms
+from flwr_kld.messages.terms import Terms
 from flwr_kld.query.partition import Partition
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies import Trusted
@@ -36,7 +37,7 @@ def terms(
     number: int, released: int | None = None, *, nights: int = 5, session: str = "5e"
 ) -> Terms:
     released = number - 1 if released is None else released
-    night = Night(session, number, nights, 2, released)
+    night = a_night(session, number, nights, 2, released)
     trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night)
     return trust.terms(PLAN, check=f"check {number}", asked=2)
 
@@ -46,9 +47,17 @@ def book(tmp_path: Path) -> SessionBook:
     return SessionBook(tmp_path / "standing.db", KEY)
 
 
+def opened(book: SessionBook, number: int, *about: object, **more: object) -> NightAnswers:
+    """Begin a night that five more clients answer, so that others may be silent."""
+    night = book.open(terms(number, *about, **more), SIZE)
+    for i in range(5):
+        assert night.came(bytes([i + 1]) * NAME, bytes(SIZE), f"loyal {i}")
+    return night
+
+
 def sit(book: SessionBook, number: int, *answers: tuple[bytes, bytes], **about: object) -> dict:
     """Run a night; return the last answers that counted."""
-    night = book.open(terms(number, **about), SIZE)
+    night = opened(book, number, **about)
     for client, answer in answers:
         assert night.came(client, answer, client)
     silent = night.silent()
@@ -65,7 +74,7 @@ def test_a_silent_client_counts_as_it_did_before(book):
 
 
 def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
-    night = book.open(terms(1), SIZE)
+    night = opened(book, 1)
     assert night.came(ANN, bytes(SIZE), "x")
     assert not night.came(ANN, bytes([1] * SIZE), "y")
     assert not night.came(BOB, bytes(SIZE + 1), "z")
@@ -78,7 +87,7 @@ def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
 
 def test_rows_lose_the_names_in_front_and_silent_clients_follow(book):
     sit(book, 1, (BOB, bytes([9] * SIZE)))
-    night = book.open(terms(2), SIZE)
+    night = opened(book, 2)
     held = Held([ANN + bytes([1] * SIZE), ANN + bytes([2] * SIZE), b"short"])
     (names, rows), (others, last) = night.read(iter([(["x", "y", "z"], held)]))
     assert names == ["x"]
@@ -92,7 +101,7 @@ def test_who_has_forgotten_its_name_counts_as_before(book):
     """Its records would come a second time, beside those that count already."""
     sit(book, 1, (ANN, bytes(SIZE)))
     for number in (2, 3):
-        night = book.open(terms(number), SIZE)
+        night = opened(book, number)
         assert not night.came(BOB, bytes([1] * SIZE), ANN)
         assert "lost its memory" in night.refused[ANN]
         assert night.silent() == {ANN: bytes(SIZE)}
@@ -106,7 +115,7 @@ def test_who_has_forgotten_its_name_counts_as_before(book):
 def test_a_night_is_claimed_once(book, again):
     sit(book, 1)
     sit(book, 2)
-    with pytest.raises(QueryRefused, match="night 2 of this session was added up here"):
+    with pytest.raises(QueryRefused, match=r"night 2 .*was added up here"):
         book.open(terms(again, 0), SIZE)
 
 
@@ -139,7 +148,7 @@ def test_a_book_that_was_put_back_refuses_what_it_has_forgotten(book, tmp_path):
         path.unlink()
     for name, content in copy.items():
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(QueryRefused, match=r"SessionForgotten.*another session"):
+    with pytest.raises(QueryRefused, match="SessionForgotten"):
         book.open(terms(3, 2), SIZE)
 
 
@@ -187,7 +196,7 @@ def test_a_book_of_another_version_is_refused_and_left_alone(book, tmp_path):
 
 def test_last_answers_are_not_those_of_a_night_that_another_process_claimed(book):
     sit(book, 1, (ANN, bytes(SIZE)))
-    late = book.open(terms(2), SIZE)
+    late = opened(book, 2)
     sit(book, 2)
     with pytest.raises(QueryRefused, match="AnsweredAlready"):
         late.silent()
@@ -228,9 +237,9 @@ def test_answers_are_kept_that_no_single_value_of_sqlite_could_hold(book, monkey
     monkeypatch.setattr(sqlite3, "connect", limited)
     told = [(i.to_bytes(NAME), os.urandom(SIZE)) for i in range(200)]
     sit(book, 1, *told)
-    assert sit(book, 2, *told[:7]) == dict(told[7:])
+    assert sit(book, 2, *told[:107]) == dict(told[107:])
     with closing(connect(tmp_path / "standing.db")) as db:
-        db.execute("DELETE FROM boxes WHERE what = 'answers' AND part = 49")
+        db.execute("DELETE FROM boxes WHERE what = 'answers' AND part = 50")
         db.commit()
     with pytest.raises(QueryRefused, match="the operator's log says why"):
         sit(book, 3)
@@ -242,7 +251,7 @@ def test_a_night_whose_book_finds_no_room_is_not_released(book, tmp_path):
 
     def full() -> bytes:
         size = (tmp_path / "standing.db").stat().st_size
-        night = book.open(terms(2), SIZE)
+        night = opened(book, 2)
         for i in range(20_000):
             night.came(i.to_bytes(NAME), os.urandom(SIZE), i)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -268,12 +277,12 @@ def test_the_last_night_leaves_neither_answers_nor_seeds(book, tmp_path):
     """With what was published, seeds tell the counts."""
     sizes = []
     for number in range(1, 6):
-        sit(book, number, *((bytes([i]) * NAME, bytes(SIZE)) for i in range(9)))
+        sit(book, number, *((bytes([i]) * NAME, bytes(SIZE)) for i in range(10, 19)))
         with closing(sqlite3.connect(tmp_path / "standing.db")) as db:
             read = "SELECT length(box) FROM boxes ORDER BY what = 'seeds', what"
             sizes.append(tuple(size for (size,) in db.execute(read)))
     with pytest.raises(ValueError, match="within the session"):
-        Night("5e", 6, 5, 2, 5)
+        a_night("5e", 6, 5, 2, 5)
     assert [size[:2] for size in sizes[1:4]] == [sizes[0][:2]] * 3
     assert all(last < first for first, last in zip(sizes[0], sizes[-1], strict=True))
 

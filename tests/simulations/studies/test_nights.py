@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from session_nights import a_night
 
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.messages.terms import Night
 from flwr_kld.report import Outcome
 from flwr_kld.simulations.studies import nights
 from flwr_kld.simulations.studies.nights import Year
@@ -27,7 +27,7 @@ def test_the_noise_is_the_mechanisms():
         assert np.array_equal(noise[night - 1], stream.noise(list(z[:night])))
     session = Standing(Trusted(1.0, nights.DELTA))
     for night in (1, 200):
-        law = session.on(Night("00", night, nights.NIGHTS, 2)).event(1).noise
+        law = session.on(a_night("00", night, nights.NIGHTS, 2)).event(1).noise
         assert law.variance**0.5 == pytest.approx(nights.deviations("standing")[night - 1], 1e-3)
 
 
