@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -95,7 +96,8 @@ def account(context: Context, member: int) -> str:
 
 
 def require_claim(terms: Terms, *trusts: str) -> None:
-    """Refuse terms whose claims are not what this way of answering delivers."""
+    """Refuse terms that are over, or claim what this way of answering does not deliver."""
+    terms.require_in_time(time.time())
     if terms.trust not in trusts:
         raise QueryRefused(
             f"the server claims trust model {terms.trust!r}, but its terms fit only "

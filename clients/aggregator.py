@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -221,7 +222,8 @@ class _Aggregation:
         return self._part(known)
 
     def _open(self) -> None:
-        """Require enough boxes, and claim the one answer, before anything is opened."""
+        """Require enough boxes in time, and claim the one answer, before anything is opened."""
+        self._terms.require_in_time(time.time())
         self._limits.require(len(self._boxes), self._least, "sealed their counts")
         use_once(self._context, _USED, self._terms.check, self._limits.memory)
 

@@ -6,6 +6,7 @@ Between phases a client's secrets rest in the node's own ``Context.state``, whic
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,6 +181,7 @@ class _Turn:
         if not isinstance(opening, ConfigRecord):
             raise QueryRefused(_NO_PART)
         terms = Terms.from_config(opening)
+        terms.require_in_time(time.time())
         listed = _text_of(self._context.state.get(_ROSTER))
         client = self._resumed(member, self._members.roster(self._context, listed))
         request = decode(payload)

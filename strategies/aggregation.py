@@ -29,8 +29,8 @@ logger = logging.getLogger("flwr_kld")
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
-    """Let a check fail by what the book of a session refuses."""
+def failing() -> Iterator[None]:
+    """Let a check fail by what is refused on this side."""
     try:
         yield
     except SessionMismatch as error:
@@ -56,7 +56,7 @@ class PlainSum:
     ) -> None:
         """Need nobody but the cohort."""
 
-    @_refused()
+    @failing()
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee

@@ -32,6 +32,17 @@ _SHARE = 0.05
 """Of what was waited so far: what looking away may add to it."""
 
 
+_EXCHANGES = 4
+"""Of a check, one after the other, at most."""
+_MARGIN = 60 * 60
+"""Seconds by which clocks may differ, and in which answers are added up."""
+
+
+def last_moment(timeout: float) -> int:
+    """Return when a question is over that is asked now, in seconds since 1970."""
+    return int(time.time() + _EXCHANGES * timeout) + _MARGIN
+
+
 def replies(grid: Grid, messages: Sequence[Message], timeout: float) -> Iterator[Message]:
     """Send messages, and yield the replies as they come."""
     if not messages:
@@ -133,6 +144,7 @@ class Exchange(Asking):
             self.plan,
             check=self.check,
             asked=asked,
+            until=last_moment(self.timeout),
             most_records=self.most_records,
             model=shown,
         )

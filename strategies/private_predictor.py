@@ -32,7 +32,7 @@ from flwr_kld.predictors.laws import Floats
 from flwr_kld.report.envelope import CohortSeen, Outlay
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Asking, by_reason
+from flwr_kld.strategies.exchange import Asking, by_reason, last_moment
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.round import Monitor, Opening, Settled
 
@@ -259,6 +259,7 @@ class LabelExchange(Asking):
             guarantee=self.predictor.guarantee,
             most_records=self.predictor.guarantee.most_records,
             asked=len(self.chosen),
+            until=last_moment(self.timeout),
         )
 
     def content(self, members: Sequence[Participant]) -> RecordDict:

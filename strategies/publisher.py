@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.standing.session import Session
 from flwr_kld.standing.standing import Standing
-from flwr_kld.strategies.aggregation import Aggregation, fitting
+from flwr_kld.strategies.aggregation import Aggregation, failing, fitting
 from flwr_kld.strategies.exchange import Exchange, by_reason, require_answers
 from flwr_kld.strategies.round import Opening, R, Round, Settled
 from flwr_kld.trust import Trust
@@ -75,6 +76,8 @@ class Publisher:
         collected = self.aggregation.collect(exchange, self.least)
         answered = collected.total.clients - collected.carried
         require_answers(answered, self.least, collected.left_out)
+        with failing():
+            exchange.terms.require_in_time(time.time())
         return Measured(
             self._released(collected.total, plan, collected.noise or self.bits),
             asked=asked,
@@ -154,7 +157,7 @@ class Counting(Round[Asked, R]):
             return trust
         if trust.source == "trusted":
             trust.kept()  # now, as nothing is paid for yet
-        return trust.on(self._session.tonight())
+        return trust.on(*self._session.tonight())
 
     def _in_session(
         self, chosen: list[Participant], plan: QueryPlan, trust: Trust
@@ -162,15 +165,15 @@ class Counting(Round[Asked, R]):
         """Return whom a night asks, for what its first night did; None outside of a session."""
         if self._session is None or not isinstance(trust, Standing):
             return None
-        self._session.require(trust.terms(plan, check="tonight", asked=len(chosen)))
+        self._session.require(trust.terms(plan, check="tonight", asked=len(chosen), until=0))
         return AskedClients(chosen, changes=trust.moves // 2 - 1)
 
     def _begun(self, asked: Asked) -> Sequence[Remembered]:
         clients, plan, trust = asked
-        if self._session is None or (night := _night_of(trust)) is None:
+        if self._session is None or _night_of(trust) is None:
             return ()
-        terms = trust.terms(plan, check="tonight", asked=len(clients.participants))
-        return (self._session.begun(night, terms.session),)
+        terms = trust.terms(plan, check="tonight", asked=len(clients.participants), until=0)
+        return (self._session.begun(terms),)
 
     def _session_of(self, asked: Asked) -> str:
         night = _night_of(asked[-1])

@@ -1,6 +1,12 @@
 """Nights of standing sessions, as a server that forgets nothing asks for them."""
 
+import time
+
 from flwr_kld.messages.terms import MARK, Night
+
+_DAY = 24 * 60 * 60
+TOMORROW = (int(time.time()) // _DAY + 2) * _DAY
+"""A last moment that is not over while the tests run, and the same in processes that they start."""
 
 
 def a_night(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from session_nights import TOMORROW
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
@@ -21,7 +22,7 @@ RUN = 7
 def terms_of(keys, *, check="check", **options) -> Terms:
     told = Terms(
         check=check, domain="d" * 64, plan="p" * 64, cells=[CELLS], wire=b"",
-        guarantee=Guarantee(1.0), asked=6,
+        guarantee=Guarantee(1.0), asked=6, until=TOMORROW,
         noise=AggregatorNoise(tuple(key.public.hex() for key in keys)),
     )  # fmt: skip
     return replace(told, **options)

@@ -111,7 +111,7 @@ def audited() -> dict[str, object]:
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)
-    claim = Claim("c1", "0", "p", "t", "none", "trusted", 10, 0, "record", 0)
+    claim = Claim("c1", "0", "p", "t", "none", "trusted", 10, 0, "record", 0, 0)
     receipt = file.reserve(claim, 1000.0, period_of(86400, 100, 10**6))
     return {"node_public_key": key.public, "head_of_last_audit": receipt.digest}
 

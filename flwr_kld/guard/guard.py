@@ -114,6 +114,7 @@ class Guard:
             delta=delta,
             protects=promised.protected,
             most_records=terms.most_records,
+            until=terms.until,
             session=terms.session,
             night=terms.night.number if terms.night else 0,
         )

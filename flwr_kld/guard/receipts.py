@@ -61,12 +61,12 @@ SCHEMA = Schema(
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, plan TEXT NOT NULL, terms TEXT NOT NULL,
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
-    protects TEXT NOT NULL, most_records INTEGER NOT NULL,
+    protects TEXT NOT NULL, most_records INTEGER NOT NULL, until INTEGER NOT NULL,
     session TEXT NOT NULL, night INTEGER NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
-    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(most_records) || typeof(night)
-    = 'integerintegerintegerintegerinteger'))""",
-        "CREATE INDEX spends ON receipts (account, time)",
+    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(most_records) || typeof(until)
+    || typeof(night) = 'integerintegerintegerintegerintegerinteger'))""",
+        "CREATE INDEX spends ON receipts (account, max(time, until))",
         """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
     public BLOB NOT NULL, signature BLOB NOT NULL)""",
@@ -88,6 +88,7 @@ class Claim:
     delta: int
     protects: str  # Whom that is: each record, or each client
     most_records: int  # Most records that were counted; 0 for no limit
+    until: int  # Last moment of a release, in seconds since 1970; of a session, of any night's
     session: str = ""  # Fingerprint of the standing session, all of whose nights are one spend
     night: int = 0  # Of that session, from 1
 
@@ -237,12 +238,13 @@ class Receipts:
 
 
 def _spent(db: sqlite3.Connection, new: Claim, since: int, protects: Protected) -> tuple[int, int]:
-    """Return what a client was charged from a second on, that included."""
+    """Return what a client was charged for releases that a second, or a later one, may see."""
     # The nights of a session are one charge, and those of the session of `new` are in what it asks.
     kinds = "epsilon, delta, protects"
     query = (
         f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
-        f"WHERE account = ? AND time >= ? AND (session = '' OR session <> ?) GROUP BY {kinds}"
+        "WHERE account = ? AND max(time, until) >= ? AND (session = '' OR session <> ?) "
+        f"GROUP BY {kinds}"
     )
     used = [0, 0]
     for epsilon, delta, protected, times in db.execute(query, (new.account, since, new.session)):

@@ -49,6 +49,10 @@ LONGEST_ID = 64
 _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of the terms: what travels and is multiplied stays within 64 bits."""
 
+_LATEST = 2**40
+_LONGEST_OPEN = MOST_NIGHTS * 24 * 60 * 60
+"""Seconds from a question to its last moment, at most."""
+
 _Id = Annotated[
     str, Field(min_length=1, max_length=LONGEST_ID), must("be printable", str.isprintable)
 ]
@@ -191,6 +195,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
     guarantee: Json[Guarantee]  # What the check claims to spend, and to protect
     asked: _Positive  # Clients in the cohort, as the server says
+    # Seconds since 1970, UTC, after which nobody releases anything of it; of a session, of all
+    # nights
+    until: Annotated[int, Strict(), Field(ge=0, le=_LATEST)]
     # Most records a client may count, a uniform sample of its own; 0 for no limit. Where whole
     # clients are protected, that of the guarantee
     most_records: Number = 0
@@ -229,6 +236,16 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit("noise", "central, for a session", self.noise)
         if self.allotment.alike:
             raise Unfit("allotment", "of counts alone, for a session", "alike records")
+
+    def require_in_time(self, now: float) -> None:
+        """Refuse a question whose last moment is over, or years ahead."""
+        if now > self.until:
+            raise QueryRefused(
+                f"TooLate: the last moment of this question was {now - self.until:.0f} s ago by "
+                "this clock"
+            )
+        if self.until > now + _LONGEST_OPEN:
+            raise QueryRefused(f"a question stays open for {MOST_NIGHTS} days at most")
 
     @cached_property
     def session(self) -> str:

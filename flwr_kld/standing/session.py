@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from flwr_kld.standing.standing import Standing
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
 
+_DAY = 24 * 60 * 60
+
 
 @dataclass
 class Session:
@@ -29,15 +32,19 @@ class Session:
         """Take up what a ledger remembers."""
         self._kept = ledger.state(self._name)
 
-    def tonight(self) -> Night:
-        """Return the night that is next: of a session whose nights are over, the next one's."""
-        kept = self._value
-        mark = _drawn()[:MARK]
-        if not kept or kept["night"] >= kept["nights"]:
-            return Night(_drawn(), 1, self.trust.nights, self.trust.moves, mark)
+    def tonight(self) -> tuple[Night, int]:
+        """Return the night that is next, and its session's last moment, in seconds since 1970.
+
+        Of a session whose nights or days are over, the next one's.
+        """
+        kept, mark, now = self._value, _drawn()[:MARK], time.time()
+        if not kept or kept["night"] >= kept["nights"] or now > kept["until"]:
+            until = int(now + (self.trust.days or self.trust.nights) * _DAY)
+            return Night(_drawn(), 1, self.trust.nights, self.trust.moves, mark), until
         number, nights, moves = kept["night"] + 1, kept["nights"], kept["moves"]
         marks = kept["marks"] + mark
-        return Night(kept["session"], number, nights, moves, marks, kept["released"])
+        night = Night(kept["session"], number, nights, moves, marks, kept["released"])
+        return night, kept["until"]
 
     def generator(self, night: Night) -> np.random.Generator:
         """Return what draws the plan: the same on every night."""
@@ -55,11 +62,14 @@ class Session:
             "Standing(…, name=…), which is charged anew"
         )
 
-    def begun(self, night: Night, fingerprint: str) -> Remembered:
+    def begun(self, terms: Terms) -> Remembered:
         """Return what is to be remembered before anybody is asked: that a night is asked for."""
+        if (night := terms.night) is None:
+            raise ValueError("these terms are of no night")
         value = {
             "session": night.session,
-            "fingerprint": fingerprint,
+            "fingerprint": terms.session,
+            "until": terms.until,
             "night": night.number,
             "nights": night.nights,
             "moves": night.moves,

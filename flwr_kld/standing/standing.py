@@ -13,8 +13,8 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep
-from flwr_kld.kernel.continual import Continual, stream_of
+from flwr_kld.kernel.arguments import instance, keep, real, whole
+from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
@@ -47,6 +47,10 @@ class Standing(Trust):
     name : str
         Of the session, which lasts until its nights are over. Another name begins another one,
         which is charged anew.
+    days : float, optional
+        From its first night to its last moment, at most 2,000; by default one for each night. A
+        node's guard charges a session until then, and nothing is released afterwards: the next
+        check begins another one.
     book : str or Path
         Under `Trusted`: file in which the server keeps, sealed, seeds of the noise and clients'
         last answers. Its key lies beside it, in a file with ``.key`` after its name.
@@ -61,13 +65,18 @@ class Standing(Trust):
     nights: int = 365
     moves: int = 2
     name: str = field(default="standing", kw_only=True)
+    days: float | None = field(default=None, kw_only=True)
     book: str | Path = field(default="standing.db", kw_only=True)
     night: Night | None = field(default=None, kw_only=True)
+    until: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         trust = instance("trust", self.trust, CentralNoise, "such as Trusted(1.0, 1e-6)")
         stream = Continual(self.nights, self.moves)
-        keep(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
+        if self.days is not None:
+            keep(self, days=real("days", self.days, above=0, most=MOST_NIGHTS, unit="days"))
+        until = whole("until", self.until, least=0)
+        keep(self, nights=stream.nights, moves=stream.moves, until=until, book=Path(self.book))
         if trust.guarantee.protects != "record":
             raise ValueError("a standing session protects records: leave protects= out")
         self.event(1)
@@ -76,9 +85,9 @@ class Standing(Trust):
         """Return this model for a table."""
         return replace(self, trust=self.trust.over(allotment))
 
-    def on(self, night: Night) -> Self:
-        """Return this model on one night, of a session that goes on as it began."""
-        return replace(self, nights=night.nights, moves=night.moves, night=night)
+    def on(self, night: Night, until: int) -> Self:
+        """Return this model on one night, of a session that goes on as it began, up to a moment."""
+        return replace(self, nights=night.nights, moves=night.moves, night=night, until=until)
 
     @property
     def allotment(self) -> Allotment:  # type: ignore[override]
@@ -114,7 +123,8 @@ class Standing(Trust):
 
     def terms(self, plan: QueryPlan, **about: object) -> Terms:
         """Return what all clients are told on this night."""
-        return replace(super().terms(plan, **about), night=self.night)  # type: ignore[arg-type]
+        own = {**about, "until": self.until}
+        return replace(super().terms(plan, **own), night=self.night)  # type: ignore[arg-type]
 
     def kept(self) -> SessionBook:
         """Return what the server keeps of its sessions, where it adds the noise.

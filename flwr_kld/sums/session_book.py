@@ -11,6 +11,7 @@ import logging
 import os
 import sqlite3
 import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -85,7 +86,11 @@ class SessionBook(Private):
         senders: Mapping[bytes, bytes],
         bits: BitSource,
     ) -> NightNoise:
-        """Write down that a night is used, with what seed, and what is carried into the next."""
+        """Write down that a night is used, with what seed, and what is carried into the next.
+
+        Refused after the session's last moment.
+        """
+        terms.require_in_time(time.time())
         night, session = _night(terms), terms.session
         over = night.number == night.nights
         with self._writing() as db:

@@ -132,12 +132,14 @@ class Trust(ABC):
         *,
         check: str,
         asked: int,
+        until: int,
         most_records: int = 0,
         model: str = NO_MODEL,
     ) -> Terms:
         """Return what all clients of a check are told.
 
-        Where single records are protected, a client may count at most `most_records`; 0 for all.
+        Nobody releases anything after `until`, in seconds since 1970. Where single records are
+        protected, a client may count at most `most_records`; 0 for all.
         """
         return Terms(
             check=check,
@@ -147,6 +149,7 @@ class Trust(ABC):
             wire=plan.wire,
             guarantee=self.guarantee,
             asked=asked,
+            until=until,
             asked_for=plan.unlisted_labels or RecordCounts(plan.allotment, plan.period),
             most_records=self.most_records or most_records,
             model=model,

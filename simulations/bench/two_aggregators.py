@@ -45,7 +45,7 @@ class Federation:
         """Return what clients are told."""
         return Terms(
             check, "d" * 64, "r" * 64, [self.cells], b"",
-            Guarantee(_NOISE), len(self.who),
+            Guarantee(_NOISE), len(self.who), 0,
             noise=AggregatorNoise(self.keys_of_terms),
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from forks import forked, joined
 from guard.files import guard_file
 from messages.vector_forms import claim, counts
-from session_nights import a_night
+from session_nights import TOMORROW, a_night
 
 from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
 from flwr_kld.errors import CheckFailed
@@ -37,7 +37,7 @@ CELL = [int(PLAN.cell_of[symbol]) for symbol in range(len(NAMES))]
 
 def terms_of(number, session="s", trust=None, nights=9, moves=2, **changes):
     trust = trust or Trusted(1.0, 1e-6)
-    terms = trust.terms(PLAN, check=f"{session}-{number}", asked=20)
+    terms = trust.terms(PLAN, check=f"{session}-{number}", asked=20, until=TOMORROW)
     return replace(terms, night=a_night(session, number, nights, moves), **changes)
 
 

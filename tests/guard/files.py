@@ -4,6 +4,8 @@ import re
 from decimal import Decimal
 from pathlib import Path
 
+from session_nights import TOMORROW
+
 from flwr_kld.guard.limits import Allowed, Limits, OneCheck, Period
 from flwr_kld.kernel import Guarantee
 from flwr_kld.messages.terms import Terms
@@ -71,6 +73,7 @@ def question(check: str = "c1", **changes: object) -> Terms:
         "cells": [4],
         "wire": b"",
         "asked": 20,
+        "until": TOMORROW,
     }
     promised = Guarantee(
         changes.pop("epsilon", 1.0),

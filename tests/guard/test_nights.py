@@ -16,9 +16,9 @@ DAY = 86400
 LIMITS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
-def night(number, session="s", epsilon=6, account="0"):
+def night(number, session="s", epsilon=6, account="0", until=0):
     about = (f"{session}{number}", account, "r", f"p{number}", "none", "trusted")
-    return Claim(*about, epsilon, 0, "record", 0, session=session, night=number)
+    return Claim(*about, epsilon, 0, "record", 0, until, session=session, night=number)
 
 
 def check(name, epsilon):
@@ -70,6 +70,17 @@ def test_a_window_that_holds_any_night_is_charged_for_all(file):
     with pytest.raises(QueryRefused, match="left: 4e-09"):
         file.reserve(check("a", 5), 58 * DAY, LIMITS)
     file.reserve(check("a", 5), 60 * DAY, LIMITS)
+
+
+def test_what_may_still_be_released_is_charged(file):
+    """A session until its end, as its other nights may be released without asking this client."""
+    file.reserve(night(1, until=100 * DAY), 0.0, LIMITS)
+    with pytest.raises(QueryRefused, match="left: 4e-09"):
+        file.reserve(check("a", 5), 130 * DAY, LIMITS)
+    file.reserve(replace(check("a", 5), until=140 * DAY), 130 * DAY + 1, LIMITS)
+    with pytest.raises(QueryRefused, match="left: 5e-09"):
+        file.reserve(check("b", 6), 170 * DAY, LIMITS)
+    file.reserve(check("b", 6), 170 * DAY + 1, LIMITS)
 
 
 def test_a_night_that_comes_after_a_pause_has_to_fit_again(file):

@@ -17,13 +17,13 @@ from flwr_kld.guard.receipts import Claim, Receipt, Receipts, ReceiptsTampered
 from flwr_kld.sums import Identity
 
 DAY = 86400
-NUMBERS = ("number", "time", "epsilon", "delta", "most_records", "night")
+NUMBERS = ("number", "time", "epsilon", "delta", "most_records", "until", "night")
 TERMS = period_of(30 * DAY, epsilon=10, delta=10**6)
 
 
 def spend(check, epsilon=1, account="0", delta=0):
     about = (check, account, "r", "p", "none", "trusted")
-    return Claim(*about, epsilon, delta, "record", 0)
+    return Claim(*about, epsilon, delta, "record", 0, 0)
 
 
 @pytest.fixture

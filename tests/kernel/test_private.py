@@ -19,7 +19,7 @@ from integral.laws import finite_base
 from numbered import Numbered
 from rich.console import Console
 from rows import rows_of
-from session_nights import a_night
+from session_nights import TOMORROW, a_night
 from splitting import Actors
 from sums.summing import EASY, Sum, people, session_of
 
@@ -96,7 +96,11 @@ def noised() -> ShareSum:
 
 def answered() -> NightAnswers:
     book, night = SessionBook(Path("nowhere"), KEY), a_night("s", 1, 9, 2)
-    terms = Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2)
+    terms = (
+        Standing(Trusted(1.0, 1e-6), 9)
+        .on(night, TOMORROW)
+        .terms(PLAN, check="c", asked=2, until=TOMORROW)
+    )
     answers = NightAnswers(book, terms, 4, {})
     assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"), "x")
     return answers

@@ -38,7 +38,7 @@ CLIENTS = Guarantee(1.0, 1e-9, WholeClients(100))
 NIGHT = Period("visited", "2026-11-24", "2026-11-25")
 TERMS = Terms(
     check="00f1e2d3c4b5a697", domain="d" * 64, plan="f" * 64, cells=[4],
-    wire=WIRE, guarantee=Guarantee(0.5), asked=20,
+    wire=WIRE, guarantee=Guarantee(0.5), asked=20, until=1796000000,
 )  # fmt: skip
 OF_CLIENTS = replace(
     TERMS, check="00f1e2d3c4b5a698", guarantee=CLIENTS, most_records=100, noise=NoiseShares(5)

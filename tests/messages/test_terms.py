@@ -26,6 +26,7 @@ QUESTION = Terms(
     wire=b"\x00\xff",
     guarantee=Guarantee(0.5, 1e-9),
     asked=20,
+    until=1796000000,
 )
 _HONEST = QUESTION.fingerprint
 ANSWERED = Answer("00ff", [0, 4], ["no"])

@@ -1,6 +1,7 @@
 """Whole checks of guarded nodes, in process: receipts, each limit, and the budget of a period."""
 
 import os
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -34,7 +35,7 @@ TEN = Distributed(epsilon=1.0, min_clients=10)
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=1e9)
-    monkeypatch.setattr("flwr_kld.guard.guard.time", SimpleNamespace(time=lambda: now.seconds))
+    monkeypatch.setattr(time, "time", lambda: now.seconds)
     return now
 
 
@@ -182,7 +183,10 @@ def test_the_budget_of_a_period_runs_out_and_comes_back(limits, receipts, clock,
     clock.seconds -= 90 * DAY
     with pytest.raises(CheckFailed, match="left: 0 of 3 in 30 days"):
         monitor.check(grid)
-    clock.seconds += 90 * DAY + 27 * DAY + 1  # 30 days and a second after the first check
+    clock.seconds += 90 * DAY + 27 * DAY + 1  # 30 days and a second after it was answered
+    with pytest.raises(CheckFailed, match="left: 0 of 3 in 30 days"):
+        monitor.check(grid)
+    clock.seconds += 2 * 60 * 60  # and after the last moment at which it could be released
     assert monitor.check(grid).cohort.survivors == 20
     with pytest.raises(CheckFailed, match="left: 0 of 3"):
         monitor.check(grid)

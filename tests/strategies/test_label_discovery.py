@@ -13,7 +13,7 @@ from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from messages.vector_forms import claim, counts
 from sealed_federation import KEY
-from session_nights import a_night
+from session_nights import TOMORROW, a_night
 from split_federation import PAIR
 
 from flwr_kld import Binned, Reference, Table
@@ -239,7 +239,7 @@ def test_one_client_may_decide_and_the_report_says_so():
 
 def terms_of(**changes) -> Terms:
     plan = plan_for_labels(REFERENCE, UnlistedLabels("job"))
-    return replace(TWO.terms(plan, check="c1", asked=20), **changes)
+    return replace(TWO.terms(plan, check="c1", asked=20, until=TOMORROW), **changes)
 
 
 def claimed(**changes) -> str:

@@ -15,6 +15,7 @@ from flwr.clientapp import ClientApp
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from session_nights import TOMORROW
 
 from flwr_kld import Binned, Dialect, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
@@ -113,7 +114,7 @@ def test_what_is_no_period_of_checks_is_refused():
 
 def terms(period: Period | None) -> Terms:
     plan = Partition().draw(REFERENCE, np.random.default_rng(0)).of(period)
-    return TRUST.terms(plan, check="c", asked=40)
+    return TRUST.terms(plan, check="c", asked=40, until=TOMORROW)
 
 
 @pytest.mark.parametrize("trust", [TRUST, Trusted(20.0, protects=WholeClients(50))])

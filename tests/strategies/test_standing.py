@@ -417,7 +417,7 @@ def test_a_session_goes_on_as_it_began(federation, tmp_path):
         report = KLDrift(REFERENCE, trust, ledger=ledger).check(federation.grid)
         assert off(report, federation.truth()) < 7
         noise.append((report.cost.night, report.cost.nights, report.protection.noise))
-    expected = [federation.standing(nights=3).on(a_night("s", n, 3, 2)) for n in (1, 2, 3)]
+    expected = [federation.standing(nights=3).on(a_night("s", n, 3, 2), 0) for n in (1, 2, 3)]
     deviations = [math.sqrt(trust.event(1).noise.variance) for trust in expected]
     assert noise[:3] == [(n + 1, 3, deviation) for n, deviation in enumerate(deviations)]
     assert noise[3][:2] == (1, 9)

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from session_nights import a_night
+from session_nights import TOMORROW, a_night
 from splitting import CELLS, RUN, Actors, agreed, terms_of
 
 from flwr_kld.errors import CheckFailed, QueryRefused
@@ -205,6 +205,7 @@ LIES = {
         Guarantee(1.0, 1e-6),
     ],
     "asked": [7],
+    "until": [TOMORROW + 1],
     "most_records": [5],
     "asked_for": [
         RecordCounts(Allotment((3,))),

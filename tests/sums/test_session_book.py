@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forks import in_a_fork
-from session_nights import a_night
+from session_nights import TOMORROW, a_night
 
 from flwr_kld import Labels, Reference
 from flwr_kld.errors import QueryRefused
@@ -38,8 +38,8 @@ def terms(
 ) -> Terms:
     released = number - 1 if released is None else released
     night = a_night(session, number, nights, 2, released)
-    trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night)
-    return trust.terms(PLAN, check=f"check {number}", asked=2)
+    trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night, TOMORROW)
+    return trust.terms(PLAN, check=f"check {number}", asked=2, until=TOMORROW)
 
 
 @pytest.fixture

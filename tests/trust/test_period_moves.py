@@ -8,6 +8,7 @@ from math import exp
 
 import numpy as np
 import pytest
+from session_nights import TOMORROW
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.calibration.central import central_release
@@ -38,7 +39,7 @@ def rows_of(table, plan, trust):
     rows = {"a": list(a), "b": list(b), "day": list(day)}
     inside = Held(NIGHT.holds(rows, TABLE.dialect))
     records = Records(Held(TABLE.encode(rows)), inside=inside)
-    terms = trust.terms(plan, check="c", asked=2)
+    terms = trust.terms(plan, check="c", asked=2, until=TOMORROW)
     assert not terms.counted
     return Records.counted([records], terms, plan.cell_of)
 

@@ -27,7 +27,7 @@ def test_the_noise_is_the_mechanisms():
         assert np.array_equal(noise[night - 1], stream.noise(list(z[:night])))
     session = Standing(Trusted(1.0, nights.DELTA))
     for night in (1, 200):
-        law = session.on(a_night("00", night, nights.NIGHTS, 2)).event(1).noise
+        law = session.on(a_night("00", night, nights.NIGHTS, 2), 0).event(1).noise
         assert law.variance**0.5 == pytest.approx(nights.deviations("standing")[night - 1], 1e-3)
 
 
