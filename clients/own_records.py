@@ -117,7 +117,7 @@ _NO_IDS = (
 class Records(Private):
     """One member's encoded records, on their way to its counts. Private: shows no value."""
 
-    __slots__ = ("_ids", "_symbols")
+    __slots__ = ("_frozen", "_ids", "_symbols")
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Records(Private):
         ids: Held[NDArray[np.uint64]] | None = None,
         inside: Held[NDArray[np.bool_]] | None = None,
     ) -> None:
-        self._symbols = symbols.into(np.asarray)
+        self._symbols, self._frozen = symbols.into(np.asarray), 0
         self._ids = np.empty(0, np.uint64) if ids is None else ids.into(np.asarray)
         if inside is not None:
             self._symbols = self._symbols[inside.into(np.asarray)]
@@ -144,14 +144,15 @@ class Records(Private):
         """Remember a night of a session, and keep what it counts; return members' tokens."""
         if not members:
             return {}
-        tokens, counted = memory.count(
+        tokens, counted, frozen = memory.count(
             [*members],
             Held([own._ids for own in members.values()]),
             Held([own._symbols for own in members.values()]),
         )
         rows = counted.into(partial(map, Held))
-        for own, held in zip(members.values(), rows, strict=True):
-            own._symbols = held.into(np.asarray)
+        numbers = frozen.into(partial(map, Held))
+        for own, held, number in zip(members.values(), rows, numbers, strict=True):
+            own._symbols, own._frozen = held.into(np.asarray), number.into(int)
         return dict(zip(members, tokens, strict=True))
 
     def label(self, labels: int) -> Held[int]:
@@ -176,6 +177,7 @@ class Records(Private):
             terms.layout,
             terms.guarantee,
             SystemBits(),
+            [own._frozen for own in members],
         )
 
     @staticmethod

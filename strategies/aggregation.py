@@ -60,7 +60,7 @@ class PlainSum:
     def collect(self, exchange: Exchange, least: int) -> Collected:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
-        layout = exchange.plan.layout
+        layout = exchange.terms.layout
         night = _night(exchange)
         clear: ClearSum | LabelSum
         if exchange.terms.unlisted_labels is not None:

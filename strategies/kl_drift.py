@@ -214,10 +214,10 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             generator = self._session.generator(trust.night)
         plan = Partition(self.cells).draw(self.reference, generator).allotted(self.trust.allotment)
         plan = plan.of(self._asked)
-        night = self._in_session(chosen, plan, trust)
+        self._require_session(plan, trust, len(chosen))
         clients = AskedClients(chosen, drawn=len(chosen) < len(present))
         self.checks += 1
-        return night or clients, plan, trust
+        return clients, plan, trust
 
     def _ask(
         self,

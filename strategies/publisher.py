@@ -159,14 +159,10 @@ class Counting(Round[Asked, R]):
             trust.kept()  # now, as nothing is paid for yet
         return trust.on(*self._session.tonight())
 
-    def _in_session(
-        self, chosen: list[Participant], plan: QueryPlan, trust: Trust
-    ) -> AskedClients | None:
-        """Return whom a night asks, for what its first night did; None outside of a session."""
-        if self._session is None or not isinstance(trust, Standing):
-            return None
-        self._session.require(trust.terms(plan, check="tonight", asked=len(chosen), until=0))
-        return AskedClients(chosen, changes=trust.moves // 2 - 1)
+    def _require_session(self, plan: QueryPlan, trust: Trust, asked: int) -> None:
+        """Refuse a night that asks for something else than its session's first one did."""
+        if self._session is not None:
+            self._session.require(trust.terms(plan, check="tonight", asked=asked, until=0))
 
     def _begun(self, asked: Asked) -> Sequence[Remembered]:
         clients, plan, trust = asked
@@ -287,7 +283,8 @@ class Question(Counting[R]):
 
     def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
         trust, (clients, plan) = self._tonight(), self._question(chosen, len(present))
-        return self._in_session(chosen, plan, trust) or clients, plan, trust
+        self._require_session(plan, trust, len(chosen))
+        return clients, plan, trust
 
     def _ask(
         self,

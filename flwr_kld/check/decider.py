@@ -158,6 +158,7 @@ class Decider:
             seen_from=lambda: self._seen_from(counts, max(measured.effects.average, 1.0)),
         )
         verdict = self._with_one_client(self._limited(verdict, hidden), measured, law)
+        verdict = self._unless_old(verdict, counts, law)
         detector = self._detector
         states = (self._remembered(budget, detector),) if detector else ()
         return Decided(verdict, states)
@@ -212,17 +213,36 @@ class Decider:
 
     def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:
         """Say in a verdict whether one client alone could have made it."""
-        client, mass = measured.one_client, measured.published.plan.mass
+        client = measured.one_client
         if (share := client.share) is None or verdict.outcome is Outcome.INCONCLUSIVE:
             return verdict
+        could = self._made_by(share, verdict, measured.published, law)
+        said = f"{verdict.reason}; one client alone could have made this: {client.holder}"
+        return replace(verdict, by_one_client=could, reason=said if could else verdict.reason)
+
+    def _unless_old(self, verdict: Verdict, counts: NoisyCounts, law: Floats) -> Verdict:
+        """Take a verdict back that the records could have made which have changed since."""
+        share = counts.frozen_share
+        if verdict.outcome is Outcome.INCONCLUSIVE or not share:
+            return verdict
+        if not self._made_by(share, verdict, counts, law):
+            return verdict
+        return replace(
+            verdict,
+            outcome=Outcome.INCONCLUSIVE,
+            reason=f"the picture is old: {100 * share:.2g} % of the records have changed since, "
+            f"more often than this session counts; as they were counted, {verdict.reason}",
+            resolve="another session, by another Standing(…, name=…), or one with more moves=",
+        )
+
+    def _made_by(self, share: float, verdict: Verdict, counts: NoisyCounts, law: Floats) -> bool:
+        """Whether a part of the records, if it is other than it counts, could make a verdict."""
+        mass = counts.plan.mass
         if verdict.outcome is Outcome.DRIFT:
             left = least_if_moved(mass, law, share)
             outside = float(law[mass == 0].sum())
-            could = left <= self.threshold and outside - share <= self.outside
-        else:
-            could = -math.log1p(-min(share, 1 - 1e-12)) > self.threshold + self.alarm.resolution
-        said = f"{verdict.reason}; one client alone could have made this: {client.holder}"
-        return replace(verdict, by_one_client=could, reason=said if could else verdict.reason)
+            return left <= self.threshold and outside - share <= self.outside
+        return -math.log1p(-min(share, 1 - 1e-12)) > self.threshold + self.alarm.resolution
 
     @property
     def _levels(self) -> tuple[float, float]:

@@ -19,6 +19,8 @@ from flwr_kld.report.report import OneClient
 _SPARE = 1.25
 """Records of one client, over the mean, where nobody sees their sizes and nothing limits them."""
 
+_FROZEN = ", {:.2g} % of whose records have changed since they were counted"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -78,7 +80,8 @@ class Measured:
     def _limits(self) -> str:
         most = self.most_records
         said = f", counting at most {most:,} records of each" if most else ""
-        return said + _as_counted(self.asked.changes)
+        frozen = self.values.frozen_share if isinstance(self.values, NoisyCounts) else 0.0
+        return said + (_FROZEN.format(100 * frozen) if frozen else "")
 
     @property
     def effects(self) -> DesignEffects:
@@ -117,12 +120,3 @@ class Measured:
         if most is not None and held and isinstance(self.values, NoisyCounts):
             share = min(most / self.values.records, 1.0)
         return OneClient(most, share=share, held=held)
-
-
-def _as_counted(changes: int | None) -> str:
-    """Say what a standing session does not see of records that change."""
-    if changes is None:
-        return ""
-    if changes == 0:
-        return ", each record as it was when it came"
-    return f", counting at most {changes} {'change' if changes == 1 else 'changes'} of each record"

@@ -35,8 +35,6 @@ class AskedClients:
 
     participants: list[Participant]
     drawn: bool = False  # Whether they are a part of those who are connected
-    # How many changes of a record count, in a standing session; None outside of one
-    changes: int | None = None
 
 
 @runtime_checkable

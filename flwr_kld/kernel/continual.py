@@ -129,9 +129,11 @@ class Continual:
     def moved(self, allotment: Allotment) -> Ball:
         """Return all ways in which one record moves what is hidden, over all nights, in steps.
 
-        It comes and goes on the same nights, and its symbols are others.
+        It comes and goes on the same nights, and its symbols are others. Besides, it is among the
+        frozen records, one step each, from another night on: one stay at most.
         """
         power = self._farthest * sum(steps**2 for steps in allotment.counts)
+        power += int(self._stays.max())
         return Ball(2, power, isqrt(power))
 
     @cached_property

@@ -122,21 +122,27 @@ class Layout:
         follow them; by default in whole counts, and none.
     of_period : bool
         Whether only records of a period are counted: then how many is never public.
+    frozen : bool
+        Whether the number of records follows that a standing session counts as what they no longer
+        are, one step each.
 
     Raises
     ------
     ValueError
-        If the allotment is of other columns.
+        If the allotment is of other columns, or alike records stand beside frozen ones.
     """
 
     cells: tuple[int, ...]
     allotment: Allotment = None  # type: ignore[assignment]
     of_period: bool = False
+    frozen: bool = False
 
     def __post_init__(self) -> None:
         keep(self, allotment=self.allotment or Allotment.even(len(self.cells)))
         if self.allotment.columns != self.columns:
             raise ValueError("counts are allotted steps, one number for each column")
+        if self.frozen and self.allotment.alike:
+            raise ValueError("a standing session counts no alike records")
 
     def total_is_public(self, guarantee: Guarantee) -> bool:
         """Whether the exact number of counted records is public.
@@ -157,8 +163,8 @@ class Layout:
 
     @cached_property
     def length(self) -> int:
-        """Length of a vector: one count a cell, and alike records of each column."""
-        return self.counts + (self.columns if self.allotment.alike else 0)
+        """Length of a vector: one count a cell; alike records of each column, or frozen ones."""
+        return self.counts + (self.columns if self.allotment.alike else 0) + self.frozen
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
@@ -218,7 +224,8 @@ class ClientRows(Private):
     Parameters
     ----------
     values : NDArray[np.int32]
-        Shape [clients, layout.length]: counts in records, and steps of alike records.
+        Shape [clients, layout.length]: counts in records, and steps of alike records, or frozen
+        records.
     layout : Layout
         What the numbers are.
 
@@ -249,6 +256,7 @@ class ClientRows(Private):
         layout: Layout,
         guarantee: Guarantee,
         bits: BitSource,
+        frozen: Sequence[int] = (),
     ) -> ClientRows:
         """Count each client's records by cell.
 
@@ -262,6 +270,8 @@ class ClientRows(Private):
             Guarantee that the steps of alike records are sized for.
         bits : BitSource
             The clients' own randomness, which rounds numbers of alike records.
+        frozen : Sequence[int]
+            Frozen records of each client, where the layout has their number.
 
         Raises
         ------
@@ -280,7 +290,9 @@ class ClientRows(Private):
                 for part in range(0, own.size, _AT_ONCE):
                     cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
                     row += np.bincount(cell, minlength=cells)
-            rows[:] = _numbers(counts, layout, guarantee, bits)
+            rows[:, : layout.length - layout.frozen] = _numbers(counts, layout, guarantee, bits)
+        if layout.frozen:
+            values[:, -1] = frozen
         counted, most = cls(values, layout), guarantee.most_records or LARGEST_CLIENT
         for wrong, why in counted._faults(guarantee, most):
             if wrong.any():
@@ -300,11 +312,12 @@ class ClientRows(Private):
             np.logical_or.reduce(differ, axis=1),
             "counts of a table have another number of records in each column",
         )
-        alike = values[:, layout.counts :]
-        highest = -(-layout.allotment.alike * totals[:, :1] // moved_by(guarantee))
+        beside, highest = values[:, layout.counts :], totals[:, :1]
+        if not layout.frozen:
+            highest = -(-layout.allotment.alike * totals[:, :1] // moved_by(guarantee))
         yield (
-            np.logical_or.reduce((alike < 0) | (alike > highest), axis=1),
-            "more records are alike than there are",
+            np.logical_or.reduce((beside < 0) | (beside > highest), axis=1),
+            "more records are alike, or frozen, than there are",
         )
 
     def to_wire(self, client: int, token: bytes = b"") -> bytes:
@@ -500,8 +513,8 @@ class NightNoise(OneProcess):
             raise RuntimeError("the noise of a night hides one sum")
         promised, stream, hidden = release.guarantee, self._stream, release.moves
         needed = stream.moved(layout.allotment)
-        if promised.protects != "record" or layout.length != layout.counts:
-            raise ValueError("a session hides what records add to counts")
+        if promised.protects != "record" or layout.allotment.alike:
+            raise ValueError("a session hides what records add to counts, and to frozen records")
         if not isinstance(hidden, Ball) or not hidden.holds(needed):
             raise ValueError(f"the event hides {hidden}, and records move this session by {needed}")
         seeds, self._seeds = self._seeds, []

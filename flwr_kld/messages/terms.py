@@ -315,7 +315,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @cached_property
     def layout(self) -> Layout:
         """What the numbers of a client are."""
-        return Layout(tuple(self.cells), self.allotment, self.period is not None)
+        in_session = self.night is not None
+        return Layout(tuple(self.cells), self.allotment, self.period is not None, in_session)
 
     def over(self, domain: Domain) -> Domain:
         """Return what is counted of the records of a domain; its own symbols, as a rule.

@@ -41,8 +41,9 @@ def allot(trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, drawn:
     """
     columns = max(len(plan.columns), trust.allotment.columns)  # of one column among as many
     even = Allotment.even(columns)
-    # It knows of whole counts only, or of changes of counts.
-    if type(trust).over is Trust.over or trust.nights > 1:
+    if trust.nights > 1:  # its own, of changes of counts
+        return trust.over(columns).allotment
+    if type(trust).over is Trust.over:  # it knows of whole counts only
         return even
     release = trust.over(even).event(max(trust.min_clients, 1))
     deviation, law = math.sqrt(release.noise.variance), release.mechanism

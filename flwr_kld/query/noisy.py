@@ -15,6 +15,9 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.query.plan import QueryPlan
 
+_SHOWS = 2.0
+"""Standard deviations of the noise above which a number of frozen records is one."""
+
 
 @lru_cache(maxsize=32)
 def _in_counts(noise: NoiseTable, steps: int) -> NoiseTable:
@@ -40,6 +43,8 @@ class NoisyCounts:
     # empty if they were not asked
     alike: tuple[float, ...] = ()
     part: bool = False  # Whether these are only some records of those that were counted
+    # Records of a standing session that are counted as what they no longer are, noisy
+    frozen: float = 0.0
 
     def __post_init__(self) -> None:
         if self.values.shape != (self.plan.cells,):
@@ -72,6 +77,12 @@ class NoisyCounts:
         return math.sqrt(max(_in_counts(self.event.noise, n).variance for n in steps))
 
     @property
+    def frozen_share(self) -> float:
+        """Part of the records that is frozen, 0 where noise may be all of it."""
+        noise = _SHOWS * math.sqrt(self.event.noise.variance)
+        return min(self.frozen / self.records, 1.0) if self.frozen > noise else 0.0
+
+    @property
     def noise_in_alike(self) -> float:
         """Standard deviation of the noise in a number of alike records."""
         steps = self.plan.allotment.alike / moved_by(self.event.guarantee)
@@ -102,6 +113,9 @@ def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | NoisyLabels:
     counts = [
         to_counts(values[part], own) for part, own in zip(plan.parts, steps.counts, strict=True)
     ]
-    worth = moved_by(release.guarantee) / max(steps.alike, 1)
-    alike = tuple((worth * values[plan.cells :]).tolist())
-    return NoisyCounts(np.concatenate(counts), records, release, plan, private, alike)
+    worth, beside = moved_by(release.guarantee) / max(steps.alike, 1), values[plan.cells :]
+    alike = tuple((worth * beside).tolist()) if steps.alike else ()
+    frozen = 0.0 if steps.alike else float(beside.sum())
+    return NoisyCounts(
+        np.concatenate(counts), records, release, plan, private, alike, frozen=frozen
+    )

@@ -31,7 +31,9 @@ class Lives(Private):
     __slots__ = ("_alive", "_gone")
 
     # Rows ascend by client, then by id. Clients are numbered.
-    _alive: _Rows  # Client, id, symbols [columns] and number of changes of each record that counts
+    # Client, id, symbols [columns] and number of changes of each record that counts; one more of
+    # those that are frozen: they have used up their changes, and have differed since
+    _alive: _Rows
     _gone: _Rows  # Client and id of those that were counted once
 
     def __init__(self, columns: int) -> None:  # symbols of a record
@@ -78,7 +80,7 @@ class Lives(Private):
         tonight[is_here] = rows[now]
         differ = np.logical_or.reduce(tonight != counted, axis=1)
         moved = ~new & differ & (changes < moves // 2 - 1)
-        changes += moved
+        changes += ~new & differ & (changes < moves // 2)  # once more: it is frozen, and differs
         counted[new | moved] = tonight[new | moved]
         after._alive = of[alive], named[alive], counted, changes
         return after
@@ -98,6 +100,12 @@ class Lives(Private):
         starts, ends = np.searchsorted(of, clients), np.searchsorted(of, clients, side="right")
         bounds = zip(starts.tolist(), ends.tolist(), strict=True)
         return Held([symbols[start:end] for start, end in bounds])
+
+    def frozen(self, clients: Sequence[int], moves: int) -> Held[list[int]]:
+        """Of some clients, how many records used up their changes and have differed since."""
+        of, _, _, changes = self._alive
+        numbers = np.bincount(of[changes == moves // 2], minlength=max(clients, default=0) + 1)
+        return Held(numbers[np.array(clients, np.intp)].tolist())
 
     def stored(self, clients: int) -> Held[Stored]:
         """Return the lives of so many clients as a file keeps them."""

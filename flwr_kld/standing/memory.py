@@ -100,8 +100,10 @@ class Memory:
 
     def count(
         self, clients: Sequence[int], ids: Held[list[Ids]], symbols: Held[list[Symbols]]
-    ) -> tuple[list[bytes], Held[list[Symbols]]]:
+    ) -> tuple[list[bytes], Held[list[Symbols]], Held[list[int]]]:
         """Remember the night of clients, none refused; return tokens and what each of them counts.
+
+        Last come the numbers of its records that are frozen as what they no longer are.
 
         Ids and symbols are of each one's records, shapes [records] and [records, columns].
         """
@@ -122,7 +124,7 @@ class Memory:
         row = (*self._key, self._terms.session, self._now, about)
         Held(stored.into(row.__add__)).into(partial(self._db.execute, _WRITE))
         tokens = [bytes.fromhex(self._clients[client][-1]) for client in clients]
-        return tokens, lives.counted(counting)
+        return tokens, lives.counted(counting), lives.frozen(counting, self._night.moves)
 
     def _read(self, what: str) -> Held[Any]:
         """Read what is kept of the session; an empty row if nothing is."""

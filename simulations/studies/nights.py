@@ -61,6 +61,8 @@ from flwr_kld.simulations.studies.runner import (
     save,
     show,
 )
+from flwr_kld.standing.standing import Standing
+from flwr_kld.trust.trusted import Trusted
 
 Floats = NDArray[np.float64]
 NIGHTS, DELTA = 365, 1e-6
@@ -70,7 +72,7 @@ TILTS = (0.15, 0.3, 0.6)
 TURNOVERS = (0.0, 0.001, 0.01, 0.1)
 """Of the rows, each night."""
 SCHEMES = ("standing", "independent", "tree", "monthly")
-_BLOCK, _VERSION = 20, 2
+_BLOCK, _VERSION = 20, 3
 _SQUARES, _SUM = 45.0, 3.2
 """A χ² with 20 degrees of freedom, and standard deviations, that chance exceeds in one night in
 1,000. Nights below both had p-values of more than .001 in 400 that were drawn around them."""
@@ -80,13 +82,18 @@ _MONTHS = np.array([30, 58, 89, 119, 150, 180, 211, 242, 272, 303, 333, 364])
 
 def released(columns: int = 1) -> Release:
     """Return the one release of a year's standing session."""
-    return continual_release(Guarantee(1.0, DELTA), Continual(NIGHTS), Allotment.even(columns))
+    return continual_release(Guarantee(1.0, DELTA), Continual(NIGHTS), allotted(columns))
+
+
+def allotted(columns: int = 1) -> Allotment:
+    """Return the steps of a session's counts."""
+    return Standing(Trusted(1.0, DELTA), NIGHTS).over(columns).allotment
 
 
 def hidden(epsilon: float = 1.0, moves: int = 2) -> float:
     """Return the standard deviation of what is drawn on one night, in 256ths of a count."""
-    ball = Continual(NIGHTS, moves).moved(Allotment.even(1))
-    return per_norm(epsilon) * math.sqrt(ball.squares)
+    ball, (steps,) = Continual(NIGHTS, moves).moved(allotted()), allotted().counts
+    return per_norm(epsilon) * math.sqrt(ball.squares) / steps
 
 
 def per_norm(epsilon: float = 1.0) -> float:
@@ -188,7 +195,7 @@ def drawn(scheme: str, seed: int, cells: int, columns: int = 1) -> Floats:
     bits = SeededBits(seed)
     if scheme == "standing":
         z = sample(released(columns=columns).table, NIGHTS * cells, bits).reshape(NIGHTS, cells)
-        return np.floor(by_night() @ z + 0.5)
+        return np.floor(by_night() @ z / allotted(columns).counts[0] + 0.5)
     if scheme == "tree":
         node = _gaussian(float(deviations(scheme)[0]))
         z = sample(node, prefixes().shape[1] * cells, bits).reshape(-1, cells)

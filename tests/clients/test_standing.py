@@ -89,7 +89,7 @@ class Node:
 def told(answer: bytes) -> tuple[bytes, dict[str, int]]:
     """The token and the counts, by fruit."""
     token, row = answer[:16], np.frombuffer(answer[16:], "<i4")
-    assert len(row) == PLAN.length
+    assert len(row) == PLAN.length + 1  # frozen records
     counts = {name: int(row[cell]) for name, cell in zip(NAMES, CELL, strict=True)}
     return token, {name: n for name, n in counts.items() if n}
 

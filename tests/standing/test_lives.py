@@ -90,7 +90,7 @@ class Slow:
     """The rule, a record at a time."""
 
     def __init__(self, moves: int) -> None:
-        self.moves, self.alive, self.dead = moves, {}, set()
+        self.moves, self.alive, self.dead, self.frozen = moves, {}, set(), set()
 
     def night(self, records):
         first = {}
@@ -98,6 +98,7 @@ class Slow:
             first.setdefault(own, row)
         for own in set(self.alive) - set(first):
             del self.alive[own]
+            self.frozen.discard(own)
             self.dead.add(own)
         for own, row in first.items():
             if own in self.dead:
@@ -105,6 +106,8 @@ class Slow:
             rows = self.alive.setdefault(own, [row])
             if rows[-1] != row and len(rows) < self.moves // 2:
                 rows.append(row)
+            elif rows[-1] != row:
+                self.frozen.add(own)
         return {own: rows[-1] for own, rows in self.alive.items()}
 
 
@@ -136,6 +139,8 @@ def test_clients_of_a_node_are_counted_each_by_itself(nights, moves, direction):
         counted = lives.counted([0, 1, 2]).into(list)
         expected = [sorted(rows[-1] for rows in slow[c].alive.values()) for c in range(3)]
         assert [sorted(map(tuple, own.tolist())) for own in counted] == expected
+        frozen = lives.frozen([0, 1, 2], moves).into(list)
+        assert frozen == [len(slow[client].frozen) for client in range(3)]
         lives = Lives.of_stored(lives.stored(3), 3, 2)
 
 

@@ -36,7 +36,7 @@ def count(path, terms, records, client=0, answered=0, now=0.0, node=""):
     with remembering(path, terms, node, now) as memory:
         if (why := memory.refusal(client, answered)) is not None:
             raise QueryRefused(why)
-        (token,), counted = memory.count([client], Held([ids]), Held([symbols]))
+        (token,), counted, _ = memory.count([client], Held([ids]), Held([symbols]))
     return token, sorted(counted.into(lambda own: own[0].ravel().tolist()))
 
 
@@ -179,7 +179,7 @@ def test_clients_are_counted_together_as_each_is_by_itself(tmp_path):
         ids = [np.array([*own], np.uint64) for own in clients.values()]
         symbols = [np.array([*own.values()], int) for own in clients.values()]
         with remembering(tmp_path / "together.db", asked(number, moves=4), "", 0.0) as memory:
-            own, counted = memory.count([*clients], Held(ids), Held(symbols))
+            own, counted, _ = memory.count([*clients], Held(ids), Held(symbols))
         for client, token, rows in zip(clients, own, counted.into(list), strict=True):
             alone = tmp_path / f"{client}.db"
             expected = count(alone, asked(number, moves=4), clients[client], client)[1]

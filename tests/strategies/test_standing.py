@@ -16,6 +16,7 @@ from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.errors import CheckFailed, SessionOver
+from flwr_kld.kernel.law import on_coarser_grid
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.messages.envelopes import TERMS
@@ -242,20 +243,34 @@ def test_values_that_change_are_frozen_unless_moves_are_for_them(trusted):
     assert off(changing.check(trusted.grid), np.array(once)) < 7
 
 
-def test_a_verdict_says_what_it_does_not_see_of_records_that_change(trusted):
+def test_a_verdict_is_taken_back_once_too_many_records_differ_from_what_they_count_as(federation):
     """All values are broken in place: a session with 2 moves counts none of that, and says so."""
-    trust = trusted.standing(nights=3)
-    monitor = KLDrift(Reference.from_probabilities(FRUIT, [1 / 3, 1 / 3, 1 / 3, 0]), trust,
-                      threshold=0.3)  # fmt: skip
+    reference = Reference.from_probabilities(FRUIT, [0.34, 0.33, 0.33, 0])
+    trust = federation.standing(epsilon=8.0)
+    monitor = KLDrift(reference, trust, threshold=0.3, timeout=5.0)
+    first = monitor.check(federation.grid)
+    assert first.outcome in ("no drift", "quiet")
+    assert "changed since" not in str(first.verdict)
+    for own in list(federation.records.values())[:1]:
+        own |= dict.fromkeys(own, "apple")
+    few = monitor.check(federation.grid)
+    assert few.outcome == first.outcome  # a few could not have made it
+    for node, own in federation.records.items():
+        federation.records[node] = dict.fromkeys(own, "apple")
+    report = monitor.check(federation.grid)
+    assert report.outcome == "inconclusive"
+    assert "the picture is old" in str(report.verdict)
+    assert "name=" in str(report.verdict.resolve)
+
+
+def test_a_changed_record_that_the_session_counts_is_not_frozen(trusted):
+    monitor = KLDrift(REFERENCE, trusted.standing(epsilon=8.0, moves=4), threshold=0.3)
     monitor.check(trusted.grid)
-    for node, own in trusted.records.items():
-        trusted.records[node] = dict.fromkeys(own, "apple")
-    report = monitor.check(trusted.grid)
-    assert report.outcome != "drift"
-    assert "each record as it was when it came" in str(report.verdict)
-    changing = KLDrift(monitor.reference, trusted.standing(nights=3, moves=4, name="c"),
-                       threshold=0.3)  # fmt: skip
-    assert "at most 1 change of each record" in str(changing.check(trusted.grid).verdict)
+    for fruit, frozen in (("apple", False), ("durian", True)):
+        for node, own in trusted.records.items():
+            trusted.records[node] = dict.fromkeys(own, fruit)
+        report = monitor.check(trusted.grid)
+        assert ("changed since" in str(report.verdict)) == frozen
 
 
 def test_a_heavy_client_counts_in_full_on_every_night(federation):
@@ -417,8 +432,10 @@ def test_a_session_goes_on_as_it_began(federation, tmp_path):
         report = KLDrift(REFERENCE, trust, ledger=ledger).check(federation.grid)
         assert off(report, federation.truth()) < 7
         noise.append((report.cost.night, report.cost.nights, report.protection.noise))
-    expected = [federation.standing(nights=3).on(a_night("s", n, 3, 2), 0) for n in (1, 2, 3)]
-    deviations = [math.sqrt(trust.event(1).noise.variance) for trust in expected]
+    session = federation.standing(nights=3).over(1)
+    expected = [session.on(a_night("s", n, 3, 2), 0).event(1).noise for n in (1, 2, 3)]
+    (steps,) = session.allotment.counts
+    deviations = [math.sqrt(on_coarser_grid(law, steps).variance) for law in expected]
     assert noise[:3] == [(n + 1, 3, deviation) for n, deviation in enumerate(deviations)]
     assert noise[3][:2] == (1, 9)
 

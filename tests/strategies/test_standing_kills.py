@@ -206,8 +206,9 @@ def test_a_session_survives_kills(model, nights, least, tmp_path, monkeypatch, c
     assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
     assert ledger.spent().epsilon == EPSILON
     # Right on every night, and over all of them.
-    trust = federation.standing(EPSILON, nights)
+    trust = federation.standing(EPSILON, nights).over(1)
     own, total = trust.event(1).table.variance, np.zeros((len(books), nights))
+    own /= trust.allotment.counts[0] ** 2
     for _, off, at in published:
         weights = [np.pad(trust.stream.weights(n), (0, nights - n)) for n in at]
         assert np.abs(off).max() <= FAR * (own * np.square(weights).sum()) ** 0.5

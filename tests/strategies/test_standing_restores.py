@@ -85,9 +85,9 @@ class Scene:
 
     def epsilon(self, book: str) -> float:
         """What a book's releases of one session lose of a record, at most, at the claim's δ."""
-        trust = self.federation.standing().trust
-        stream = self.federation.standing().stream
-        release = continual_release(trust.guarantee, stream, trust.allotment)
+        trust = self.federation.standing().over(1)
+        release = continual_release(trust.guarantee, trust.stream, trust.allotment)
+        (steps,) = trust.allotment.counts
         root = [1.0]
         for k in range(1, NIGHTS):
             root.append(root[-1] * (2 * k - 1) / (2 * k))
@@ -99,8 +99,9 @@ class Scene:
                 for end in range(begin + 1, NIGHTS + 2):
                     here = np.where(ranks >= begin, c[np.maximum(ranks - begin, 0)], 0)
                     gone = np.where(ranks >= end, c[np.maximum(ranks - end, 0)], 0)
-                    worst = max(worst, 2 * float(((here - gone) ** 2).sum()))
-        return _epsilon_of(worst / release.table.variance)
+                    worst = max(worst, float(((here - gone) ** 2).sum()))
+        # It leaves one count and enters another, and is among the frozen records from other nights.
+        return _epsilon_of((2 * steps**2 + 1) * worst / release.table.variance)
 
 
 def _epsilon_of(squares: float) -> float:
