@@ -7,6 +7,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from guard.files import guard_file
+from session_nights import TOMORROW
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import answer_drift_queries
@@ -39,7 +40,7 @@ def ask(tmp_path):
         (context,) = InProcessGrid(app, 1)._contexts.values()
         if file != OF_ENVIRONMENT:
             context.node_config["drift-guard"] = file or str(path)
-        terms = Trusted(1.0).over(2).terms(plan, check=f"of {len(asked)}", asked=20)
+        terms = Trusted(1.0).over(2).terms(plan, check=f"of {len(asked)}", asked=20, until=TOMORROW)
         terms = replace(terms, plan=name or terms.plan)
         asked.append(terms)
         content = RecordDict(

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 from flwr.app import ConfigRecord
 from messages.vector_forms import claim
+from session_nights import a_night
 
 from flwr_kld.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.messages.envelopes import ANSWER, Answer, Members
-from flwr_kld.messages.terms import ChannelNoise, Night, NoiseShares, RecordCounts, Terms
+from flwr_kld.messages.terms import ChannelNoise, NoiseShares, RecordCounts, Terms
 from flwr_kld.query.period import Period
 from flwr_kld.query.unlisted_labels import UnlistedLabels
 
@@ -173,7 +174,7 @@ def test_the_refusal_does_not_repeat_what_was_sent():
 
 
 NIGHT = replace(
-    QUESTION, guarantee=Guarantee(0.5, 1e-9), night=Night("s", 3, 9, 4, 2), check="00aa"
+    QUESTION, guarantee=Guarantee(0.5, 1e-9), night=a_night("s", 3, 9, 4, 2), check="00aa"
 )
 
 
@@ -208,7 +209,7 @@ def test_a_night_is_of_its_session_and_after_the_last_one(change):
 
 
 def test_what_differs_from_night_to_night_is_not_in_the_sessions_name():
-    later = replace(NIGHT.night, number=5, released=4)
+    later = a_night("s", 5, 9, 4, 4)
     assert replace(NIGHT, check="00bb", asked=7, night=later).session == NIGHT.session
     for name, value in (("nights", 8), ("moves", 2), ("session", "t")):
         other = replace(NIGHT.night, **{name: value})

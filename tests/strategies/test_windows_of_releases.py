@@ -32,7 +32,7 @@ key = "node.key"
 [allow]
 trust = ["trusted", "trusted-aggregator"]
 domains = "any"
-references = "any"
+plans = "any"
 [check]
 max_epsilon = 1.0
 max_delta = {DELTA}
