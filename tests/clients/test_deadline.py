@@ -8,6 +8,7 @@ import pytest
 from federation import FRUIT
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
+from session_nights import TOMORROW
 
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
@@ -49,7 +50,7 @@ def node():
 
     def ask(check, loader=None, ttl=60.0):
         hangs[0] = loader
-        terms = Trusted(1.0).terms(each_symbol(FRUIT), check=check, asked=20)
+        terms = Trusted(1.0).terms(each_symbol(FRUIT), check=check, asked=20, until=TOMORROW)
         content = RecordDict(
             {
                 TERMS: ConfigRecord(terms.to_config()),

@@ -7,7 +7,7 @@ import pytest
 
 from flwr_kld.calibration.central import continual_release
 from flwr_kld.inference.lasting_change import LastingChange, lasting_change
-from flwr_kld.kernel.continual import Continual
+from flwr_kld.kernel.continual import UNIT, Continual
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Allotment, Guarantee
 
@@ -61,8 +61,8 @@ def test_without_a_change_none_is_found(nights, cells):
 
 @pytest.mark.rate(1e-6)
 def test_a_new_change_is_known_on_its_first_night():
-    """By eight deviations, where one is 13 records at epsilon = 1 for a year."""
+    """By eight deviations of what the noise of a night does not share with that before."""
     truth = np.full((NIGHTS, 1), 1800.0)
-    truth[-1] += 8 * 13
+    truth[-1] += 8 * math.sqrt(RELEASE.table.variance) / UNIT
     found = [lasting_change(counted(truth, i), STREAM, noise_of(NIGHTS)) for i in range(20)]
     assert sum(one.since == NIGHTS for one in found) >= 14  # of 20; others are a night off
