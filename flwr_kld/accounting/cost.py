@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, Protocol, get_args
 
 from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, exact, shown
-from flwr_kld.calibration.shares import epsilon_of
+from flwr_kld.accounting.delivered import epsilon_of
 from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import Unfit, choice, keep, several, whole
@@ -21,13 +21,29 @@ from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
 
-if TYPE_CHECKING:
-    from flwr_kld.integral.sampler import IntegralEvent
-
 _LONGEST_REACH = 1 << 16
 """Tables beyond are not kept: their releases count by epsilon and delta."""
 _WIDTH = 17
 """Bytes that hold any weight of a table, 2**128 included."""
+
+
+class DrawsEvent(Protocol):
+    """All draws of a sampler: what they cost together, and whether they protect anybody."""
+
+    @property
+    def epsilon(self) -> float:
+        """In nats."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """A probability."""
+        ...
+
+    @property
+    def private(self) -> bool:
+        """Whether no seed decides the draws."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +137,7 @@ class Cost:
         return cost._with_table(share.noise(honest), tuple(share.grid * s for s in share.moves))
 
     @classmethod
-    def of_draws(cls, event: IntegralEvent, budget: Budget) -> Cost:
+    def of_draws(cls, event: DrawsEvent, budget: Budget) -> Cost:
         """Count all draws of a sampler, for whom a budget is.
 
         The draws are as hard to tell apart for *any* two sets of private data, so for those that
@@ -129,7 +145,7 @@ class Cost:
 
         Parameters
         ----------
-        event : IntegralEvent
+        event : DrawsEvent
             ``Sampler.event``: of all draws, whether they are drawn or not.
         budget : Budget
             Which the draws are charged to.

@@ -1,4 +1,4 @@
-"""The least noise shares that deliver a guarantee, and what those of other survivors deliver.
+"""The least noise shares that deliver a guarantee.
 
 A search: `ShareRelease` proves what it finds.
 """
@@ -14,24 +14,18 @@ from typing import Literal, get_args
 from flwr_kld.calibration.central import analytic_sigma, calibrated_gaussian
 from flwr_kld.calibration.laws import discrete_gaussian, laplace_share
 from flwr_kld.kernel.arguments import choice, whole
-from flwr_kld.kernel.delta import NO_PROTECTION, delivered_delta
-from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import (
     Ball,
     Guarantee,
     Moves,
-    check_epsilon_delta,
     l1_norm,
 )
 from flwr_kld.kernel.release import NotPrivateEnough, ShareRelease
-from flwr_kld.search import edge
 
 Mechanism = Literal["discrete-laplace", "discrete-gaussian"]
 _STEP = 1.002
 """Ratio of neighbouring noise levels in a search."""
 _MOST_STEPS = 1000
-_PRECISION = 1e-5
-"""Relative precision of a delivered epsilon, which is rounded up."""
 
 
 @lru_cache(maxsize=32)
@@ -105,35 +99,3 @@ def _gaussian_sigma(guarantee: Guarantee, moves: Moves) -> float:
     if isinstance(moves, Ball):
         return analytic_sigma(guarantee.epsilon, guarantee.delta, _lengths(moves))
     return math.sqrt(calibrated_gaussian(guarantee, shifts=moves).table.variance)
-
-
-def epsilon_of(event: ShareRelease, honest: int) -> float:
-    """Epsilon that so many honest surviving shares deliver at the guarantee's delta, in nats."""
-    asked = event.guarantee
-    return delivered_epsilon(
-        event.share, honest, event.moves, asked.delta, grid=event.grid, asked=asked.epsilon
-    )
-
-
-@lru_cache(maxsize=32)
-def delivered_epsilon(
-    share: NoiseTable,
-    honest: int,
-    moves: Moves,
-    delta: float,
-    *,
-    grid: int = 1,
-    asked: float = 1.0,
-) -> float:
-    """Least epsilon, rounded up, that `honest` surviving shares deliver at `delta`."""
-    asked, delta = check_epsilon_delta(asked, delta)
-
-    def enough(epsilon: float) -> bool:
-        return delivered_delta(share, honest, moves, epsilon, grid=grid) <= delta
-
-    low, high = 0.0, asked
-    while not enough(high):
-        low, high = high, 2 * high
-        if low >= NO_PROTECTION:
-            return math.inf
-    return edge(enough, high, low, within=_PRECISION)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import keep, whole
-
-if TYPE_CHECKING:
-    from flwr_kld.accounting.ledger import Rotation
 
 
 @dataclass(frozen=True, order=True)
@@ -37,6 +36,14 @@ class AskedClients:
     drawn: bool = False  # Whether they are a part of those who are connected
 
 
+class LastAsked(Protocol):
+    """Where it is remembered when clients were last asked, such as a ledger."""
+
+    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of the last check that asked each client, or 0."""
+        ...
+
+
 @runtime_checkable
 class Cohort(Protocol):
     """A rule that picks the participants of a check."""
@@ -45,7 +52,7 @@ class Cohort(Protocol):
         """Pick from those present, who are in a fixed order."""
         ...
 
-    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
         """Take up the rotation that a ledger remembers, before a draw from those present."""
         ...
 
@@ -78,7 +85,7 @@ class UniformCohort:
             return present
         return [present[i] for i in generator.choice(len(present), self.size, replace=False)]
 
-    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
         """Take nothing up: each draw is fresh."""
 
 
@@ -121,7 +128,7 @@ class RotatingCohort:
         self._asked += len(chosen)
         return chosen
 
-    def recall(self, rotation: Rotation, present: list[Participant]) -> None:
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
         """Take up the queue that a ledger remembers."""
         last = rotation.last_asked([str(p) for p in present]).tolist()
         self._last_asked = dict(zip(present, last, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from flwr_kld.accounting import Cost
-from flwr_kld.calibration.shares import epsilon_of
+from flwr_kld.accounting.delivered import epsilon_of
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid

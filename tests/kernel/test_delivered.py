@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from flwr_kld.accounting.delivered import delivered_epsilon, epsilon_of
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_gaussian, laplace_share
-from flwr_kld.calibration.shares import calibrate_shares, delivered_epsilon, epsilon_of
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import ORDERS, delivered_delta, exp_below, pure_delta, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import pytest
 
 from flwr_kld.accounting import Cost
+from flwr_kld.accounting.delivered import epsilon_of
 from flwr_kld.calibration.central import (
     ball_event,
     calibrated_gaussian,
@@ -15,7 +16,7 @@ from flwr_kld.calibration.laws import (
     discrete_gaussian,
     discrete_laplace,
 )
-from flwr_kld.calibration.shares import calibrate_shares, epsilon_of
+from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
