@@ -15,7 +15,7 @@ from flwr_kld.errors import CheckFailed, QueryRefused, SessionMismatch, SessionO
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
-from flwr_kld.report.report import some_of
+from flwr_kld.report.words import some_of
 from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange

@@ -21,7 +21,7 @@ from flwr_kld.inference.estimators.result import Estimate
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import ColumnReport, Reading
+from flwr_kld.report.column import ColumnReport, Reading
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger

@@ -14,7 +14,7 @@ from flwr_kld.inference.figures.statistics import ColumnStatistics, column_stati
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import CellCounts
+from flwr_kld.report.column import CellCounts
 from flwr_kld.report.statistics_report import DescribedColumn, reference_of_counts
 
 

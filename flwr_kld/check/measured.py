@@ -14,7 +14,7 @@ from flwr_kld.inference.estimators.design_effect import (
 )
 from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
-from flwr_kld.report.report import OneClient
+from flwr_kld.report.envelope import OneClient
 
 _SPARE = 1.25
 """Records of one client, over the mean, where nobody sees their sizes and nothing limits them."""

@@ -16,6 +16,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts, NoisyLabels
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.report import Outcome
+from flwr_kld.report.column import ColumnReport, Reading, drifted
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation import (
     cell_counts,
@@ -23,7 +24,7 @@ from flwr_kld.report.explanation import (
     outside_fraction,
     sentence,
 )
-from flwr_kld.report.report import ColumnReport, Compared, Reading, Report, drifted
+from flwr_kld.report.report import Compared, Report
 from flwr_kld.trust import Trust
 
 _LEVEL = 0.95

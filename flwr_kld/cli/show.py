@@ -22,6 +22,7 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.report import CheckSeries, Outcome, RoundSeries
+from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
     back_to,
     beside,
@@ -30,9 +31,8 @@ from flwr_kld.report.entries import (
     latest_rounds,
     predictors_of,
 )
-from flwr_kld.report.in_lines import report_lines
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import MARKS, Report, columns_table
+from flwr_kld.report.report import Report, report_lines
 from flwr_kld.report.series import FORMATS, Series, require_form
 from flwr_kld.report.words import counted
 

@@ -16,8 +16,9 @@ from flwr_kld.cli.common import ExitCode, messages, results, say
 from flwr_kld.cli.show import failures
 from flwr_kld.kernel.arguments import real
 from flwr_kld.report import CheckSeries
+from flwr_kld.report.column import drifted
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.report import Report, drifted
+from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
 
 EPSILON, DELTA = 1.0, 1e-6

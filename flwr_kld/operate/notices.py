@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld._extras import require
-from flwr_kld.report.report import Report, drifted
+from flwr_kld.report.column import drifted
+from flwr_kld.report.report import Report
 
 URLS = "FLWR_KLD_NOTIFY"
 """Environment variable with the Apprise URLs to notify, separated by spaces or line breaks."""

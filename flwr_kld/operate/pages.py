@@ -23,6 +23,7 @@ from flwr_kld.accounting.entry import Entry
 from flwr_kld.accounting.view import LedgerView
 from flwr_kld.errors import LedgerError
 from flwr_kld.report import CheckSeries, RoundSeries
+from flwr_kld.report.column import MARKS
 from flwr_kld.report.entries import (
     NUMBERED,
     back_to,
@@ -37,7 +38,7 @@ from flwr_kld.report.entries import (
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.render import TEMPLATES, render
-from flwr_kld.report.report import MARKS, Report
+from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
 
 EACH = 30

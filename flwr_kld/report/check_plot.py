@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from flwr_kld._extras import require
 from flwr_kld.inference.verdict import Outcome
+from flwr_kld.report.column import ColumnReport, Estimated
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import CROWD, LIGHT, Theme, mark, mark_missing, shortened, step
-from flwr_kld.report.report import ColumnReport, Estimated, Report
+from flwr_kld.report.report import Report
 
 _LIMITS_ROOM = 1.5
 """Height that upper limits may add to a plot, as a factor; higher ones leave it."""

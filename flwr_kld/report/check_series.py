@@ -16,12 +16,13 @@ from flwr_kld.inference.lasting_change import lasting_change
 from flwr_kld.kernel.arguments import whole
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.check_plot import draw_checks, draw_heat_map, rows_of
+from flwr_kld.report.column import MARKS, Histogram, Reading, drifted
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.panels import Theme
-from flwr_kld.report.report import MARKS, Histogram, Reading, Report, drifted, some_of
+from flwr_kld.report.report import Report
 from flwr_kld.report.series import Series, views
-from flwr_kld.report.words import alarm_lines, evidence, nats, table_of
+from flwr_kld.report.words import alarm_lines, evidence, nats, some_of, table_of
 
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flwr_kld.kernel.selection import LONGEST
-from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.report import OneClient
+from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.words import shown
 
 _LETTER = 4

@@ -89,6 +89,50 @@ class Outlay:
         )
 
 
+_LARGE = 0.2
+"""Fraction of the records in a sum from which on one client is worth a note."""
+
+
+@dataclass(frozen=True)
+class OneClient:
+    """How much of a result one client can be. Everything in it is public."""
+
+    most_records: int | None  # That one client counts at most; None if nothing limits it
+    # Fraction of the records that the largest client holds, or may hold; None if nobody knows
+    share: float | None = None
+    name: str | None = None  # Of that client, as node and member; None if sizes are not public
+    # Whether somebody saw each client's numbers, and held them to what one may answer. False of
+    # secure and split sums: what follows from them holds if no client lies.
+    held: bool = True
+
+    @property
+    def note(self) -> str | None:
+        """What a reader must know, if anything."""
+        if not self.held:
+            return "nobody sees the numbers of a single client: all of this holds if no client lies"
+        if self.share is None:
+            return (
+                "nothing limits how many records one client counts, so that a lie or a fault of "
+                "one client may decide: most_records= or protects=WholeClients(…) limits them"
+            )
+        if self.share > _LARGE:
+            return f"{self.holder}: most_records= limits what one client counts"
+        return None
+
+    @property
+    def holder(self) -> str:
+        """Say how much the largest client holds."""
+        part = "" if self.share is None else f" {100 * self.share:.0f} % of the records"
+        return (
+            f"one client may hold{part}" if self.name is None else f"client {self.name} holds{part}"
+        )
+
+    def __str__(self) -> str:
+        if self.most_records is None:
+            return "nothing limits how many records one client counts"
+        return f"one client counts at most {self.most_records:,} records"
+
+
 @dataclass(frozen=True)
 class Protection:
     """How counts were protected."""

@@ -21,7 +21,7 @@ from flwr_kld.inference.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import real
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.query.plan import HEAD, QueryPlan, cells_by_symbol
-from flwr_kld.report.report import CellCounts, Histogram
+from flwr_kld.report.column import CellCounts, Histogram
 
 
 def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:

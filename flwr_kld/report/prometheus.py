@@ -14,7 +14,8 @@ from typing import Any
 from flwr_kld._extras import require
 from flwr_kld.inference.figures.statistics import ColumnStatistics
 from flwr_kld.inference.verdict import Outcome
-from flwr_kld.report.report import Report, drifted
+from flwr_kld.report.column import drifted
+from flwr_kld.report.report import Report
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""

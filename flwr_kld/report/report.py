@@ -2,257 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib import import_module
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from rich.table import Table
-
-from flwr_kld.inference.decision import ranked, table_verdict
-from flwr_kld.inference.divergence import replaced
-from flwr_kld.inference.estimators.result import ErrorSplit
-from flwr_kld.inference.figures.calibration import Calibration
-from flwr_kld.inference.figures.figures import Figures
-from flwr_kld.inference.outside import OutsideFraction
-from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.inference.decision import table_verdict
+from flwr_kld.inference.verdict import Verdict
 from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
-from flwr_kld.report.envelope import Envelope, Protection
-from flwr_kld.report.words import table_of
-
-
-@dataclass(frozen=True)
-class Estimated:
-    """An estimate of KL(reference || clients), and whose it is."""
-
-    # Of those whom the cohort was drawn from, or of the counted records themselves
-    of: Literal["population", "cohort"]
-    whose: str  # The same in this check's words
-    value: float  # In nats; one standard deviation
-    deviation: float
-
-    @property
-    def replaced(self) -> float:
-        """Fraction of the records that must at least be others for such a divergence."""
-        return replaced(self.value)
-
-    def __str__(self) -> str:
-        return f"{self.value:z.3f} ± {self.deviation:.3f}"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What the published numbers say, by post-processing alone."""
-
-    # Of the counted records' own ``D_θ = KL(Π || (1 - θ) P + θ Π)``, in nats; θ is 0.01
-    estimate: float
-    error: ErrorSplit  # Its standard deviations in nats, by cause
-    # Number of records that the estimate is about. Exact where single records are protected,
-    # otherwise estimated or the public normaliser.
-    records: float
-    note: str | None = None  # What a reader must know about this check, if anything
-    # Estimated fraction of records where the reference has no mass, and what they are. None if it
-    # has some everywhere, or the release does not tell.
-    outside: OutsideFraction | None = None
-    # The divergence of the distribution that the cohort's records were drawn from, and its standard
-    # deviation, in nats; None where nothing tells
-    population_estimate: float | None = None
-    population_deviation: float | None = None
-    # Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these 200
-    # clients"``
-    drawn_from: str | None = None
-    counted: str | None = None
-
-    @property
-    def of_population(self) -> Estimated | None:
-        """The population's divergence, if it was estimated."""
-        whose = self.drawn_from or "the clients that the cohort was drawn from"
-        if self.population_estimate is None or self.population_deviation is None:
-            return None
-        return Estimated("population", whose, self.population_estimate, self.population_deviation)
-
-    @property
-    def of_cohort(self) -> Estimated:
-        """The counted records' own divergence."""
-        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
-
-    @property
-    def estimates(self) -> tuple[Estimated, ...]:
-        """What was estimated, the population's first."""
-        return (self.told, self.of_cohort) if self.of_population else (self.of_cohort,)
-
-    @property
-    def told(self) -> Estimated:
-        """What people see first: the population's estimate, else the cohort's."""
-        return self.of_population or self.of_cohort
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of `estimate`, in nats."""
-        return self.error.total
-
-
-class _Decided:
-    """What a check and each of its columns say first."""
-
-    reading: Reading
-    verdict: Verdict | None
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The decision's outcome, if one was made."""
-        return None if self.verdict is None else self.verdict.outcome
-
-    @property
-    def drifted(self) -> bool:
-        """Whether the decision was drift; False is not "no drift": see `outcome`."""
-        return self.outcome is Outcome.DRIFT
-
-    @property
-    def estimate(self) -> Estimated:
-        """The population's estimate, else the cohort's; of a table, its first column's."""
-        return self.reading.told
-
-
-@dataclass(frozen=True)
-class ColumnReport(_Decided):
-    """One column of a table."""
-
-    reading: Reading  # What the published numbers say of it
-    verdict: Verdict | None = None  # The decision on it; None if no threshold was given
-    # What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
-    # beyond chance, which is said of all columns together with probability 95 %.
-    sentence: str | None = None
-    histogram: Histogram | None = None  # The clients' fractions beside the reference's
-    # How far the two lie apart, as other tools measure it. Like the histogram, None where there are
-    # no counts, or too much noise in them for an estimate.
-    figures: Figures | None = None
-    # Of a pair of columns that are a prediction and its outcome: how well they fit
-    calibration: Calibration | None = None
-    # The numbers that all of this follows from; None where symbols shared cells
-    counts: CellCounts | None = None
-    # What the data dictionary says of it: the unit of its numbers, and what it holds
-    unit: str = ""
-    description: str = ""
-
-
-def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
-    """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
-    verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
-    others = sorted(
-        columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.told.value, n)
-    )
-    return {name: columns[name] for name in (*ranked(verdicts), *others)}
-
-
-MARKS = {
-    Outcome.DRIFT: "▲",
-    Outcome.INCONCLUSIVE: "?",
-    Outcome.QUIET: "○",
-    Outcome.NO_DRIFT: "✓",
-    None: "–",
-}
-"""Shapes that say what colours say, too."""
-
-_MOST = 20
-"""Columns that a terminal shows, unless more have drifted."""
-
-
-def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
-    """Names of the columns that have drifted, in their order."""
-    return [name for name, column in columns.items() if column.outcome is Outcome.DRIFT]
-
-
-def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
-    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
-    shown = max(_MOST, len(drifted(columns)))
-    outside = any(column.reading.outside for column in columns.values())
-    left = ("column", "decision", "D in nats", "what moved")
-    return table_of(
-        (*left[:3], *(["outside"] if outside else []), left[3]),
-        (
-            (_cells(name, column, outside=outside), column.drifted)
-            for name, column in list(columns.items())[:shown]
-        ),
-        left=left,
-        caption=_caption(list(columns.values())[shown:]),
-    )
-
-
-def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
-    share = column.reading.outside
-    yield f"{name} ({column.unit})" if column.unit else name
-    yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
-    yield str(column.reading.told)
-    if outside:
-        yield f"{100 * share.share:.1f} %" if share else "–"
-    yield column.sentence or ""
-
-
-def _caption(others: list[ColumnReport]) -> str:
-    words = "D: KL(reference ‖ clients) ± s.d., of the population where that is known"
-    if others:
-        ends = Counter(str(column.outcome or "not decided") for column in others)
-        told = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
-        words += f"; {len(others)} more columns: {told}"
-    return words
-
-
-_LARGE = 0.2
-"""Fraction of the records in a sum from which on one client is worth a note."""
-
-_NAMED = 5
-"""Clients that a sentence names."""
-
-
-def some_of(names: Sequence[str], most: int = _NAMED) -> str:
-    """Name the first few, and count the others."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-@dataclass(frozen=True)
-class OneClient:
-    """How much of a result one client can be. Everything in it is public."""
-
-    most_records: int | None  # That one client counts at most; None if nothing limits it
-    # Fraction of the records that the largest client holds, or may hold; None if nobody knows
-    share: float | None = None
-    name: str | None = None  # Of that client, as node and member; None if sizes are not public
-    # Whether somebody saw each client's numbers, and held them to what one may answer. False of
-    # secure and split sums: what follows from them holds if no client lies.
-    held: bool = True
-
-    @property
-    def note(self) -> str | None:
-        """What a reader must know, if anything."""
-        if not self.held:
-            return "nobody sees the numbers of a single client: all of this holds if no client lies"
-        if self.share is None:
-            return (
-                "nothing limits how many records one client counts, so that a lie or a fault of "
-                "one client may decide: most_records= or protects=WholeClients(…) limits them"
-            )
-        if self.share > _LARGE:
-            return f"{self.holder}: most_records= limits what one client counts"
-        return None
-
-    @property
-    def holder(self) -> str:
-        """Say how much the largest client holds."""
-        part = "" if self.share is None else f" {100 * self.share:.0f} % of the records"
-        return (
-            f"one client may hold{part}" if self.name is None else f"client {self.name} holds{part}"
-        )
-
-    def __str__(self) -> str:
-        if self.most_records is None:
-            return "nothing limits how many records one client counts"
-        return f"one client counts at most {self.most_records:,} records"
+from flwr_kld.report.column import ColumnReport, Decided, Reading, columns_table, in_rank
+from flwr_kld.report.envelope import Envelope, OneClient, Protection
+from flwr_kld.report.released_reference import reference_of_columns
+from flwr_kld.report.words import alarm_lines, as_text, evidence, left_out, nats
 
 
 @dataclass(frozen=True)
@@ -266,7 +28,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(_Decided, Envelope):
+class Report(Decided, Envelope):
     """One finished check. Everything in it is public.
 
     Parameters
@@ -385,61 +147,97 @@ class Report(_Decided, Envelope):
             are, did not count each symbol by itself, or found records of symbols that it could not
             tell apart.
         """
-        made: Reference = import_module("flwr_kld.report.reference_of_report").reference_of(
-            self, reference
+        return reference_of_columns(
+            self.columns, self.compared.reference, self.protection.mechanism, reference
         )
-        return made
-
-    def plot(self, file: str | Path | None = None) -> Any:
-        """Draw the check, as `CheckSeries.plot` draws several."""
-        return self._series.plot(file)
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame, of a table with a row for each column."""
-        return self._series.to_frame()
-
-    def to_html(self) -> str:
-        """Return a self-contained page."""
-        return str(self._series.to_html())
-
-    @property
-    def _series(self) -> Any:
-        """A series of this check alone, loaded by name: series are made of reports."""
-        return import_module("flwr_kld.report.check_series").CheckSeries([self])
 
     def __str__(self) -> str:
-        lines = import_module("flwr_kld.report.in_lines").report_lines(self)
         decided = "" if self.outcome is None else f"{self.outcome}: "
-        return decided + "\n".join(lines)
+        return decided + "\n".join(report_lines(self))
 
 
-@dataclass(frozen=True)
-class CellCounts:
-    """A column's counts as they were released. Everything in it is public."""
-
-    # In records: of each symbol that the reference has, in the domain's order, then of each cell
-    # outside it
-    values: tuple[int, ...]
-    noise: float  # Standard deviation of the noise in each, in records
-    # Variance over that of as many independent records, as the check told it; None if nothing did
-    design_effect: float | None
-    # What is taken for a draw: a client of a population, or each record of these very clients
-    draws: Literal["client", "record"]
+_WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Fractions of the records by cell, in the domain's order. Everything in it is public."""
+def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
+    """Yield a report in lines; a table's columns fit into a width in characters."""
+    verdict, reading = report.verdict, report.reading
+    cohort, cost = report.cohort, report.cost
+    if verdict is None:
+        yield "no threshold is set: nothing was decided"
+    else:
+        yield verdict.reason
+        if verdict.resolve:
+            yield f"what would resolve it: {verdict.resolve}"
+    if report.is_table:
+        yield from as_text(columns_table(report.columns), width=width).splitlines()
+        yield f"the first of them, by decision and lower bound: {report.column}"
+    yield "divergence KL(reference ‖ clients) in nats, 0 for no difference:"
+    for told in reading.estimates:
+        yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
+        if told == reading.told:
+            yield f"  as if at least {100 * told.replaced:.2g} % of the records were others"
+    if verdict is not None:
+        yield from map("  {}".format, _limits(report, verdict))
+    if reading.note:
+        yield reading.note
+    if reading.outside is not None:
+        yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
+        if report.is_table and "other" in reading.outside.clear:
+            yield f"which labels these are: flwr-kld describe --discover {report.column!r}"
+    if verdict is not None:
+        if detector := verdict.detector:
+            yield (
+                f"evidence over checks: {evidence(detector.evidence)}; alarms from "
+                f"{evidence(detector.alarm_at)} on"
+            )
+        yield "how the alarm works:"
+        yield from map("  {}".format, alarm_lines(verdict))
+    if not report.is_table and (said := report.columns[report.column].sentence):
+        yield f"what moved most: {said}"
+    if report.period is not None:
+        yield f"period: records with {report.period}"
+    left = "" if cost.left is None else f", {cost.rest} left in the window"
+    yield (
+        f"privacy: ε = {cost.price} for each {report.guarantee.protected} asked{left}. "
+        f"{report.protection.sight.exact}"
+    )
+    if not report.protection.private:
+        yield "SEEDED NOISE: NOT PRIVATE"
+    silent = f" and {cohort.silent} as before" if cohort.silent else ""
+    yield (
+        f"clients: {cohort.survivors} of {cohort.asked}{silent}, {reading.records:,.0f} records; "
+        f"{cost.time}"
+    )
+    if missing := left_out(cohort.dropouts):
+        yield f"left out: {missing}"
+    yield str(report.one_client)
+    if report.one_client.note:
+        yield report.one_client.note
 
-    # The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
-    # neighbouring bins are one bar, and so are the labels that moved least.
-    names: tuple[str, ...]
-    # Fractions that the reference expects, and estimated ones, in [0, 1]
-    reference: tuple[float, ...]
-    clients: tuple[float, ...]
-    deviation: tuple[float, ...]  # Standard deviation of each estimate, by sampling and noise
 
-    @property
-    def bars(self) -> Iterator[tuple[str, float, float, float]]:
-        """Name, the reference's fraction, the clients' fraction and its deviation of each bar."""
-        return zip(self.names, self.reference, self.clients, self.deviation, strict=True)
+def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
+    """Yield what the divergence is at least and at most, and what is tolerated."""
+    sure = f"with probability {100 * verdict.alarm.level:g} %"
+    if report.lower_bound is None:
+        yield "lower bound: none"
+    else:
+        yield f"lower bound: at least {nats(report.lower_bound)}, {sure}"
+    if report.upper_limit is not None:
+        yield f"upper limit: at most {nats(report.upper_limit)}, {sure}"
+    more = verdict.alarm.resolution
+    yield (
+        f'threshold: {verdict.threshold:g} is tolerated; "no drift" and "quiet" allow {more:g} '
+        f"more: {verdict.threshold + more:.3g}"
+    )
+
+
+def _outside_limits(verdict: Verdict | None) -> str:
+    """Say between what the fraction outside the reference is, and what is tolerated."""
+    if verdict is None or verdict.outside is None:
+        return ""
+    limits, level = verdict.outside, f"with probability {100 * verdict.alarm.level:g} % each"
+    return (
+        f"; at least {100 * limits.lower:.3g} %, at most {100 * limits.upper:.3g} %, "
+        f"{level}; {100 * limits.tolerated:.3g} % are tolerated"
+    )

@@ -21,13 +21,13 @@ from flwr_kld.inference.figures.fractions import Fraction
 from flwr_kld.inference.figures.numbers import Figure, Quantile
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.inference.fraction_interval import Floats
-from flwr_kld.integral.references import ColumnCells, reference_of_cells
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
-from flwr_kld.report.envelope import Envelope, Protection
+from flwr_kld.report.column import CellCounts
+from flwr_kld.report.envelope import Envelope, OneClient, Protection
+from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
 from flwr_kld.report.render import pictures, render
-from flwr_kld.report.report import CellCounts, OneClient
 from flwr_kld.report.series import FORMATS, require_form, write_form
 from flwr_kld.report.words import as_text, counted, shown, table_of
 

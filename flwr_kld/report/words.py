@@ -37,6 +37,16 @@ def aside(reasons: Mapping[str, int]) -> str:
     return f" ({words})" if words else ""
 
 
+_NAMED = 5
+"""Clients that a sentence names."""
+
+
+def some_of(names: Sequence[str], most: int = _NAMED) -> str:
+    """Name the first few, and count the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def nats(value: float | None) -> str:
     """Write a divergence, a dash for none."""
     return "–" if value is None else f"{value:z.3f}"

@@ -24,7 +24,7 @@ from flwr_kld.query.noisy import noisy
 from flwr_kld.query.partition import Partition
 from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
-from flwr_kld.report.report import ColumnReport
+from flwr_kld.report.column import ColumnReport
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed

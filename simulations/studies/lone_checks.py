@@ -30,7 +30,7 @@ from flwr_kld.inference.alarm import Alarm
 from flwr_kld.inference.divergence_test import divergence_test
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.report import Outcome
-from flwr_kld.report.report import ColumnReport
+from flwr_kld.report.column import ColumnReport
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.runner import (

@@ -14,8 +14,7 @@ from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.in_lines import report_lines
-from flwr_kld.report.report import Report
+from flwr_kld.report.report import Report, report_lines
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

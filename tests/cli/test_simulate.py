@@ -17,7 +17,7 @@ from flwr_kld.cli import simulate
 from flwr_kld.cohort.cohort import Participant
 from flwr_kld.inference.alarm import Alarm
 from flwr_kld.report import Outcome, Verdict
-from flwr_kld.report.report import ColumnReport
+from flwr_kld.report.column import ColumnReport
 from flwr_kld.simulations import flights, local_superlink
 
 

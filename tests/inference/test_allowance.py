@@ -13,9 +13,9 @@ from flwr_kld import Categories, Labels, Reference
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.inference.allowance import allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.integral.references import denoised_fractions
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
+from flwr_kld.report.released_reference import denoised_fractions
 
 THETA, RUNS = 0.01, 300
 

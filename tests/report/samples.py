@@ -17,9 +17,10 @@ from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatis
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome, Verdict
-from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay, Point, Protection
+from flwr_kld.report.column import CellCounts, ColumnReport, Reading
+from flwr_kld.report.envelope import CohortSeen, Envelope, OneClient, Outlay, Point, Protection
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
-from flwr_kld.report.report import CellCounts, ColumnReport, Compared, OneClient, Reading, Report
+from flwr_kld.report.report import Compared, Report
 from flwr_kld.report.statistics_report import DescribedColumn, StatisticsReport
 from flwr_kld.trust.sight import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
 

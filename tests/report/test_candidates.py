@@ -17,7 +17,7 @@ from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace, noise
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.report import best_candidate, candidates
 from flwr_kld.report.candidates import log_likelihood
-from flwr_kld.report.report import CellCounts
+from flwr_kld.report.column import CellCounts
 
 LAPLACE = discrete_laplace(2.0)
 NOISES = {

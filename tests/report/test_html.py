@@ -9,7 +9,7 @@ from report.samples import REPORT, altered, decided, nights
 from flwr_kld.inference.e_detector import EDetector
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.in_lines import report_lines
+from flwr_kld.report.report import report_lines
 from flwr_kld.trust.sight import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,

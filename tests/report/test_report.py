@@ -15,7 +15,7 @@ from flwr_kld.check.report_parts import metrics
 from flwr_kld.inference.estimators.result import ErrorSplit
 from flwr_kld.report import CheckSeries, Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.in_lines import report_lines
+from flwr_kld.report.report import report_lines
 
 CHECKS = [
     Point(1, REPORT, cohort_truth=0.26),

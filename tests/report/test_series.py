@@ -8,8 +8,8 @@ from report.samples import REPORT, decided, learnt, mornings, nights
 from rich.console import Console
 
 from flwr_kld.report import CheckSeries, Outcome, RoundSeries
+from flwr_kld.report.column import CellCounts
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.report import CellCounts
 from flwr_kld.report.series import FORMATS
 
 CHECKS, ROUNDS = CheckSeries(nights(6, drift_from=5)), RoundSeries(mornings(6, change_at=5))

@@ -14,9 +14,9 @@ from report.tables import NAMES, drifted, table_report
 from flwr_kld.check.report_parts import metrics
 from flwr_kld.inference.verdict import Outcome
 from flwr_kld.report import CheckSeries
-from flwr_kld.report.in_lines import report_lines
+from flwr_kld.report.column import columns_table
 from flwr_kld.report.prometheus import MonitorState, save_metrics
-from flwr_kld.report.report import columns_table
+from flwr_kld.report.report import report_lines
 from flwr_kld.report.words import as_text
 
 TABLE = drifted()

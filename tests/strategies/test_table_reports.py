@@ -77,9 +77,9 @@ def test_a_columns_own_threshold_unit_and_description_reach_the_reader(report):
     assert (age.unit, age.description) == ("years", "at admission, not <today>")
     assert "years" in age.sentence
     assert "age (years)" in str(report)
-    frame = report.to_frame().set_index("column")
+    frame = CheckSeries([report]).to_frame().set_index("column")
     assert frame.loc["age", "unit"] == "years"
-    page = report.to_html()
+    page = CheckSeries([report]).to_html()
     assert "at admission, not &lt;today&gt;" in page
     mean = age.figures.ordered.mean
     assert f"{mean.value:.4g} years" in page

@@ -1,4 +1,4 @@
-"""Public references made from private data: post-processing of a noised histogram.
+"""References made of what was released: post-processing of a noised histogram.
 
 Draws of a `Sampler` protect everybody at once, but all together carry at most their total epsilon
 in nats: they are exemplars, and a reference mixed of many would be nearly the base.
@@ -7,7 +7,7 @@ in nats: they are exemplars, and a reference mixed of many would be nearly the b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,13 @@ from scipy.special import gammaln
 from flwr_kld.calibration.laws import noise_law
 from flwr_kld.domain.base import Domain
 from flwr_kld.inference.allowance import CLEAR
-from flwr_kld.integral.base import Floats
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.query.plan import cells_by_symbol
 from flwr_kld.reference import Reference
+from flwr_kld.report.column import ColumnReport
+
+Floats = NDArray[np.float64]
 
 _SPACING = 0.2
 """Of the grid of ln(expected count)."""
@@ -119,3 +123,61 @@ def reference_of_cells(domain: Domain, columns: Iterable[ColumnCells]) -> Refere
         min(one.records / one.design_effect for one in held),
         max(one.deviation / one.design_effect for one in held),
     )
+
+
+def reference_of_columns(
+    columns: Mapping[str, ColumnReport], compared: str, mechanism: str, reference: Reference
+) -> Reference:
+    """Make a reference of what a check released that compared with another one.
+
+    It is given by its fingerprint, and by itself, as public laws of symbols that shared a cell.
+    """
+    instance("reference", reference, Reference, "the Reference that the check compared with")
+    if compared != reference.fingerprint:
+        raise ValueError(
+            f"this check compared with the reference {compared[:12]}, not with "
+            f"{reference.fingerprint[:12]}: give that one"
+        )
+    cells = [_cells(columns, name, own, mechanism) for name, own in reference.columns.items()]
+    return reference_of_cells(reference.domain, cells)
+
+
+def _cells(
+    columns: Mapping[str, ColumnReport], name: str, own: Reference, mechanism: str
+) -> ColumnCells:
+    counts = columns[name].counts if name in columns else None
+    if counts is None:
+        raise ValueError(
+            f"the check did not count each symbol of {name!r} by itself: ask clients what they "
+            "hold (Statistics), or check with more cells, KLDrift(…, cells=…)"
+        )
+    effect = counts.design_effect
+    if effect is None:
+        raise ValueError(
+            "the check did not ask how alike a client's records are, so that nothing tells for "
+            "how many they count: its trust model releases whole counts only"
+        )
+    cell_of, values = cells_by_symbol(own), np.array(counts.values)
+    if len(values) != cell_of.max() + 1 or not counts.noise > 0 or not effect >= 1:
+        raise ValueError(f"the report's counts of {name!r} are damaged: take the ledger's own")
+    _require_told_apart(name, own, cell_of, values, counts.noise)
+    records = columns[name].reading.records
+    return ColumnCells(own, cell_of, values, mechanism, counts.noise, records, effect)
+
+
+def _require_told_apart(
+    name: str,
+    own: Reference,
+    cell_of: NDArray[np.int32],
+    values: NDArray[np.int64],
+    noise: float,
+) -> None:
+    """Refuse records whose symbols the check's reference lacks, and that share a cell."""
+    together = (np.bincount(cell_of, minlength=len(values)) > 1) & (values > CLEAR * noise)
+    if together.any():
+        part = 100 * values[together].sum() / values.sum()
+        raise ValueError(
+            f"about {part:.2g} % of the records of {name!r} are of symbols that the check's "
+            "reference lacks and that it counted together: ask clients what they hold "
+            "(Statistics), which counts each by itself"
+        )

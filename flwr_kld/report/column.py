@@ -1,0 +1,229 @@
+"""What the published numbers say of one column, and what was decided of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.table import Table
+
+from flwr_kld.inference.decision import ranked
+from flwr_kld.inference.divergence import replaced
+from flwr_kld.inference.estimators.result import ErrorSplit
+from flwr_kld.inference.figures.calibration import Calibration
+from flwr_kld.inference.figures.figures import Figures
+from flwr_kld.inference.outside import OutsideFraction
+from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.report.words import table_of
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An estimate of KL(reference || clients), and whose it is."""
+
+    # Of those whom the cohort was drawn from, or of the counted records themselves
+    of: Literal["population", "cohort"]
+    whose: str  # The same in this check's words
+    value: float  # In nats; one standard deviation
+    deviation: float
+
+    @property
+    def replaced(self) -> float:
+        """Fraction of the records that must at least be others for such a divergence."""
+        return replaced(self.value)
+
+    def __str__(self) -> str:
+        return f"{self.value:z.3f} ± {self.deviation:.3f}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the published numbers say, by post-processing alone."""
+
+    # Of the counted records' own ``D_θ = KL(Π || (1 - θ) P + θ Π)``, in nats; θ is 0.01
+    estimate: float
+    error: ErrorSplit  # Its standard deviations in nats, by cause
+    # Number of records that the estimate is about. Exact where single records are protected,
+    # otherwise estimated or the public normaliser.
+    records: float
+    note: str | None = None  # What a reader must know about this check, if anything
+    # Estimated fraction of records where the reference has no mass, and what they are. None if it
+    # has some everywhere, or the release does not tell.
+    outside: OutsideFraction | None = None
+    # The divergence of the distribution that the cohort's records were drawn from, and its standard
+    # deviation, in nats; None where nothing tells
+    population_estimate: float | None = None
+    population_deviation: float | None = None
+    # Population and cohort in words: ``"the clients that these 200 were drawn from"``, ``"these 200
+    # clients"``
+    drawn_from: str | None = None
+    counted: str | None = None
+
+    @property
+    def of_population(self) -> Estimated | None:
+        """The population's divergence, if it was estimated."""
+        whose = self.drawn_from or "the clients that the cohort was drawn from"
+        if self.population_estimate is None or self.population_deviation is None:
+            return None
+        return Estimated("population", whose, self.population_estimate, self.population_deviation)
+
+    @property
+    def of_cohort(self) -> Estimated:
+        """The counted records' own divergence."""
+        return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
+
+    @property
+    def estimates(self) -> tuple[Estimated, ...]:
+        """What was estimated, the population's first."""
+        return (self.told, self.of_cohort) if self.of_population else (self.of_cohort,)
+
+    @property
+    def told(self) -> Estimated:
+        """What people see first: the population's estimate, else the cohort's."""
+        return self.of_population or self.of_cohort
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of `estimate`, in nats."""
+        return self.error.total
+
+
+class Decided:
+    """What a check and each of its columns say first."""
+
+    reading: Reading
+    verdict: Verdict | None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The decision's outcome, if one was made."""
+        return None if self.verdict is None else self.verdict.outcome
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the decision was drift; False is not "no drift": see `outcome`."""
+        return self.outcome is Outcome.DRIFT
+
+    @property
+    def estimate(self) -> Estimated:
+        """The population's estimate, else the cohort's; of a table, its first column's."""
+        return self.reading.told
+
+
+@dataclass(frozen=True)
+class ColumnReport(Decided):
+    """One column of a table."""
+
+    reading: Reading  # What the published numbers say of it
+    verdict: Verdict | None = None  # The decision on it; None if no threshold was given
+    # What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
+    # beyond chance, which is said of all columns together with probability 95 %.
+    sentence: str | None = None
+    histogram: Histogram | None = None  # The clients' fractions beside the reference's
+    # How far the two lie apart, as other tools measure it. Like the histogram, None where there are
+    # no counts, or too much noise in them for an estimate.
+    figures: Figures | None = None
+    # Of a pair of columns that are a prediction and its outcome: how well they fit
+    calibration: Calibration | None = None
+    # The numbers that all of this follows from; None where symbols shared cells
+    counts: CellCounts | None = None
+    # What the data dictionary says of it: the unit of its numbers, and what it holds
+    unit: str = ""
+    description: str = ""
+
+
+def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
+    """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
+    verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
+    others = sorted(
+        columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.told.value, n)
+    )
+    return {name: columns[name] for name in (*ranked(verdicts), *others)}
+
+
+MARKS = {
+    Outcome.DRIFT: "▲",
+    Outcome.INCONCLUSIVE: "?",
+    Outcome.QUIET: "○",
+    Outcome.NO_DRIFT: "✓",
+    None: "–",
+}
+"""Shapes that say what colours say, too."""
+
+
+_MOST = 20
+"""Columns that a terminal shows, unless more have drifted."""
+
+
+def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
+    """Names of the columns that have drifted, in their order."""
+    return [name for name, column in columns.items() if column.outcome is Outcome.DRIFT]
+
+
+def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
+    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
+    shown = max(_MOST, len(drifted(columns)))
+    outside = any(column.reading.outside for column in columns.values())
+    left = ("column", "decision", "D in nats", "what moved")
+    return table_of(
+        (*left[:3], *(["outside"] if outside else []), left[3]),
+        (
+            (_cells(name, column, outside=outside), column.drifted)
+            for name, column in list(columns.items())[:shown]
+        ),
+        left=left,
+        caption=_caption(list(columns.values())[shown:]),
+    )
+
+
+def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
+    share = column.reading.outside
+    yield f"{name} ({column.unit})" if column.unit else name
+    yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
+    yield str(column.reading.told)
+    if outside:
+        yield f"{100 * share.share:.1f} %" if share else "–"
+    yield column.sentence or ""
+
+
+def _caption(others: list[ColumnReport]) -> str:
+    words = "D: KL(reference ‖ clients) ± s.d., of the population where that is known"
+    if others:
+        ends = Counter(str(column.outcome or "not decided") for column in others)
+        told = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
+        words += f"; {len(others)} more columns: {told}"
+    return words
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """A column's counts as they were released. Everything in it is public."""
+
+    # In records: of each symbol that the reference has, in the domain's order, then of each cell
+    # outside it
+    values: tuple[int, ...]
+    noise: float  # Standard deviation of the noise in each, in records
+    # Variance over that of as many independent records, as the check told it; None if nothing did
+    design_effect: float | None
+    # What is taken for a draw: a client of a population, or each record of these very clients
+    draws: Literal["client", "record"]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Fractions of the records by cell, in the domain's order. Everything in it is public."""
+
+    # The cells in the domain's words, such as ``"[82, 100)"``. Of more than `MOST` cells,
+    # neighbouring bins are one bar, and so are the labels that moved least.
+    names: tuple[str, ...]
+    # Fractions that the reference expects, and estimated ones, in [0, 1]
+    reference: tuple[float, ...]
+    clients: tuple[float, ...]
+    deviation: tuple[float, ...]  # Standard deviation of each estimate, by sampling and noise
+
+    @property
+    def bars(self) -> Iterator[tuple[str, float, float, float]]:
+        """Name, the reference's fraction, the clients' fraction and its deviation of each bar."""
+        return zip(self.names, self.reference, self.clients, self.deviation, strict=True)
