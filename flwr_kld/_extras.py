@@ -39,7 +39,8 @@ def on_request(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
     def get(name: str) -> Any:
         if name not in modules():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            known = ", ".join(sorted(modules()))
+            raise AttributeError(f"module {package!r} has no {name!r}; it has {known}")
         return getattr(import_module(modules()[name]), name)
 
     return get, lambda: sorted(modules())

@@ -23,6 +23,7 @@ from flwr_kld.domain.frame import TextFile
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import sniff
 from flwr_kld.domain.table import Table
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import instance, keep, real
 
 _FORMAT = 1
@@ -33,6 +34,13 @@ _ROUNDING = 1e-12
 """Distance from 1 that float64 leaves to the sum of normalised probabilities at most."""
 
 
+@suggests(
+    {
+        "kl": "flwr_kld.inference.divergence.skewed_divergence",
+        "plot": "reference.columns[name].probabilities",
+        "to_frame": "reference.columns[name].probabilities",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class Reference:
     """A public distribution over a domain.

@@ -19,6 +19,8 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+from flwr_kld.kernel.arguments import whole
+
 _CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
 _NODE_UNAVAILABLE = 5
 _SERVER_NODE = 1
@@ -28,11 +30,22 @@ replies."""
 
 
 class InProcessGrid(Grid):
-    """Nodes that answer when the server looks for replies, some at a time."""
+    """A Flower grid of nodes in this process, which answer some at a time: for tests and notebooks.
+
+    Parameters
+    ----------
+    app : ClientApp
+        Which every node runs.
+    nodes : int
+        How many there are; each knows its place by Flower's ``partition-id``.
+    lose : Callable[[Message], bool], optional
+        Whether a message of the server gets no reply.
+    """
 
     def __init__(
         self, app: ClientApp, nodes: int, *, lose: Callable[[Message], bool] | None = None
     ) -> None:
+        nodes = whole("nodes", nodes, least=1)
         run = secrets.randbits(62)  # as Flower draws it: nodes remember what they did in a run
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run, _SERVER_NODE
         self._app = app

@@ -18,6 +18,7 @@ from flwr_kld.check.report_parts import compared, metrics
 from flwr_kld.cohort.charges import warn_of_pace
 from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.table import Table
+from flwr_kld.guesses import suggests
 from flwr_kld.inference.alarm import Alarm, require_each
 from flwr_kld.inference.estimators.score import check_threshold
 from flwr_kld.kernel.arguments import instance, whole
@@ -43,6 +44,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flwr_kld")
 
 
+@suggests(
+    {"run": "check(grid)", "start": "check(grid)"},
+    {
+        "delta": "trust=Trusted(epsilon=…, delta=…)",
+        "epsilon": "trust=Trusted(epsilon=…, delta=…)",
+        "on_drift": "act on the report that check(grid) returns",
+    },
+)
 class KLDrift(Counting[Report], Monitor[Asked, Report]):
     """Estimate KL(reference || clients) privately, once a round.
 

@@ -17,6 +17,7 @@ from flwr_kld.accounting.budget import Spent
 from flwr_kld.accounting.entry import Remembered
 from flwr_kld.codec.model import Model, NotNegative
 from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.messages.envelopes import (
     MEMBERS,
@@ -53,6 +54,10 @@ class _Kept(Model, what="the predictor's state in the ledger"):
     learnt: dict[str, Any]
 
 
+@suggests(
+    {"ask": "check(grid)", "predict": "check(grid).reading"},
+    {"epsilon": "PrivatePredictor(BayesMixture(Hypotheses({…}), epsilon=…))"},
+)
 class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     """Ask a cohort for one label each, once a round, and learn from them.
 

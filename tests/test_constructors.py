@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 from public_face import numbers, public
 from report.samples import STATISTICS
@@ -68,6 +69,7 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.survival import Survival
+from flwr_kld.simulations import InProcessGrid
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
@@ -122,6 +124,7 @@ EXAMPLES = {
     integral.GaussianCells: {"dimension": 1, "per_axis": 2},
     integral.Mollifier: {"epsilon": 1.0, "floor": 0.5},
     integral.Sampler: {"law": BoxLaw(BASE, BOX, BASE.mass), "draws": 1},
+    InProcessGrid: {"app": ClientApp(), "nodes": 3},
     delta_of_draws: {"box": BOX, "draws": 1, "epsilon": 0.5},
     epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0},
     integral.mbde: {"symbols": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1},

@@ -10,6 +10,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Literal, get_args
 
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import choice, keep, real, text
 from flwr_kld.kernel.promise import Protected, check_epsilon_delta
 
@@ -81,6 +82,7 @@ _LONGEST_WINDOW = 36_600
 Composition = Literal["pld", "sum"]
 
 
+@suggests(arguments=dict.fromkeys(("days", "window", "period"), "window_days= is its window"))
 @dataclass(frozen=True)
 class Budget:
     """The most that checks in any window may spend on one person of a population.

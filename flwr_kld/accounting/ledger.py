@@ -36,6 +36,7 @@ from flwr_kld.accounting.window import (
 )
 from flwr_kld.codec.model import json_text
 from flwr_kld.errors import StateChanged
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import choice, instance
 
 
@@ -86,6 +87,12 @@ class Rotation:
         return np.array([of_number[known[name]] if name in known else NEVER for name in names])
 
 
+@suggests(
+    {
+        "remaining": "ledger.spent(population).left",
+        "reports": "CheckSeries.from_ledger(ledger).reports",
+    }
+)
 class Ledger:
     """Budgets and spends in one database. Every method is one transaction.
 

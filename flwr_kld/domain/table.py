@@ -32,6 +32,7 @@ from flwr_kld.domain.frame import (
     texts_in,
 )
 from flwr_kld.errors import DomainError
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import instance, one_line, real, whole
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _NOTES = ("left_out", "read_as", "units", "descriptions", "thresholds")
 """Fields that say nothing about records."""
 
 
+@suggests()
 @dataclass(frozen=True, eq=False)
 class Table(Domain):
     """Columns side by side: a row has one symbol in each of them.

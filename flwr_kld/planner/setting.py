@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.accounting.composition import composed_epsilon
+from flwr_kld.guesses import suggests
 from flwr_kld.inference.estimators.score import check_level
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
@@ -44,6 +45,7 @@ _CPU = {"plain-sum": 2e-4, "secure-sum": 1.3e-3, "sealed-sum": 4e-4, "split-sum"
 the sum's own arithmetic (``simulations/bench/secure_sum.py``)."""
 
 
+@suggests(arguments=dict.fromkeys(("epsilon", "delta"), "trust=Trusted(epsilon=…, delta=…)"))
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """One way to check every day.

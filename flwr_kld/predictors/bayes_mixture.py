@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked
 from flwr_kld.predictors.designs import Design
-from flwr_kld.predictors.hypotheses import Hypotheses
+from flwr_kld.predictors.hypotheses import Hypotheses, Hypothesis
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.predictors.query import Query
 from flwr_kld.predictors.readouts import KeptRound, Leader, Refutation, likeliest
@@ -72,8 +72,8 @@ class BayesMixture:
 
     Parameters
     ----------
-    hypotheses : Hypotheses
-        The K candidates.
+    hypotheses : Hypotheses or Mapping[str, Hypothesis]
+        The K candidates, or what `Hypotheses` takes.
     epsilon : float
         What one report costs its client, in nats; pure (delta = 0).
     design : str, optional
@@ -87,12 +87,14 @@ class BayesMixture:
 
     def __init__(
         self,
-        hypotheses: Hypotheses,
+        hypotheses: Hypotheses | Mapping[str, Hypothesis],
         epsilon: float,
         *,
         design: str | None = None,
         share: float = 0.01,
     ) -> None:
+        if isinstance(hypotheses, Mapping):
+            hypotheses = Hypotheses(hypotheses)
         self.hypotheses = instance(
             "hypotheses", hypotheses, Hypotheses, "Hypotheses({…}), of candidates by name"
         )

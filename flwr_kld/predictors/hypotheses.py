@@ -17,6 +17,7 @@ import numpy as np
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.table import require_one_symbol
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import instance, real, text
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
@@ -28,6 +29,7 @@ _KEPT = 16
 """Contexts whose tables stay in memory."""
 
 
+@suggests()
 class Hypotheses:
     """K named hypotheses over one domain. Public.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from rich.table import Table
 
+from flwr_kld.guesses import suggests
 from flwr_kld.inference.estimators.score import THETA, score_ceiling
 from flwr_kld.inference.lasting_change import lasting_change
 from flwr_kld.kernel.arguments import whole
@@ -87,6 +88,7 @@ _NAMED = 2
 """Columns of a table that a line names."""
 
 
+@suggests({"save_html": 'save("checks.html")'})
 class CheckSeries(Series[Report]):
     """Checks of one monitor.
 

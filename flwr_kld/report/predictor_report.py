@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from flwr_kld.guesses import suggests
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.words import aside
 
@@ -62,6 +63,16 @@ class Learnt:
         )
 
 
+@suggests(
+    {
+        "confidence": "report.reading.weights[report.reading.leader]",
+        "leader": "report.reading.leader",
+        "posterior": "report.reading.weights",
+        "prediction": "report.reading.leader",
+        "probabilities": "report.reading.weights",
+        "weights": "report.reading.weights",
+    }
+)
 @dataclass(frozen=True, kw_only=True)
 class PredictorReport(Envelope):
     """One finished round. Everything in it is public."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from flwr_kld.guesses import suggests
 from flwr_kld.inference.decision import table_verdict
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.query.period import Period
@@ -27,6 +28,25 @@ class Compared:
     cells: int  # Length of the count vector
 
 
+@suggests(
+    {
+        "clients": "report.cohort.survivors",
+        "confidence_interval": "report.lower_bound and report.upper_limit",
+        "date": "report.started",
+        "drift": "report.drifted",
+        "epsilon": "report.cost.epsilon",
+        "kl": "report.estimate.value",
+        "plot": "CheckSeries([report]).plot()",
+        "records": "report.reading.records",
+        "save": "CheckSeries([report]).save(file)",
+        "sentence": "report.columns[name].sentence",
+        "summary": "str(report)",
+        "to_frame": "CheckSeries([report]).to_frame()",
+        "to_html": "CheckSeries([report]).to_html()",
+        "to_pandas": "CheckSeries([report]).to_frame()",
+        "value": "report.estimate.value",
+    }
+)
 @dataclass(frozen=True, kw_only=True)
 class Report(Decided, Envelope):
     """One finished check. Everything in it is public.

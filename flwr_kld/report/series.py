@@ -87,7 +87,12 @@ class Series(ABC, Generic[R]):
     """Attributes of a point that files have beside its number and its report."""
 
     def __init__(self, points: Iterable[Point[R] | R | None]) -> None:
-        instance("points", points, Iterable, "reports in order, such as monitor.reports.values()")
+        instance(
+            "points",
+            points,
+            Iterable,
+            "reports in order, such as monitor.reports.values(); of a ledger: from_ledger(ledger)",
+        )
         self.points: tuple[Point[R], ...] = tuple(
             point if isinstance(point, Point) else Point(number, point)
             for number, point in enumerate(points, 1)

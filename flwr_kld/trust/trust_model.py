@@ -37,6 +37,16 @@ _AGGREGATIONS = {
 }
 
 
+OTHER_WORDS = {
+    **dict.fromkeys(
+        ("adjacency", "unit", "clip", "max_records", "most_records"),
+        'protects= is "record", or WholeClients(most_records=…)',
+    ),
+    **dict.fromkeys(("noise", "noise_multiplier", "sigma"), "its noise follows from epsilon="),
+}
+"""Arguments of other privacy tools, and what they are here."""
+
+
 class Trust(ABC):
     """Who adds the noise, and how much.
 

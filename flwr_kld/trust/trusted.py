@@ -8,6 +8,7 @@ from typing import Self
 from flwr_kld.accounting import Cost
 from flwr_kld.calibration.central import central_release, selection_release
 from flwr_kld.calibration.laws import TWICE
+from flwr_kld.guesses import suggests
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep
 from flwr_kld.kernel.law import noise_sum
@@ -16,7 +17,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.messages.sealing import check_pair, check_public
 from flwr_kld.messages.terms import AggregatorNoise, Noise
 from flwr_kld.trust.sight import AGGREGATOR_SEES_LABELS, SERVER_SEES_LABELS, Sight
-from flwr_kld.trust.trust_model import Trust, allotted_to
+from flwr_kld.trust.trust_model import OTHER_WORDS, Trust, allotted_to
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class CentralNoise(Trust):
         return Cost.of(self.event(1))
 
 
+@suggests(arguments=OTHER_WORDS)
 @dataclass(frozen=True)
 class Trusted(CentralNoise):
     """Central noise, added once by a server that everybody trusts (PRIEST-KLD, Algorithm 1).
@@ -123,6 +125,7 @@ class ForLabels(Trust):
         return AGGREGATOR_SEES_LABELS if self.aggregator_keys else SERVER_SEES_LABELS
 
 
+@suggests(arguments=OTHER_WORDS)
 @dataclass(frozen=True)
 class TrustedAggregator(CentralNoise):
     """Central noise, added once by a separate node that clients trust instead of the server.
@@ -154,6 +157,7 @@ class TrustedAggregator(CentralNoise):
         return AggregatorNoise((self.aggregator.hex(),))
 
 
+@suggests(arguments=OTHER_WORDS)
 @dataclass(frozen=True)
 class TwoAggregators(CentralNoise):
     """Central noise, added twice, by two nodes neither of which sees a count.
