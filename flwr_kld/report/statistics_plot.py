@@ -14,7 +14,7 @@ from flwr_kld.inference.figures.numbers import edges_read
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.report.panels import Theme, canvas, shortened, tidy
-from flwr_kld.report.words import shown
+from flwr_kld.report.words import in_digits, shown
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
@@ -77,9 +77,10 @@ def _draw_numbers(
     told = statistics.count.low > 0 and not statistics.drowned(numbers.mean)
     if told and edges[0] <= mean <= edges[-1]:
         left = mean > (edges[0] + edges[-1]) / 2
+        shown_mean, *_ = in_digits(mean, numbers.mean.low, numbers.mean.high)
         axes.axvline(mean, color=theme.truth, linewidth=1.2)
         axes.annotate(
-            f"mean {mean:.4g}", (mean, 1), color=theme.truth, xycoords=("data", "axes fraction"),
+            f"mean {shown_mean}", (mean, 1), color=theme.truth, xycoords=("data", "axes fraction"),
             xytext=(-2 if left else 2, -2), textcoords="offset points",
             ha="right" if left else "left", va="top", fontsize="small",
         )  # fmt: skip

@@ -18,7 +18,7 @@ from flwr_kld.domain.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.contradictions import tail
 from flwr_kld.inference.figures.fractions import Fraction
-from flwr_kld.inference.figures.numbers import Figure, Quantile
+from flwr_kld.inference.figures.numbers import Figure, Quantile, Side
 from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.inference.fraction_interval import Floats
 from flwr_kld.kernel.arguments import instance, whole
@@ -29,12 +29,12 @@ from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
 from flwr_kld.report.render import pictures, render
 from flwr_kld.report.series import FORMATS, require_form, write_form
-from flwr_kld.report.words import as_text, counted, shown, table_of
+from flwr_kld.report.words import as_text, counted, in_digits, shown, table_of
 
 _BY_CHANCE = 0.01
 """Probability with which noise alone makes a range of a column, at most, whatever its law."""
-_ROUNDED = 1e-12
-"""Fraction of the records below which rounding made it."""
+_NAMED = 6
+"""Edges that a line names."""
 _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
@@ -329,7 +329,16 @@ def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
         for group, own in column.by_group.items():
             others = ", ".join(map(frequent, own.unlisted))
             title = f"  {group}" if group else heading
-            yield title, _records(own.count), others, "; ".join(what(own))
+            cut = [] if group or own.numbers is None else [_edges(own.numbers)]
+            yield title, _records(own.count), others, "; ".join([*what(own), *cut])
+
+
+def _edges(numbers: NumberStatistics) -> str:
+    """Say between which edges the numbers of a column were counted."""
+    edges = [f"{edge:.6g}" for edge in numbers.edges]
+    if len(edges) > _NAMED:
+        return f"{len(edges)} edges from {edges[0]} to {edges[-1]}"
+    return f"edges {', '.join(edges)}"
 
 
 def _records(count: Figure) -> str:
@@ -366,24 +375,26 @@ def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[st
     yield from (f"{name} {within(one)}" for name, one in told.items() if name not in drowned)
     if drowned:
         yield f"hidden by noise in bins far out: {' and '.join(drowned)}"
-    for one in numbers.quantiles:
-        if one.level in _SHOWN:
-            beyond = {"below": "< ", "above": "≥ ", None: ""}[one.beyond]
-            known = one.low == one.high and one.low_beyond == one.high_beyond
-            interval = "" if known else f" ({one.interval})"
-            yield f"{one.level:.0%}: {beyond}{one.value:.4g}{interval}"
+    yield from (_decile(one) for one in numbers.quantiles if one.level in _SHOWN)
+
+
+def _decile(one: Quantile) -> str:
+    """Write a quantile with its interval: ``50%: 53 (49 to 58)``, ``90%: ≥ 75``."""
+    words: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
+    value, low, high = in_digits(one.value, one.low, one.high)
+    told = f"{one.level:.0%}: {words[one.beyond]}{value}"
+    if one.low == one.high and one.low_beyond == one.high_beyond:
+        return told
+    return f"{told} ({words[one.low_beyond]}{low} to {words[one.high_beyond]}{high})"
 
 
 def within(figure: Figure) -> str:
     """Write a number with its interval: ``12.6 (12.1 to 13.4)``."""
-    return f"{figure.value:.4g} ({figure.low:.4g} to {figure.high:.4g})"
+    value, low, high = in_digits(figure.value, figure.low, figure.high)
+    return f"{value} ({low} to {high})"
 
 
 def frequent(one: Fraction) -> str:
     """Write a symbol with its fraction of the records: ``JFK 33.0 % (32.9–33.1)``."""
-    return f"{shown(one.name)} {percent(one.value)} ({100 * one.low:.3g}–{100 * one.high:.3g})"
-
-
-def percent(share: float) -> str:
-    """Write a fraction in per cent."""
-    return f"{100 * share if share > _ROUNDED else 0:.3g} %"
+    value, low, high = in_digits(100 * one.value, 100 * one.low, 100 * one.high)
+    return f"{shown(one.name)} {value} % ({low}–{high})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 
@@ -10,6 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from flwr_kld.inference.verdict import Verdict
+
+_ROUNDED = 1e-9
+"""Part of the last digit that rounding made."""
+_FAR = 1e15
+"""Numbers from 0 that are not written out."""
 
 
 def counted(number: int, what: str) -> str:
@@ -23,6 +29,20 @@ def shown(name: str) -> str:
     What is blank, begins with a quotation mark or is not printable is quoted and escaped.
     """
     return name if name.isprintable() and name.strip() and name[0] not in "'\"" else ascii(name)
+
+
+def in_digits(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """Write a number and its limits in as many digits as are known, the limits rounded outward."""
+    if not high > low:
+        return f"{value:.4g}", f"{low:.4g}", f"{high:.4g}"
+    places = -math.floor(math.log10(high - low) - math.log10(2))
+    places += places < 0  # two digits of what is between them, if that is more than 20
+    unit = 10.0**-places
+    if not 0 < unit <= _FAR or max(abs(low), abs(high)) > _FAR:
+        return f"{value:.4g}", f"{low:.4g}", f"{high:.4g}"
+    rounded = value / unit, math.floor(low / unit + _ROUNDED), math.ceil(high / unit - _ROUNDED)
+    first, *ends = (f"{round(one) * unit:,.{max(places, 0)}f}" for one in rounded)
+    return first, ends[0], ends[1]
 
 
 def left_out(reasons: Mapping[str, int]) -> str:

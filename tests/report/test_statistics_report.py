@@ -15,6 +15,7 @@ from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.inference.figures.numbers import Figure
 from flwr_kld.report.statistics_report import StatisticsReport, what
+from flwr_kld.report.words import in_digits
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Statistics, Trusted
 
@@ -72,10 +73,28 @@ def test_no_group_takes_the_place_of_one_that_prints_alike():
     assert len({line[:20] for line in lines if line.startswith("  ")}) >= len(names) + 2
 
 
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        ((54.0634, 53.91, 54.21), ("54.1", "53.9", "54.3")),
+        ((54.06, 47.87, 60.24), ("54", "47", "61")),
+        ((53.81, 52.86, 54.76), ("53.8", "52.8", "54.8")),
+        ((0.000067, 0.0, 0.0009), ("0.0001", "0.0000", "0.0009")),
+        ((54321.0, 54000.0, 54700.0), ("54,320", "54,000", "54,700")),
+        ((-0.04, -0.3, 0.2), ("0.0", "-0.3", "0.2")),
+        ((30.0, 30.0, 30.0), ("30", "30", "30")),
+        ((1e75, 0.0, 1e75), ("1e+75", "0", "1e+75")),
+        ((0.0, 0.0, 5e-324), ("0", "0", "4.941e-324")),
+    ],
+)
+def test_digits_are_those_that_are_known_and_ends_are_rounded_outward(number, told):
+    assert in_digits(*number) == told
+
+
 @pytest.mark.usefixtures("no_plots")
 def test_every_number_of_a_line_has_its_interval():
     page = STATISTICS.to_html()
-    for part in ("2,880 (2,869–2,891)", "other 0 % (0–0.2), missing 0.7 % (0.5–0.9)"):
+    for part in ("2,880 (2,869–2,891)", "other 0.0 % (0.0–0.2), missing 0.7 % (0.5–0.9)"):
         assert part in page
 
 
