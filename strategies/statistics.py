@@ -12,12 +12,14 @@ from flwr_kld.check.description import about_whom, described, reference_of
 from flwr_kld.check.measured import Measured
 from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.planner.allotment import allot
 from flwr_kld.query.plan import QueryPlan, each_symbol
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
 MANY = 40
 """Drawn clients from which on a description is about their population; of fewer, one client may
 change what it says."""
+
+
+def counted(domain: Domain, trust: Trust) -> Domain:
+    """Return what is counted of a domain's records: its numbers at grid points within their bins.
+
+    In a standing session as they are: a record would change with its coins, night by night.
+    """
+    return domain if isinstance(trust, Standing) else rounded(domain)
 
 
 class Statistics(Question[StatisticsReport]):
@@ -73,7 +83,7 @@ class Statistics(Question[StatisticsReport]):
     ) -> None:
         instance("domain", domain, Domain, "a Domain, such as Labels(['bus', 'car'])")
         require_trust(trust)
-        plan = each_symbol(domain)
+        plan = each_symbol(counted(domain, trust))
         trust = trust.over(domain.per_record)
         trust = trust.over(allot(trust, plan, {}, drawn=draws(cohort)))
         if most_records is not None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from flwr_kld.check.measured import Measured
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.rounded import RoundedNumbers
+from flwr_kld.domain.rounded_table import own_domain
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.groups import counts_by
@@ -31,8 +35,7 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
         counts = one.published
         effects = one.effects
         kept = CellCounts(
-            tuple(counts.values[counts.plan.cell_of].tolist()),
-            math.sqrt(counts.noise.variance),
+            *_of_symbols(counts),
             effects.average,
             "client" if measured.asked.drawn else "record",
         )
@@ -45,6 +48,16 @@ def described(measured: Measured) -> dict[str, DescribedColumn]:
             descriptions.get(name, ""),
         )
     return found
+
+
+def _of_symbols(counts: NoisyCounts) -> tuple[tuple[int, ...], float]:
+    """Return the count of each symbol of the column's own domain, and the most noise in one."""
+    domain, values = counts.plan.reference.domain, counts.values[counts.plan.cell_of]
+    cells = 1
+    if isinstance(domain, RoundedNumbers):
+        cells = domain.intervals + 1
+        values = np.add.reduceat(values, np.unique(domain.bin_of, return_index=True)[1])
+    return tuple(values.tolist()), math.sqrt(cells * counts.noise.variance)
 
 
 def _groups(
@@ -74,7 +87,7 @@ def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> 
     """Make a reference of the same release."""
     published = measured.published
     return reference_of_counts(
-        published.plan.reference.domain,
+        own_domain(published.plan.reference.domain),
         {name: column.counts for name, column in columns.items()},
         published.records,
         published.event.mechanism,

@@ -23,6 +23,7 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.sample import read_rows, say_dialect
 from flwr_kld.domain.dialect import FILES
 from flwr_kld.domain.frame import TextFile
+from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.domain.table import Table
 from flwr_kld.inference.allowance import rows_needed
 from flwr_kld.kernel.arguments import real
@@ -215,7 +216,7 @@ def _describe(found: Reference) -> dict[str, Any]:
         "reference": found.fingerprint,
         "domain": domain.fingerprint,
         "plan": plan_to_pin(found) or "any (each check draws cells of its own)",
-        "describe": each_symbol(domain).fingerprint,
+        "describe": each_symbol(rounded(domain)).fingerprint,
         "kind": domain.kind,
         "symbols": domain.size,
         "possible": int(np.count_nonzero(p)),

@@ -380,8 +380,9 @@ class Table(Domain):
         """Add interactions and scores, and number the symbols one column after the other."""
         if self.interactions or self.scores:
             own = dict(zip(self.features, symbols, strict=True))
+            sizes = {n: d.size for n, d in self.features.items() if isinstance(d, Domain)}
             pairs = [
-                joint(np.array([own[n] for n in pair]), [self.columns[n].size for n in pair])
+                joint(np.array([own[n] for n in pair]), [sizes[n] for n in pair])
                 for pair in self.interactions
             ]
             scores = [

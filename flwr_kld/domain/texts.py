@@ -17,6 +17,7 @@ from pyarrow import compute
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.dialect import LONGEST, Dialect
+from flwr_kld.domain.rounded import Places
 from flwr_kld.domain.times import Times
 
 _MOST_KNOWN = 100_000
@@ -28,7 +29,7 @@ _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"01234
 class Texts:
     """Texts of one column of a file or Arrow table, as symbols of its domain.
 
-    pyarrow helps with `Binned` and `Times`, not with what inherits from them.
+    pyarrow helps with numbers (`Binned`, `Places`) and `Times`, not with what inherits from them.
     """
 
     def __init__(self, name: str, domain: Domain, dialect: Dialect) -> None:
@@ -37,6 +38,7 @@ class Texts:
         self._known: dict[bytes | None, Any] = {}
         self._type, usual = {
             Binned: (pa.float64(), _NUMBERS),
+            Places: (pa.float64(), _NUMBERS),
             Times: (pa.timestamp("us"), _TIMES),
         }.get(type(domain), (None, b""))
         self._comma = dialect.decimal == "," and usual == _NUMBERS

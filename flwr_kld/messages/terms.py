@@ -26,6 +26,7 @@ from flwr_kld.calibration.central import (
 from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.codec.model import Model, json_text, must
 from flwr_kld.domain.base import Domain
+from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import Unfit, keep
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
@@ -139,6 +140,8 @@ class RecordCounts(Model, what="the question for counts", refused=QueryRefused):
     # counts, and not
     allotment: Allotment
     period: Period | None = None  # Of the records that are counted; None for all
+    # Whether numbers are counted at grid points within their bins (`domain.rounded`)
+    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,8 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise Unfit("noise", "central, for a session", self.noise)
         if self.allotment.alike:
             raise Unfit("allotment", "of counts alone, for a session", "alike records")
+        if self.rounded:  # a record would change with its coins, night by night
+            raise Unfit("rounded", "false, for a session", True)
 
     def require_in_time(self, now: float) -> None:
         """Refuse a question whose last moment is over, or years ahead."""
@@ -292,6 +297,11 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         return self.asked_for.period if isinstance(self.asked_for, RecordCounts) else None
 
     @property
+    def rounded(self) -> bool:
+        """Whether numbers are counted at grid points within their bins."""
+        return isinstance(self.asked_for, RecordCounts) and self.asked_for.rounded
+
+    @property
     def columns(self) -> int:
         """Symbols that a record has: 1, or of a table as many as columns."""
         return len(self.cells)
@@ -324,7 +334,9 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         Raises `QueryRefused` if it has no such column.
         """
         try:
-            return domain if self.unlisted_labels is None else self.unlisted_labels.over(domain)
+            if self.unlisted_labels is not None:
+                return self.unlisted_labels.over(domain)
+            return rounded(domain) if self.rounded else domain
         except DomainError as error:
             raise QueryRefused(str(error)) from None
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from flwr_kld.accounting import Cost
 from flwr_kld.accounting.budget import warn_of_delta
+from flwr_kld.domain.rounded_table import own_domain
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import BitSource
@@ -151,16 +152,19 @@ class Trust(ABC):
         Nobody releases anything after `until`, in seconds since 1970. Where single records are
         protected, a client may count at most `most_records`; 0 for all.
         """
+        counted = plan.reference.domain
+        agreed = own_domain(counted)
+        counts = RecordCounts(plan.allotment, plan.period, rounded=agreed is not counted)
         return Terms(
             check=check,
-            domain=plan.reference.domain.fingerprint,
+            domain=agreed.fingerprint,
             plan=plan.fingerprint,
             cells=list(plan.layout.cells),
             wire=plan.wire,
             guarantee=self.guarantee,
             asked=asked,
             until=until,
-            asked_for=plan.unlisted_labels or RecordCounts(plan.allotment, plan.period),
+            asked_for=plan.unlisted_labels or counts,
             most_records=self.most_records or most_records,
             model=model,
             noise=self.noise_before,

@@ -11,6 +11,7 @@ from session_nights import TOMORROW
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.guard import verify
 from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
 from flwr_kld.query.partition import plan_to_pin
@@ -56,11 +57,18 @@ def ask(tmp_path):
     return asking
 
 
-def test_what_is_pinned_is_counted_for_checks_and_descriptions(ask, tmp_path):
-    pinned = plan_to_pin(USUAL)
-    assert ask(pinned, each_symbol(TABLE)) == []
+@pytest.mark.parametrize("domain", [TABLE, rounded(TABLE)], ids=["check", "description"])
+def test_what_is_pinned_is_counted(ask, tmp_path, domain):
+    pinned = each_symbol(domain)
+    assert (pinned.fingerprint == plan_to_pin(USUAL)) is (domain is TABLE)
+    assert ask(pinned.fingerprint, pinned) == []
     (receipt,) = verify(tmp_path / "receipts.db").receipts
-    assert receipt.plan == pinned
+    assert receipt.plan == pinned.fingerprint
+
+
+def test_a_guard_that_pins_checks_refuses_grid_points_within_bins(ask):
+    refused = ["the plan is not one that this client's operator allows"]
+    assert ask(plan_to_pin(USUAL), each_symbol(rounded(TABLE))) == refused
 
 
 def test_other_cells_are_refused_under_their_own_name_and_under_the_pinned_one(ask, tmp_path):

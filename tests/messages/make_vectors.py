@@ -61,6 +61,9 @@ KINDS = {
             "every record": TERMS,
             "whole clients are protected by noise that they add": OF_CLIENTS,
             "records of a night": replace(TERMS, asked_for=RecordCounts(Allotment.even(1), NIGHT)),
+            "numbers at grid points within their bins": replace(
+                TERMS, asked_for=RecordCounts(Allotment.even(1), rounded=True)
+            ),
             "clients add the noise": OF_SHARES,
             "each client's label has noise of its own": replace(TERMS, noise=ChannelNoise()),
             "an aggregator adds the noise": SEALED,

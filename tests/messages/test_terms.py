@@ -189,6 +189,7 @@ NIGHT = replace(
         },
         {"model": "a" * 64},
         {"asked_for": RecordCounts(Allotment((1, 1), 1))},
+        {"asked_for": RecordCounts(Allotment.even(2), rounded=True)},
         {"guarantee": Guarantee(0.5)},
         {"guarantee": Guarantee(0.5, 1e-9, WholeClients(5)), "most_records": 5},
         {"noise": NoiseShares(5)},

@@ -218,6 +218,34 @@ def test_every_column_is_described_with_its_groups_and_cross_tables():
     assert all(word in said for word in ("age (years)", "missing", "mean", "ε = 20"))
 
 
+def in_five_bins(client: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(client)
+    ages = rng.normal(54, 12, 50)
+    return {"age": ages, "los": rng.gamma(2.0, 3.0, 50), "sex": rng.integers(0, 2, 50)}
+
+
+@pytest.mark.rate(1e-4)
+@pytest.mark.noise(1)
+def test_a_mean_is_told_of_3000_records_in_a_users_five_bins():
+    """At ε = 1, and whatever the bins: nobody has to choose a hundred."""
+    table = Table({
+        "age": Binned([30, 45, 60, 75]), "los": Binned([2, 4, 8, 12]), "sex": Labels([0, 1])
+    })  # fmt: skip
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: in_five_bins(int(c.node_config["partition-id"])), table)
+    report = Statistics(table, Trusted(1.0)).ask(InProcessGrid(app, 60))
+    for name in ("age", "los"):
+        edges, numbers = table.features[name].edges, report.columns[name].statistics.numbers
+        values = np.concatenate([in_five_bins(client)[name] for client in range(60)])
+        values = values.clip(edges[0], edges[-1])
+        assert numbers.mean.high - numbers.mean.low < 0.15 * values.std()
+        assert abs(numbers.mean.value - values.mean()) < 4.5 * numbers.mean.deviation
+        assert abs(numbers.deviation.value - values.std()) < 4.5 * numbers.deviation.deviation
+        assert numbers.edges == edges
+        assert len(report.columns[name].counts.values) == table.features[name].size
+    assert "edges 30, 45, 60, 75" in str(report)
+
+
 def test_what_is_described_can_be_watched_at_no_further_cost(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(2.0, 0.0, window_days=30))
@@ -298,12 +326,13 @@ def test_a_limit_on_a_clients_records_is_kept_and_said():
     assert "at most 40 records of each" in report.whom
 
 
+@pytest.mark.rate(1e-5)
 def test_where_whole_clients_are_protected_records_are_estimated():
     trust = Trusted(500.0, protects=WholeClients(100))
     report = Statistics(PEOPLE, trust).ask(people_grid())
     assert report.records == pytest.approx(6000, abs=200)
     mean = report.columns["age"].statistics.numbers.mean
-    assert mean.low < 50 < mean.high
+    assert mean.value == pytest.approx(50, abs=4.5 * mean.deviation)
 
 
 def incomes(client: int) -> dict[str, np.ndarray]:

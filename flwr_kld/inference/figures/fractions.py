@@ -34,8 +34,10 @@ def fractions(
     names: Sequence[str],
     symbols: NDArray[np.bool_],
     effects: DesignEffects,
+    *,
+    level: float = _LEVEL,
 ) -> tuple[Fraction, ...]:
-    """Estimate the fractions of groups of symbols, [groups, symbols], with 95 % limits."""
+    """Estimate the fractions of groups of symbols, [groups, symbols], each with limits."""
     # Shapes: seen [cells].
     if not names:
         return ()
@@ -43,9 +45,9 @@ def fractions(
     touched, whole = weights > 0, weights > 1 - _ROUNDING
     law = as_law(seen, noisy.plan.mass)
     effect = effects.of_groups(weights, law)
-    low, high = group_intervals(noisy, whole, level=_LEVEL, effects=effects)
+    low, high = group_intervals(noisy, whole, level=level, effects=effects)
     if (touched != whole).any():  # cells that hold other symbols, too, limit from above only
-        _, high = group_intervals(noisy, touched, level=_LEVEL, effects=effects)
+        _, high = group_intervals(noisy, touched, level=level, effects=effects)
     value = np.clip(weights @ seen, low, high)
     variance = weighted_variance(noisy, weights, law, design_effect=effect)
     numbers = np.array([value, np.sqrt(np.maximum(variance, 0)), low, high])

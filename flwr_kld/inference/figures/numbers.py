@@ -1,12 +1,13 @@
 """Where the values of a column of numbers lie, from the noised counts of its bins.
 
-Records without a value are left out. What is known of the others is their distribution function F
-at the edges: a ratio of sums of counts, with a covariance, from which all else follows. Within a
-bin values are taken to lie evenly, or around the mean that the domain tells of the bin; in the open
-outer ones all of them at that mean, else at the edge. An interval of `Numbers.between` holds
-however the values lie between edges, and that of a quantile ends at edges (Woodruff 1952). Both
-hold what a test does not reject with the noise that would be in the ratio if it were true, so that
-they are wide where noise is a large part of all records (Fieller 1954).
+Records without a value are left out. What is known of the others is how many are in each cell and
+the ones before: a ratio F of sums of counts, with a covariance, from which all else follows. A cell
+is a bin, in which values are taken to lie evenly, or around the mean that the domain tells of it;
+or a grid point, at which values around it are counted so that their mean stays (`domain.rounded`).
+In the open outer bins all values are at the public mean, else at the edge. An interval of
+`Numbers.between` holds however the values lie, and that of a quantile ends at edges or grid points
+(Woodruff 1952). Both hold what a test does not reject with the noise that would be in the ratio if
+it were true, so that they are wide where noise is a large part of all records (Fieller 1954).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.rounded import RoundedNumbers
 from flwr_kld.inference.cell_fractions import as_law, in_cells
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.fraction_interval import Floats, noise_covariance
@@ -70,14 +72,80 @@ class Quantile:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where the values of each cell lie, in ascending order."""
+
+    # Shapes: edges [k], all else [k + 1].
+
+    edges: Floats  # Between cells
+    values: Floats  # One value for each
+    # Between which two the mean of the values lies that a cell stands for, and between which two
+    # each of them does; of outer bins, both are their one value, and the edge
+    least: Floats
+    most: Floats
+    first: Floats
+    last: Floats
+    # Distance to the grid point before, in the same bin; 0 where there is none
+    step: Floats
+
+    @classmethod
+    def of_bins(cls, domain: Binned) -> Places:
+        """Read them at the edges of bins, or where there are many at some of the edges."""
+        at = edges_read(len(domain.edges))
+        edges = np.array(domain.edges)[at]
+        values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        if domain.means is not None and len(at) == len(domain.edges):
+            values = np.array(domain.means)
+        outer = values[[0, -1]]
+        least = np.concatenate([outer[:1], edges[:-1], outer[1:]])
+        most = np.concatenate([outer[:1], edges[1:], outer[1:]])
+        first = np.concatenate([edges[:1], edges])
+        last = np.concatenate([edges, edges[-1:]])
+        return cls(edges, values, least, most, first, last, np.zeros(len(values)))
+
+    @classmethod
+    def of_points(cls, domain: RoundedNumbers) -> Places:
+        """Read them at grid points: edges are halfway between two."""
+        values, bins = domain.points, domain.bin_of[: len(domain.points)]
+        edges = (values[1:] + values[:-1]) / 2
+        together = bins[1:] == bins[:-1]
+        step = np.append(0.0, np.where(together, np.diff(values), 0.0))
+        after = np.append(step[1:], 0.0)
+        first, last = values - step, values + after
+        if domain.binned.means is not None:
+            values = values.copy()
+            values[[0, -1]] = np.array(domain.binned.means)[[0, -1]]
+        return cls(edges, values, values, values, first, last, step)
+
+    @property
+    def within(self) -> Floats:
+        """Where in its bin the mean of a cell's values is, in [0, 1]; 0 in the outer ones."""
+        width = self.most - self.least
+        return np.divide(self.values - self.least, width, out=np.zeros(len(width)), where=width > 0)
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether cells are grid points."""
+        return bool(self.step.any())
+
+    def rounding(self, numbers: Floats) -> Floats:
+        """Return how much coins make a number vary that a record has by its cell, at most.
+
+        Of a record in each cell, for numbers of shape [numbers, cells]: a coin between two of them
+        varies by a quarter of their distance's square at most.
+        """
+        apart = np.diff(numbers, axis=1) ** 2 * (self.step[1:] > 0)
+        none = np.zeros((len(numbers), 1))
+        return np.maximum(np.hstack([none, apart]), np.hstack([apart, none])) / 4
+
+
+@dataclass(frozen=True)
 class Numbers:
     """The distribution of the values of a column of numbers."""
 
-    # Shapes: edges and below [k], noise [k + 1, k + 1], values [k + 1], law [cells], bins
-    # [k + 1, cells].
+    # Shapes: below [k], noise [k + 1, k + 1], law [cells], bins [k + 1, cells].
 
-    edges: Floats
-    values: Floats  # One value for each bin
+    places: Places
     below: Floats  # F at the edges, in [0, 1]
     # Covariance, by noise, of the records below each edge and of those that have a value, each as a
     # fraction of the latter
@@ -99,24 +167,23 @@ class Numbers:
         """
         # Shapes: seen [cells].
         domain = noisy.plan.reference.domain
-        if not isinstance(domain, Binned) or len(domain.edges) < 2:
+        if isinstance(domain, RoundedNumbers):
+            places, at = Places.of_points(domain), np.arange(len(domain.points))
+        elif isinstance(domain, Binned) and len(domain.edges) > 1:
+            places = Places.of_bins(domain)
+            at = np.append(edges_read(len(domain.edges)), len(domain.edges))
+        else:
             return None
-        at = edges_read(len(domain.edges))
-        edges = np.array(domain.edges)[at]
         # Symbols below each edge, and those that are values.
-        groups = np.arange(domain.size) <= np.append(at, len(domain.edges))[:, None]
+        groups = np.arange(domain.size) <= at[:, None]
         *rows, having = in_cells(noisy.plan, groups)
         sums = np.array(rows)
         present = max(float(having @ seen), 1 / noisy.records)
         below = np.clip(sums @ seen / present, 0, 1)
         cuts = np.vstack([sums, having])
         noise = noise_covariance(noisy, cuts / present)
-        values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
-        if domain.means is not None and len(at) == len(domain.edges):
-            values = np.array(domain.means)
         return cls(
-            edges,
-            values,
+            places,
             below,
             noise,
             noisy.records * present,
@@ -125,6 +192,16 @@ class Numbers:
             present,
             effects,
         )
+
+    @property
+    def edges(self) -> Floats:
+        """Where F is known, [k]."""
+        return self.places.edges
+
+    @property
+    def values(self) -> Floats:
+        """One value for each cell, [k + 1]."""
+        return self.places.values
 
     def sampled(self, centred: Floats) -> tuple[Floats, Floats]:
         """Return how much the means of numbers vary by sampling at most, and how skewed that is.
@@ -139,7 +216,11 @@ class Numbers:
         third = np.zeros_like(variance)
         np.divide(weights**3 @ self.law, variance, out=third, where=variance > 0)
         lump = self.effects.of_groups(weights, self.law) / (self.records * self.present)
-        return lump * variance * size**2, lump * self.present * third * size
+        varies = lump * variance * size**2
+        if not self.effects.average:  # coins are all that was drawn
+            coins = self.places.rounding(centred) @ self.bins @ self.law
+            varies = varies + coins / (self.records * self.present)
+        return varies, lump * self.present * third * size
 
     @cached_property
     def _being_below(self) -> Floats:
@@ -186,7 +267,7 @@ class Numbers:
 
         Those beyond the outer edges count as the one value that their bin has.
         """
-        least, most = self._ends
+        least, most = self.places.least, self.places.most
         mean = self.mean
         ends = self._limit(least, -1), self._limit(most, 1)
         found = Figure(mean.value, mean.deviation, *ends)
@@ -197,10 +278,14 @@ class Numbers:
 
         A law of values in their bins attains the first, at a c that the interval of the mean holds:
         noise may have its own, far from it. The second is above whatever law there is, at any c.
+        Coins add what they vary, to both: a quarter of a step's square at most, 1/6 if values lie
+        evenly.
         """
-        width, place = most - least, self._place
+        width, place = most - least, self.places.within
+        coins = self.places.rounding(self.values[None])[0]
         # Of a power of a uniform variable, which has this mean in [0, 1]: 1/12 where it is 1/2.
-        squares = (self.values - mean.value) ** 2 + width**2 * (place / (2 - place) - place**2)
+        within = width**2 * (place / (2 - place) - place**2)
+        squares = (self.values - mean.value) ** 2 + within - coins * (4 / 6)
         variance = max(self.mean_of(squares), 0.0)
         law = np.maximum(np.diff(self.below, prepend=0, append=1), 0)
         law /= law.sum()
@@ -210,7 +295,7 @@ class Numbers:
 
         around = _squares_around(far, law, float(least[0]), float(most[-1]))
         centres = np.linspace(mean.low, mean.high, _CENTRES)
-        nearest = min(self._limit((np.clip(c, least, most) - c) ** 2, -1) for c in centres)
+        nearest = min(self._limit((np.clip(c, least, most) - c) ** 2 - coins, -1) for c in centres)
         low, high = (math.sqrt(max(one, 0.0)) for one in (nearest, self._limit(around, 1)))
         # No law between two values varies more than one of both.
         most_it_is = float(most[-1] - least[0]) / 2
@@ -232,27 +317,14 @@ class Numbers:
             end = mean + (way * math.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
         return min(max(end, float(values.min())), float(values.max()))
 
-    @property
-    def _ends(self) -> tuple[Floats, Floats]:
-        """Least and largest value in each bin."""
-        inner, (first, last) = self.edges, self.values[[0, -1]]
-        least = np.concatenate([[first], inner[:-1], [last]])
-        return least, np.concatenate([[first], inner[1:], [last]])
-
-    @property
-    def _place(self) -> Floats:
-        """Where in its bin the mean of its values is, in [0, 1]; 0 in the outer ones."""
-        least, most = self._ends
-        width = most - least
-        return np.divide(self.values - least, width, out=np.zeros(len(width)), where=width > 0)
-
     def inverse(self, levels: Floats) -> Floats:
         """Return where F reaches each level, if values lie around the means of their bins."""
         # As a power of a uniform variable lies in [0, 1]: evenly if its mean is 1/2.
         f, edges = rising(self.below), self.edges
         after = np.searchsorted(f, levels).clip(1, len(f) - 1)
         start, width = edges[after - 1], edges[after] - edges[after - 1]
-        mean = np.maximum(self._place[after], np.finfo(float).tiny)
+        within = np.full(len(f) + 1, 0.5) if self.places.is_grid else self.places.within
+        mean = np.maximum(within[after], np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             power = 1 / mean - 1
         part = _part(f, after, levels)
@@ -265,7 +337,7 @@ class Numbers:
         return tuple(self._quantile(level, value) for level, value in found)
 
     def _quantile(self, level: float, value: float) -> Quantile:
-        f, edges = rising(self.below), self.edges
+        f, places = rising(self.below), self.places
         sampled = self._effects_below * level * (1 - level) / self.records
         # Of the records below an edge, less as many as there are if this is the level there
         own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
@@ -273,9 +345,10 @@ class Numbers:
         reach = SIDES * np.sqrt(np.maximum(sampled + noise, 0))
         above = np.maximum.accumulate(f + reach)
         under = np.minimum.accumulate((f - reach)[::-1])[::-1]
-        low, middle, high = (_evenly(g, edges, np.array([level]))[0] for g in (above, f, under))
-        low = float(edges[np.searchsorted(edges, min(low, middle), side="right") - 1])
-        high = float(edges[np.searchsorted(edges, max(high, middle))])
+        # All that is below the first value of the first cell that may reach the level is in cells
+        # that do not; and all of those that do is below the last value of the first of them.
+        low = float(places.first[np.searchsorted(above, level)])
+        high = float(places.last[np.searchsorted(under, level)])
         value = min(max(value, low), high)
         return Quantile(level, value, low, high, *(side(level, of) for of in (f, above, under)))
 
@@ -297,13 +370,6 @@ def rising(f: Floats) -> Floats:
     """Return half of the way between the two that rise: noise makes sums of small counts fall."""
     up, down = np.maximum.accumulate(f), np.minimum.accumulate(f[::-1])[::-1]
     return np.asarray((up + down) / 2)
-
-
-def _evenly(f: Floats, edges: Floats, levels: Floats) -> Floats:
-    """Return where a function that rises evenly between edges reaches each level first."""
-    after = np.searchsorted(f, levels).clip(1, len(f) - 1)
-    part = _part(f, after, levels)
-    return np.maximum.accumulate((1 - part) * edges[after - 1] + part * edges[after])
 
 
 def _part(f: Floats, after: NDArray[np.int64], levels: Floats) -> Floats:

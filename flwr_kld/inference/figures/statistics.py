@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.rounded import RoundedNumbers
 from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.fractions import Fraction, fractions
@@ -77,7 +79,10 @@ class ColumnStatistics:
 
 
 def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStatistics:
-    """Estimate them from counts of which every symbol has a cell of its own."""
+    """Estimate them from counts of which every symbol has a cell of its own.
+
+    Of numbers that are counted at grid points, the histogram is that of the column's own bins.
+    """
     domain = noisy.plan.reference.domain
     seen, way = noisy_fractions(noisy), domain.unlisted_way()
     listed = np.flatnonzero(way < 0)
@@ -91,13 +96,32 @@ def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStati
     numbers = Numbers.from_counts(noisy, seen, effects)
     found = None
     if numbers is not None:
-        edges = tuple(domain.edges) if isinstance(domain, Binned) else ()
-        found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES), edges)
+        found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES), _edges(domain))
     cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
     cells[noisy.plan.cell_of[listed]] = True
     count = Figure(*count_interval(noisy, cells, level=_LEVEL))
-    histogram = _histogram(noisy, seen, listed, effects)
-    return ColumnStatistics(count, unlisted, tuple(histogram), found)
+    if isinstance(domain, RoundedNumbers):
+        histogram = _histogram_of_bins(noisy, seen, domain, effects)
+    else:
+        histogram = tuple(_histogram(noisy, seen, listed, effects))
+    return ColumnStatistics(count, unlisted, histogram, found)
+
+
+def _edges(domain: Domain) -> tuple[float, ...]:
+    if isinstance(domain, RoundedNumbers):
+        domain = domain.binned
+    return tuple(domain.edges) if isinstance(domain, Binned) else ()
+
+
+def _histogram_of_bins(
+    noisy: NoisyCounts, seen: Floats, domain: RoundedNumbers, effects: DesignEffects
+) -> tuple[Fraction, ...]:
+    own = domain.binned
+    listed = np.arange(own.size - len(own.unlisted))
+    # Together they err as often as one alone may: each by its part.
+    level = 1 - (1 - _LEVEL) / own.size
+    names = [own.name_of(symbol) for symbol in listed]
+    return fractions(noisy, seen, names, domain.bin_of == listed[:, None], effects, level=level)
 
 
 def _histogram(

@@ -1,15 +1,18 @@
 """What a column holds, from noised counts: intervals that hold, and nothing that noise makes up."""
 
+import math
+
 import numpy as np
 import pytest
 from chance import hold
-from inference.figures.columns import GAUSSIAN, LAPLACE, release
+from inference.figures.columns import GAUSSIAN, LAPLACE, SILENT, release
 
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.calibration.laws import discrete_laplace
+from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.figures.groups import counts_by
-from flwr_kld.inference.figures.statistics import column_statistics
+from flwr_kld.inference.figures.statistics import DECILES, column_statistics
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.query.plan import each_symbol
 
@@ -29,6 +32,15 @@ def told(domain, counts, noise, effect=0.0, runs=RUNS, **options):
 
 def counted(domain, records):
     return np.bincount(domain.encode(records), minlength=domain.size)
+
+
+def told_at_grid_points(domain, records, noise, effect=0.0, **options):
+    """Count them anew in each run: coins are of the records, too."""
+    grid = rounded(domain)
+    plan = each_symbol(grid)
+    for seed in range(RUNS):
+        noisy = release(plan, counted(grid, records), noise, seed=seed, **options)
+        yield column_statistics(noisy, DesignEffects(effect))
 
 
 def held(figure, truth):
@@ -348,3 +360,79 @@ def test_a_group_whose_records_are_alike_is_told_as_such(bound):
         found = column_statistics(noisy, effects.of_part(0.25) if bound else effects)
         covered.append(held(found.numbers.deviation, 4.0) and held(found.numbers.mean, 5.0))
     assert hold(covered) is bound
+
+
+AGES = Binned([30.0, 45.0, 60.0, 75.0])
+COUNTED = {
+    "ages": (AGES, RNG.normal(54, 15, 3000)),
+    "a constant": (AGES, np.full(3000, 54.3)),
+    "halfway": (AGES, 45 + 15 / 7 * (0.5 + RNG.integers(0, 7, 3000))),
+    "far modes in a bin": (Binned([0, 100, 200.0]), np.repeat([3.1, 96.7], 1500)),
+    "whole numbers": (Binned([1, 2, 3, 5]), RNG.poisson(2.2, 3000).astype(float)),
+    "heavy tails": (Binned([0, 20, 60, 200, 1000]), RNG.lognormal(3, 1.5, 3000)),
+    "beyond the edges": (Binned([-0.5, 0, 0.5, 1]), RNG.normal(0, 1, 3000)),
+    "few records": (AGES, RNG.normal(54, 15, 40)),
+}
+FEW_OR_MANY = ("ages", "few records")
+
+
+@pytest.mark.rate(1e-4)
+@pytest.mark.noise(1)
+@pytest.mark.parametrize(
+    ("world", "protects"),
+    [*((world, "record") for world in COUNTED), *((w, WholeClients(1)) for w in FEW_OR_MANY)],
+)
+def test_intervals_of_numbers_at_grid_points_hold(world, protects):
+    """At 95 %, in 200 runs; a histogram is of the bins, and their fractions all hold at once."""
+    domain, records = COUNTED[world]
+    inside, ordered = np.clip(records, domain.edges[0], domain.edges[-1]), np.sort(records)
+    shares = counted(domain, records)[:-1] / len(records)
+    ranks = {q: ordered[math.ceil(q * len(records)) - 1] for q in DECILES}
+    hits = {"mean": [], "deviation": [], "deciles": [], "histogram": []}
+    for found in told_at_grid_points(domain, records, LAPLACE, protects=protects):
+        numbers = found.numbers
+        hits["mean"].append(held(numbers.mean, inside.mean()))
+        hits["deviation"].append(held(numbers.deviation, inside.std()))
+        hits["deciles"].append([reaches(q, ranks[q.level]) for q in numbers.quantiles])
+        pairs = zip(found.histogram, shares, strict=True)
+        hits["histogram"].append(all(held(one, share) for one, share in pairs))
+        assert [one.name for one in found.histogram] == [
+            domain.name_of(n) for n in range(len(shares))
+        ]
+    for name, of_runs in hits.items():
+        assert hold(of_runs), name
+
+
+def reaches(quantile, value):
+    """Whether its interval holds a value, where an end may lie beyond the edge."""
+    low = quantile.low_beyond == "below" or quantile.low <= value
+    return low and (quantile.high_beyond == "above" or value <= quantile.high)
+
+
+@pytest.mark.rate(1e-4)
+@pytest.mark.noise(3)
+def test_coins_are_allowed_for_where_there_is_no_noise():
+    """At 95 %, in 200 runs: all values lie halfway between two grid points."""
+    domain = Binned(list(range(0, 210, 10)))
+    records, covered = np.full(400, 5.0), []
+    for found in told_at_grid_points(domain, records, SILENT):
+        covered.append(held(found.numbers.mean, 5.0))
+        assert found.numbers.mean.high - found.numbers.mean.low == pytest.approx(
+            2 * 1.96 * 5 / 20, rel=0.05
+        )
+        assert held(found.numbers.deviation, 0.0)
+    assert hold(covered)
+
+
+@pytest.mark.rate(1e-4)
+@pytest.mark.noise(2)
+def test_the_mean_of_a_population_holds_at_grid_points():
+    """At 95 %, in 200 cohorts of 400 records: coins are a part of what is sampled."""
+    grid, covered = rounded(AGES), []
+    plan = each_symbol(grid)
+    for seed in range(RUNS):
+        drawn = np.random.default_rng(seed).uniform(30, 75, 400)
+        noisy = release(plan, counted(grid, drawn), LAPLACE, seed=seed)
+        numbers = column_statistics(noisy, DesignEffects(1.0)).numbers
+        covered.append([held(numbers.mean, 52.5), held(numbers.deviation, 45 / 12**0.5)])
+    assert hold(covered)
