@@ -28,6 +28,7 @@ _DIALECT = {
     "drift-encoding": "encoding",
     "drift-decimal": "decimal",
     "drift-dates": "dates",
+    "drift-line-end": "line_end",
 }
 """Further ones, and the field of a `Dialect` that each states."""
 SAMPLE = "drift-sample"
@@ -49,8 +50,8 @@ def node_records(context: Context, domain: Domain | None = None) -> Any:
 
     In a text file, each line below the header is a record, a blank one too, and a text never goes
     on in the next line: remove line breaks from texts, or use Parquet or a database. Lines end as
-    the header does. An empty field is missing, and so are those that a line lacks; what it has too
-    many is left out.
+    the header does, or in LF if ``drift-line-end`` is ``"lf"``. An empty field is missing, and so
+    are those that a line lacks; what it has too many is left out.
 
     A table knows how texts are written, in files and databases. Where the node's own are written
     otherwise, its config says so: ``drift-delimiter``, ``drift-encoding``, ``drift-decimal``,

@@ -22,7 +22,7 @@ from flwr_kld.report.words import table_of
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
 _LIKELY = {*NO_VALUE, *SPELLINGS}
-_CONFIG = ("delimiter", "encoding", "decimal", "dates")
+_CONFIG = ("delimiter", "encoding", "decimal", "dates", "line_end")
 """Of a dialect, what a node config says under its name."""
 
 
@@ -92,8 +92,8 @@ def _hints(file: TextFile) -> Iterator[str]:
         seen, told = getattr(looks, field), getattr(file.dialect, field)
         if seen != told:
             yield (
-                f"{file.file} looks as if its {field} were {seen!r}, and it is read with {told!r}: "
-                f"say drift-{field}={json_text(seen)} in the node config"
+                f"{file.file} looks as if its {field.replace('_', ' ')} were {seen!r}, and it is read with {told!r}: "
+                f"say drift-{field.replace('_', '-')}={json_text(seen)} in the node config"
             )
     for name, texts in looks.sentinels.items():
         if set(texts) - {*file.dialect.sentinels.get(name, ()), *file.dialect.missing}:

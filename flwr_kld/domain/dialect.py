@@ -95,6 +95,9 @@ class Dialect:
     sentinels : Mapping of str to Sequence of str
         Further ones of a column, such as ``{"income": ["-999"]}``; numbers and times by their
         value, in whatever type or spelling they come.
+    line_end : "header" or "lf"
+        What ends a line: what ends the header line, or LF whether or not a CR is before it, as in a
+        file whose header ends in CR LF and whose rows end in LF.
 
     Raises
     ------
@@ -108,12 +111,14 @@ class Dialect:
     dates: str = "iso"
     missing: Sequence[str] = NO_VALUE
     sentinels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    line_end: str = "header"
 
     def __post_init__(self) -> None:
         for name, told, known in (
             ("delimiter", self.delimiter, DELIMITERS),
             ("decimal", self.decimal, (".", ",")),
             ("dates", self.dates, ("iso", "day-first", "month-first")),
+            ("line_end", self.line_end, ("header", "lf")),
         ):
             if told not in known:
                 raise DomainError(f"{name} is one of {', '.join(map(repr, known))}, not {told!r}")

@@ -28,7 +28,12 @@ _BLOCK = 1 << 22
 """Bytes that are read at a time; a line may be longer."""
 _LONGEST = 1 << 26
 """Bytes of a line in UTF-8; a longer one is blank, as it could exhaust a node's memory."""
-_LINE_END = re.compile(rb"\r?\n|\r")
+_LINE_END = {"header": re.compile(rb"\r?\n|\r"), "lf": re.compile(rb"\r?\n")}
+"""What may end the header, by `Dialect.line_end`."""
+_MIXED, _UNUSUAL = 2.0, 1.1
+"""Line breaks of another kind than the header's, for each of its kind, with which public lines are
+refused, and a node says so in its log. Doubled, half of a file's lines pass for parts of others;
+halved, texts of several lines do not pass."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _LF, _CR, _QUOTE = b'\n\r"'
 
@@ -40,15 +45,17 @@ class Lines:
         self._dialect, self._public = dialect, public
         self._text = self._decoded(iter(partial(stream.read, _BLOCK), b""))
         self._held, found = bytearray(), None
+        line_end = _LINE_END[dialect.line_end]
         for piece in self._text:
             searched = max(len(self._held) - 1, 0)
             self._held += piece
-            found = _LINE_END.search(self._held, searched)
+            found = line_end.search(self._held, searched)
             if found and (found[0] != b"\r" or found.end() < len(self._held)):
                 break  # else it may be the half of CR LF
         start, stop = found.span() if found else (len(self._held), len(self._held))
         head = self._held[:start].removeprefix(_BYTE_ORDER_MARK)
-        self._end = bytes(self._held[start:stop]) or b"\n"
+        self._end = bytes(self._held[start:stop]) if dialect.line_end == "header" else b""
+        self._end = self._end or b"\n"
         self.names = dialect.names(head.decode(errors="replace"))
         del self._held[:stop]
         self._edges = np.isin(np.arange(256), [ord(dialect.delimiter), _LF, _CR, _QUOTE])
@@ -66,8 +73,7 @@ class Lines:
         )
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():
-            if len(self._end) > 1 and block.count(_LF) > 2 * block.count(self._end):
-                self._say_ends()
+            self._say_ends(block)
             content = self._mended(block, seen)
             table = csv.open_csv(  # unlike read_csv, it waits for no other thread
                 pa.py_buffer(content),
@@ -81,15 +87,17 @@ class Lines:
             columns = {name: table[place].combine_chunks() for name, place in places.items()}
             yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
 
-    def _say_ends(self) -> None:
+    def _say_ends(self, block: bytearray) -> None:
         """Refuse public lines that end otherwise than their header; tell a node's operator."""
+        breaks = max(block.count(_LF), block.count(_CR)) / max(block.count(self._end), 1)
         words = (
-            "its header line ends in CR LF, and many more line ends are LF alone, which are read "
-            "as parts of texts: write the file with one line end (dos2unix)"
+            "many lines do not end as its header line does, and are read as one: write the file "
+            "with one line end (dos2unix), or say "
         )
-        if self._public:
-            raise DomainError(words)
-        logger.warning("a text file of records: %s", words)
+        if self._public and breaks > _MIXED:
+            raise DomainError(f'{words}line_end = "lf" in its dialect')
+        if not self._public and breaks > _UNUSUAL:
+            logger.warning("a text file of records: %s", f'{words}drift-line-end="lf"')
 
     def _decoded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the text in UTF-8; of a node, what is not in UTF-8 stays until fields are cut."""

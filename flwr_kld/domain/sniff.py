@@ -34,9 +34,12 @@ def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
     with opened(file) as stream:
         content = stream.read()
     encoding = _encoding(content, usual.encoding)
-    lines = content.decode(encoding, "replace").removeprefix("\ufeff").splitlines()[: _LINES + 1]
+    text = content.decode(encoding, "replace").removeprefix("\ufeff")
+    lines = text.splitlines()[: _LINES + 1]
     delimiter = _delimiter(lines) or usual.delimiter
-    dialect = Dialect(delimiter, encoding, usual.decimal, usual.dates)
+    mixed = text.partition("\n")[0].endswith("\r") and text.count("\n") > 2 * text.count("\r\n")
+    line_end = "lf" if mixed else usual.line_end
+    dialect = Dialect(delimiter, encoding, usual.decimal, usual.dates, line_end=line_end)
     rows = [row for row in dialect.rows(lines) if row]
     width = len(rows[0]) if rows else 0
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
@@ -76,6 +79,8 @@ def in_words(dialect: Dialect) -> Iterator[str]:
         yield "decimal commas"
     if "dates" in told:
         yield f"dates {dialect.dates}"
+    if "line_end" in told:
+        yield "lines that end in LF, though the header ends in CR LF"
     if more := [text for text in dialect.missing if text not in NO_VALUE]:
         yield f"missing also as {', '.join(map(repr, more))}"
     for name, held in dialect.sentinels.items():
