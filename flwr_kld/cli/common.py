@@ -64,6 +64,14 @@ Predictor = Annotated[
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
+AllowUnlisted = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unlisted",
+        help="Take columns of which more than 90 % of the rows are 'other' or 'missing'.",
+    ),
+]
+
 FlowerApp = Annotated[Path, typer.Argument(help="Folder of the Flower app that checks.")]
 
 Connection = Annotated[

@@ -19,7 +19,7 @@ from rich.syntax import Syntax
 from sqlalchemy import make_url
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cli.common import NIGHTLY, results, say, sqlite_file
+from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, results, say, sqlite_file
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
@@ -331,6 +331,7 @@ def init(
             "last one. Needs --id."
         ),
     ] = None,
+    allow_unlisted: AllowUnlisted = False,
     clients: Annotated[int, typer.Option(min=2, help="Number of nodes in the deployment.")] = 4,
     epsilon: Annotated[
         float, typer.Option(help="Budget of each person in a window, in nats.")
@@ -366,7 +367,7 @@ def init(
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
-        known=None if table is None else Table.from_toml(table),
+        known=None if table is None else Table.from_toml(table), allow_unlisted=allow_unlisted,
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:
         for name in ("yes", "clients", "epsilon", "days", "at", "connection", "ledger"):

@@ -91,9 +91,10 @@ def _hints(file: TextFile) -> Iterator[str]:
     for field in _CONFIG:
         seen, told = getattr(looks, field), getattr(file.dialect, field)
         if seen != told:
+            key = field.replace("_", "-")
             yield (
-                f"{file.file} looks as if its {field.replace('_', ' ')} were {seen!r}, and it is read with {told!r}: "
-                f"say drift-{field.replace('_', '-')}={json_text(seen)} in the node config"
+                f"{file.file} looks as if its {key} were {seen!r}, and it is read with {told!r}: "
+                f"say drift-{key}={json_text(seen)} in the node config"
             )
     for name, texts in looks.sentinels.items():
         if set(texts) - {*file.dialect.sentinels.get(name, ()), *file.dialect.missing}:

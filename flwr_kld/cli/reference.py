@@ -12,6 +12,7 @@ import typer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
+    AllowUnlisted,
     AsJson,
     LedgerUrl,
     Population,
@@ -86,6 +87,7 @@ def build(
             min=0, max=1, help="Weight of the uniform law mixed in, so that nothing is impossible."
         ),
     ] = 0.0,
+    allow_unlisted: AllowUnlisted = False,
     threshold: Threshold = None,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +109,9 @@ def build(
             say(f"{name} is left out: {reason}")
         for name, words in known.read_as.items():
             say(f"{name}: {words}")
-    made = Reference.from_frame(known, frame, floor=floor, score=score)
+    made = Reference.from_frame(
+        known, frame, floor=floor, score=score, allow_unlisted=allow_unlisted
+    )
     if score and table is not None and isinstance(made.domain, Table):
         made.domain.to_toml(table)
     _save(made, out, threshold, as_json=as_json)

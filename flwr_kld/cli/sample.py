@@ -100,6 +100,7 @@ def read_sample(
     bins: int = 20,
     labels: int = 20,
     known: Table | None = None,
+    allow_unlisted: bool = False,
 ) -> Sample:
     """Read public rows, and choose a domain for each column, unless the table is known."""
     if place.suffix == ".toml":
@@ -116,7 +117,8 @@ def read_sample(
             raise ValueError(f"{place} has no column {told!r}: {option} names one of its columns")
     if known is not None:
         try:
-            return Sample(place, file, rows, Reference.from_frame(known, rows))
+            counted = Reference.from_frame(known, rows, allow_unlisted=allow_unlisted)
+            return Sample(place, file, rows, counted)
         except ValueError as error:
             raise ValueError(f"{place} does not fit the table: {error}") from None
     held = {column: rows[column] for column in rows if column != identifier}
@@ -129,7 +131,8 @@ def read_sample(
         table = _of_period(table, period)
     if not isinstance(rows, TextFile):  # which was recognised when it was read
         say_dialect(str(place), table.dialect)
-    return Sample(place, file, rows, Reference.from_frame(table, rows))
+    counted = Reference.from_frame(table, rows, allow_unlisted=allow_unlisted)
+    return Sample(place, file, rows, counted)
 
 
 def _of_period(table: Table, column: str) -> Table:

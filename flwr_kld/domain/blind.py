@@ -15,7 +15,7 @@ from flwr_kld.domain.records import is_missing, masked_in, text_of, values_in
 from flwr_kld.domain.table import Table
 from flwr_kld.errors import DomainError
 
-_MOST = 0.9
+MOST_UNLISTED = 0.9
 """Share of a column's records that may be 'other' or 'missing'. At 1, a file in another spelling of
 which one label fits by chance is taken."""
 _ENOUGH = 100
@@ -46,7 +46,7 @@ def _blind(domain: Domain, symbols: Symbols) -> Iterator[tuple[str, NDArray[np.b
         ways = column.unlisted_way()
         if name in features and len(symbols) and (ways < 0).any():
             unlisted = ways[own - part.start] >= 0
-            if unlisted.mean() > _MOST:
+            if unlisted.mean() > MOST_UNLISTED:
                 yield name, unlisted
 
 
@@ -58,7 +58,7 @@ def require_sight(domain: Domain, symbols: Symbols, records: Any) -> None:
     for name, unlisted in _blind(domain, symbols):
         seen = Counter(_seen(domain, name, records, unlisted))
         listed = len(unlisted) - int(unlisted.sum())
-        if listed and listed >= (1 - _MOST) * (listed + seen.total()):
+        if listed and listed >= (1 - MOST_UNLISTED) * (listed + seen.total()):
             continue
         shown = ", ".join(repr(text[:_LETTERS]) for text, _ in seen.most_common(_SHOWN))
         held = f", such as {shown}" if seen else ""
@@ -66,7 +66,7 @@ def require_sight(domain: Domain, symbols: Symbols, records: Any) -> None:
         raise DomainError(
             f"{unlisted.mean():.0%} of the public records {of_column}are 'other' or 'missing'"
             f"{held}: no drift would show. List these values, or say how they are written; "
-            "allow_unlisted=True takes the column as it is"
+            "allow_unlisted=True (--allow-unlisted) takes the column as it is"
         )
 
 

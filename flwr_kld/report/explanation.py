@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.domain.binned import Binned
+from flwr_kld.domain.blind import MOST_UNLISTED
 from flwr_kld.inference.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.inference.fraction_interval import (
@@ -164,7 +165,7 @@ def sentence(
 
     Of numbers, the cut whose fraction changed by most standard deviations; of labels and of their
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
-    the column at once.
+    the column at once. A column that lists too few of the records to show another drift is blind.
     """
     level = real("level", level, above=0, below=1)
     domain = noisy.plan.reference.domain
@@ -172,7 +173,16 @@ def sentence(
         said = _of_numbers(noisy, domain, level, effects, unit)
     else:
         said = ", ".join(_of_cells(noisy, level, effects))
-    return f"{name}: {said}" if said else None
+    whole = f"{name}: {said}" if said else None
+    listed = domain.unlisted_way() < 0
+    if domain.joins or not listed.any():
+        return whole
+    unlisted = float(in_cells(noisy.plan, ~listed[None])[0] @ noisy_fractions(noisy))
+    if unlisted <= MOST_UNLISTED:
+        return whole
+    ways = " or ".join(map(repr, domain.unlisted))
+    blind = f"blind, as {100 * min(unlisted, 1):.0f} % of the records are {ways}"
+    return f"{whole}; {blind}" if whole else f"{name}: {blind}"
 
 
 def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[str]:

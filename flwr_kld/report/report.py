@@ -203,6 +203,8 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield reading.note
     if reading.outside is not None:
         yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
+        if {"other", "missing"}.intersection(reading.outside.clear):
+            yield "a node of which nearly all records are 'other' or 'missing' logs the column"
         if report.is_table and "other" in reading.outside.clear:
             yield f"which labels these are: flwr-kld describe --discover {report.column!r}"
     if verdict is not None:

@@ -125,3 +125,16 @@ def test_doctor_reads_the_apps_own_threshold(cli, place: Place):
     assert state() == "warning"
     place.change("app/app/server_app.py", "cohort=", "threshold=0.001, cohort=")
     assert state() == "ok"
+
+
+@pytest.mark.parametrize("command", [("init",), ("reference", "build")])
+def test_a_blind_column_is_refused_unless_it_is_meant(cli, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows(500).write_csv("rows.csv")
+    Table({"town": ["Town 1"], "smoker": NARROW}).to_toml("own.toml")
+    more = ("--out", "app" if command == ("init",) else "made.json", "--table", "own.toml")
+    done = cli(*command, "rows.csv", *more)
+    assert done.exit_code == 4
+    assert "'town'" in done.stderr
+    assert "--allow-unlisted" in " ".join(done.stderr.split())
+    assert cli(*command, "rows.csv", *more, "--allow-unlisted").exit_code == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from clients.test_node_records import context
 
-from flwr_kld import Labels, Reference, Table
+from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import node_records
 from flwr_kld.domain.blind import blind_columns
 from flwr_kld.errors import DomainError
@@ -171,6 +171,22 @@ def test_a_node_whose_column_is_blind_says_so_in_its_own_log(caplog):
     assert len(said) == 1
     assert "'ward'" in said[0]
     assert "icu" not in said[0]
+
+
+@pytest.mark.noise(1)
+@pytest.mark.parametrize(("nodes", "blind"), [(1, False), (10, True)])
+def test_a_report_says_which_columns_are_blind_and_what_a_blind_node_does(nodes, blind):
+    """Of pooled counts, which are released anyway: few blind nodes are their share of 'other'."""
+    table = Table({"ward": ["Surgery", "ICU"], "age": Binned([40.0, 60.0])})
+    rows = {"ward": ["Surgery", "ICU"] * 300, "age": [30.0, 50.0, 70.0] * 200}
+    monitor = KLDrift(Reference.from_frame(table, rows), Trusted(10.0, 1e-6), threshold=0.05)
+    odd = pd.DataFrame({"ward": ["icu"] * 600, "age": ["30,5"] * 600})
+    report = simulate(monitor, [odd] * nodes + [pd.DataFrame(rows)] * (10 - nodes))
+    for name, way in (("ward", "other"), ("age", "missing")):
+        said = report.columns[name].sentence
+        assert ("blind, as 100 %" in said) is blind
+        assert f"{way} 0 % → {100 if blind else 10} %" in said
+    assert "logs the column" in str(report)
 
 
 @pytest.mark.parametrize("form", ["list", "dict", "groups"])
