@@ -14,7 +14,7 @@ from flwr.app import Context
 
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
-from flwr_kld.domain.files import parquet_parts, require_database, rows_in
+from flwr_kld.domain.files import DATABASES, parquet_parts, require_database, rows_in
 from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.query.period import asked_period
@@ -148,10 +148,10 @@ def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
         if is_text_file(place):
             _require_file(place)
             return _NodeFile(place, own, rows=rows)
-        if Path(place).suffix.lower() != ".parquet":
-            raise RecordsError(f"the name must end in {FILES}")
-        parts = parquet_parts(Path(place)) if os.path.isdir(place) else []
-        for part in parts or [Path(place)]:
+        parts = parquet_parts(Path(place)) if os.path.isdir(place) else [Path(place)]
+        for part in parts:
+            if part.suffix.lower() not in (".parquet", *DATABASES):
+                raise RecordsError(f"the name must end in {FILES}")
             _require_file(str(part))
         found = rows_in(place)
         return OwnColumns(found, own) if own else found
@@ -200,7 +200,23 @@ def _cause(error: Exception) -> str:
         return f"[Errno {error.errno}] {error.strerror}"
     error = getattr(error, "orig", None) or error
     code = getattr(error, "sqlstate", None) or getattr(error, "sqlite_errorname", None)
-    return type(error).__name__ + (f" ({code})" if code else "")
+    if type(error).__module__.startswith("pymysql") and isinstance(error.args[0], int):
+        code = str(error.args[0])
+    why = next((f": {why}" for codes, why in _CAUSES if str(code) in codes), "")
+    return type(error).__name__ + (f" ({code})" if code else "") + why
+
+
+_CAUSES = (
+    (
+        {"SQLITE_ERROR", "42P01", "42703", "42601", "1146", "1054", "1064"},
+        "the query is wrong, or names a table or column that is not there",
+    ),
+    ({"SQLITE_NOTADB"}, "it is not an SQLite database"),
+    ({"SQLITE_READONLY", "25006", "1792"}, "the query writes, and is only to select"),
+    ({"28000", "28P01", "1045"}, "the server refuses this user or password"),
+    ({"3D000", "1049"}, "the server has no database of this name"),
+)
+"""What the codes of databases mean: of SQLite, of PostgreSQL, and of MySQL and MariaDB."""
 
 
 def _require_file(place: str | None) -> None:

@@ -166,6 +166,8 @@ class Reference:
         """
         _require_domain(domain)
         symbols = domain.encode(records)
+        if not len(symbols):
+            raise ValueError("there are no public rows, of which a reference is counted")
         if not allow_unlisted:
             require_sight(domain, symbols, records)
         if score is None:

@@ -218,3 +218,9 @@ def sqlite_file(url: str) -> Path | None:
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         return None
     return Path(parsed.database)
+
+
+def absolute_url(url: str) -> str:
+    """Return a database's URL with the absolute path of its file, if it is one of SQLite."""
+    file = sqlite_file(url)
+    return url if file is None else str(sa.make_url(url).set(database=str(file.absolute())))

@@ -16,10 +16,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.syntax import Syntax
-from sqlalchemy import make_url
 
 from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, results, say, sqlite_file
+from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, absolute_url, results, say, sqlite_file
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
@@ -450,11 +449,8 @@ def _named(url: str) -> str:
     """Return the URL of a ledger that can be opened, or whose server nobody has asked yet."""
     if not url.startswith("postgresql"):
         Ledger(url)
-    file = sqlite_file(url)
-    if file is None:
-        return url
     # A SuperLink and cron run in folders of their own, where a relative path names another file.
-    return str(make_url(url).set(database=str(file.absolute())))
+    return absolute_url(url)
 
 
 def _open(url: str, budget: Budget) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.cli.common import pairs_in, print_json, results, say
+from flwr_kld.cli.common import absolute_url, pairs_in, print_json, results, say
 from flwr_kld.codec.model import json_text
 from flwr_kld.domain.base import Symbols
 from flwr_kld.domain.dialect import NO_VALUE
@@ -39,7 +39,7 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
     if query and "://" not in data:
         raise ValueError("--query is of a database, and the records are a file: leave it out")
-    place = data if "://" in data else str(Path(data).absolute())
+    place = absolute_url(data) if "://" in data else str(Path(data).absolute())
     config = {"drift-records": place, "drift-query": query} | _read(node_config)
     loaded = load_records(config)
     if isinstance(loaded, TextFile):

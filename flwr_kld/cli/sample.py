@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from flwr_kld.cli.common import say
 from flwr_kld.domain.base import Domain
 from flwr_kld.domain.binned import Binned
 from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.files import rows_in
+from flwr_kld.domain.files import require_database, rows_in
 from flwr_kld.domain.frame import TextFile, columns_of, texts_in
 from flwr_kld.domain.labels import Labels
 from flwr_kld.domain.sniff import in_words, sniff
@@ -29,6 +30,12 @@ _ROWS = 1000
 
 def read_rows(file: Path, known: Table | None = None) -> Any:
     """Read public rows; say how text was taken to be written."""
+    if url := re.match(r"([\w+]{2,}):/(?!/)", str(file)):  # of which a path keeps one slash
+        require_database(f"{url[1]}://{str(file)[url.end() :]}")
+        raise ValueError(
+            "the rows of a database are read in Python, Reference.from_file(url, query=…), whose "
+            "save() writes a reference; here, give a file"
+        )
     rows = rows_in(file, dialect=None if known is None else known.dialect, public=True)
     if known is not None or not isinstance(rows, TextFile):
         return rows

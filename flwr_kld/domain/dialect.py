@@ -302,7 +302,9 @@ def opened(file: str | Path) -> Iterator[BinaryIO]:
         try:
             yield CompressedInputStream(stream, _PACKED[suffix])
         except OSError:
-            raise DomainError(f"it is not what its name says, {suffix}: decompress it") from None
+            raise DomainError(
+                f"it is not a whole {suffix} file, as its name says: rename it, or write it anew"
+            ) from None
 
 
 def distinct(names: list[str]) -> list[str]:

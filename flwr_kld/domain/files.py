@@ -13,6 +13,7 @@ from flwr_kld.domain.dialect import FILES, Dialect, distinct, is_text_file
 from flwr_kld.domain.frame import TextFile
 from flwr_kld.errors import DomainError
 
+DATABASES = (".db", ".sqlite", ".sqlite3")
 _ELSEWHERE = "is not on this machine's disk: copy it here, and give its path"
 
 
@@ -33,13 +34,12 @@ def rows_in(
     if query:
         raise DomainError(f"a query is of a database, and {place} is a file: leave it out")
     file = Path(place)
-    if not file.exists():
-        near = get_close_matches(file.name, _beside(file), 1)
-        meant = f": did you mean {near[0]}?" if near else f": give public rows, {FILES}"
-        raise FileNotFoundError(f"there is no file {file.absolute()}{meant}")
+    _require_there(file)
     if file.is_dir() or file.suffix.lower() == ".parquet":
         return _of_parquet(file)
     if not is_text_file(file):
+        if file.suffix.lower() in DATABASES:
+            raise DomainError(f"{file} is a database: give its URL, sqlite:////…, and a query")
         raise DomainError(f"the name of {file} ends in none of these: give public rows, {FILES}")
     return TextFile(file, own, dialect, public=public)
 
@@ -49,11 +49,17 @@ def parquet_parts(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*.parquet") if file.name[0] not in "._")
 
 
-def _beside(file: Path) -> list[str]:
+def _require_there(file: Path) -> None:
+    """Refuse a file that is not there, and name one that may be meant."""
+    if file.exists():
+        return
     try:
-        return [other.name for other in file.parent.iterdir()]
+        beside = [other.name for other in file.parent.iterdir()]
     except OSError:
-        return []
+        beside = []
+    near = get_close_matches(file.name, beside, 1)
+    meant = f": did you mean {near[0]}?" if near else f": give public rows, {FILES}"
+    raise FileNotFoundError(f"there is no file {file.absolute()}{meant}")
 
 
 def _of_parquet(place: Path) -> Any:
@@ -61,7 +67,7 @@ def _of_parquet(place: Path) -> Any:
     from pyarrow import ArrowException, concat_tables, parquet
 
     if place.is_dir() and not parquet_parts(place):
-        raise DomainError(f"the folder {place} has no Parquet files: give rows, {FILES}")
+        raise DomainError(f"the folder {place} has no Parquet files, and no others are read there")
     tables = []
     for file in parquet_parts(place) if place.is_dir() else [place]:
         try:
@@ -74,22 +80,38 @@ def _of_parquet(place: Path) -> Any:
     try:
         return nw.from_native(concat_tables(tables)).to_native()
     except ArrowException:
-        raise DomainError(f"the files in {place} have other columns or types each") from None
+        raise DomainError(
+            f"the files in {place} have other columns or types each: write them alike, or give one"
+        ) from None
 
 
 def require_database(url: str) -> None:
     """Refuse the URL of anything else, and say what to give."""
-    scheme = url.partition("://")[0]
+    scheme = _scheme(url)
     if scheme == "file":
         raise DomainError(f"give the file's path, {url.removeprefix('file://')}")
     if scheme in ("http", "https", "s3", "s3a", "gs", "abfs", "abfss", "hdfs", "ftp"):
         raise DomainError(f"what {scheme}:// names {_ELSEWHERE}")
 
 
+def _scheme(url: str) -> str:
+    return url.partition("://")[0]
+
+
 def _of_url(url: str, query: str | None) -> Any:
     require_database(url)
     if not query:
         raise DomainError("a database needs a query, which selects its rows")
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
     from flwr_kld.domain.database import read_rows
 
-    return read_rows(url, query)
+    try:
+        held = make_url(url)
+        if held.get_backend_name() == "sqlite" and held.database not in (None, "", ":memory:"):
+            _require_there(Path(str(held.database)))  # else SQLite makes an empty one
+        return read_rows(url, query)
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        raise DomainError(f"the rows cannot be selected from {_scheme(url)}: {cause}") from None

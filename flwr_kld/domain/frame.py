@@ -241,8 +241,10 @@ def _found(wanted: str, names: list[str], *, shown: bool) -> str:
             return f": it has {name!r}, and names are the same letter by letter"
     for mark in DELIMITERS:
         if any(mark in name for name in names):
-            return f": its header is not divided at {mark!r}, name the delimiter"
-    if not shown or not names:
+            return f": its header looks divided at {mark!r}, name it as the delimiter"
+    if not shown:
+        return f": they have {len(names)} others"
+    if not names:
         return ""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f": it has {', '.join(map(repr, names[:_NAMED]))}{more}"

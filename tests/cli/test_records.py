@@ -116,6 +116,7 @@ def test_what_is_usual_elsewhere_is_noticed_where_the_table_says_otherwise(
         ("node.csv", "drift-decimal='x'", "'x'"),
         ("node.csv", "drift-decimal=,", 'drift-decimal=","'),
         ("node.txt", "", ".csv"),
+        ("sqlite:///none.db", "drift-query='SELECT 1'", "No such file"),
     ],
 )
 def test_records_that_cannot_be_read_are_refused_with_the_reason(

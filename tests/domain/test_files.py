@@ -1,5 +1,6 @@
 """Public rows and nodes' rows from files and databases: one door, and what it says when shut."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ from clients.test_node_records import context
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import node_records
 from flwr_kld.domain.blind import blind_columns
-from flwr_kld.errors import DomainError
+from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import KLDrift, Statistics, Trusted
 
@@ -38,7 +39,8 @@ def folder(tmp_path):
 def test_rows_are_the_same_through_every_door_and_on_both_sides(folder):
     usual = Reference.from_frame(ROWS)
     query = "SELECT age, job FROM people"
-    places = dict.fromkeys(("rows.csv", "ROWS.CSV.GZ", "rows.parquet", "spark.parquet"))
+    (folder / "spark.parquet").rename(folder / "parts")  # a folder of any name
+    places = dict.fromkeys(("rows.csv", "ROWS.CSV.GZ", "rows.parquet", "parts"))
     for name, asked in {**places, f"sqlite:///{folder}/rows.db": query}.items():
         place = name if asked else folder / name
         reference = Reference.from_file(place, query=asked)
@@ -49,42 +51,90 @@ def test_rows_are_the_same_through_every_door_and_on_both_sides(folder):
         np.testing.assert_array_equal(same.probabilities, usual.probabilities)
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda d: d / "rowz.csv", "did you mean rows.csv"),
-        (lambda d: "s3://bucket/rows.csv", "copy it here"),
-        (lambda d: f"file://{d}/rows.csv", "give the file's path, /"),
-        (lambda d: f"sqlite:///{d}/rows.db", "needs a query"),
-        (lambda d: d / "spark.parquet" / "_SUCCESS", "ends in none of these"),
-        (lambda d: d, "has other columns|have other columns|has no Parquet"),
-    ],
-)
-def test_a_door_that_is_shut_says_why_and_what_to_do(folder, make, words):
-    place = make(folder)
-    if place == folder:
-        place = folder / "empty"
-        place.mkdir()
-    with pytest.raises((ValueError, FileNotFoundError), match=words):
-        Reference.from_file(place)
+SHUT = {
+    "rowz.csv": "did you mean rows.csv|No such file",
+    "rows.txt": "ends? in.*csv",
+    "rows.feather": "ends? in.*csv",
+    "rows.csv.bz2": "ends? in.*gz",
+    "rows.db": "give its URL, sqlite:",
+    "spark.parquet/_SUCCESS": "ends? in",
+    "plain.csv.gz": r"not a whole \.gz file",
+    "cut.csv.gz": r"not a whole \.gz file",
+    "text.parquet": "not a Parquet file",
+    "cut.parquet": "not a Parquet file",
+    "parquet.csv": "not utf-8 text|not a header",
+    "utf16.csv": "name its encoding",
+    "empty.csv": "write a header",
+    "sep.csv": "delete it",
+    "comment.csv": "delete it",
+    "twice.csv": "two columns have the name 'age'",
+    "empty": "no Parquet files",
+    "odd.parquet": "write them alike",
+    "s3://bucket/rows.csv": "copy it here",
+    "https://example.org/rows.csv": "copy it here",
+    "file:///srv/rows.csv": "give the file's path, /srv/rows.csv",
+    "duckdb:///rows.db ?SELECT 1": "use one of sqlite",
+    "postgres://localhost/x ?SELECT 1": "use one of sqlite",
+    "sqlite:///{}/rows.db": "needs a query",
+    "sqlite:///{}/none.db ?SELECT * FROM people": "there is no file|No such file",
+    "sqlite:///{}/rows.db ?SELECT * FROM persons": "no such table|that is not there",
+    "sqlite:///{}/rows.csv ?SELECT * FROM people": "not a database|not an SQLite database",
+    "sqlite:///{}/rows.db ?DELETE FROM people": "readonly|only to select",
+    "sqlite:///{}/rows.db ?SELECT age, age FROM people": "two columns",
+}
+"""Places and queries, and what is said of them: of public rows, or in a node's log."""
+
+
+@pytest.fixture
+def shut(folder):
+    text, parquet = (folder / "rows.csv").read_bytes(), (folder / "rows.parquet").read_bytes()
+    for name, content in {
+        "rows.txt": text, "rows.feather": text, "rows.csv.bz2": text, "plain.csv.gz": text,
+        "cut.csv.gz": (folder / "ROWS.CSV.GZ").read_bytes()[:200], "text.parquet": text,
+        "cut.parquet": parquet[:400], "parquet.csv": parquet, "empty.csv": b"",
+        "utf16.csv": text.decode().encode("utf-16"), "sep.csv": b"sep=;\n" + text,
+        "comment.csv": b"# made by X\n" + text, "twice.csv": b"age,age\n1,2\n",
+    }.items():  # fmt: skip
+        (folder / name).write_bytes(content)
+    (folder / "empty").mkdir()
+    (folder / "odd.parquet").mkdir()
+    for part, names in enumerate((["age"], ["job"])):
+        ROWS[names].to_parquet(folder / f"odd.parquet/{part}.parquet", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("told", SHUT)
+def test_a_door_that_is_shut_says_why_and_what_to_do(shut, caplog, told):
+    place, _, query = told.partition(" ?")
+    place = place.format(shut) if "://" in place else str(shut / place)
+    table = Reference.from_frame(ROWS).domain
+    with pytest.raises((ValueError, FileNotFoundError), match=SHUT[told]):
+        Reference.from_file(place, table, query=query or None)
+    with pytest.raises(QueryRefused, match="node's log says why"):
+        table.encode(
+            node_records(context(drift_records=place, **({"drift_query": query} if query else {})))
+        )
+    assert re.search(SHUT[told], caplog.text)
+    assert not (shut / "none.db").exists()
 
 
 def test_a_column_that_is_not_there_is_sought_among_those_that_are(folder):
     table = Reference.from_frame(ROWS).domain
     ROWS.rename(columns=str.upper).to_csv(folder / "upper.csv", index=False)
     ROWS.to_csv(folder / "bars.csv", index=False, sep="|")
-    for file, words in (("upper.csv", "'AGE'"), ("bars.csv", r"divided at '\|'")):
+    for file, words in (("upper.csv", "'AGE'"), ("bars.csv", r"divided at '\|'.*delimiter")):
         with pytest.raises(DomainError, match=words):
             table.encode(node_records(context(drift_records=folder / file)))
     with pytest.raises(DomainError, match="it has 'age', 'job'"):
         Reference.from_file(folder / "rows.csv", Table({"ward": ["icu"]}))
-    for first in ("sep=;", "# made by X"):
-        (folder / "head.csv").write_text(f"{first}\n{(folder / 'rows.csv').read_text()}")
-        with pytest.raises(DomainError, match="delete it"):
-            Reference.from_file(folder / "head.csv")
-    (folder / "twice.csv").write_text("age,age\n1,2\n")
-    with pytest.raises(DomainError, match="two columns have the name 'age'"):
-        Reference.from_file(folder / "twice.csv")
+    (folder / "head.csv").write_text("age,job\n")
+    with pytest.raises(ValueError, match="no public rows"):
+        Reference.from_file(folder / "head.csv", table)
+    (folder / "bare.csv").write_text((folder / "rows.csv").read_text().partition("\n")[2])
+    with pytest.raises(DomainError, match="leave it out"):
+        Reference.from_file(folder / "rows.csv", table, query="SELECT 1")
+    with pytest.raises(DomainError, match=r"they have 2 others$"):  # whose names are a record
+        table.encode(node_records(context(drift_records=folder / "bare.csv")))
 
 
 @pytest.mark.parametrize(
