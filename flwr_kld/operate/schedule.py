@@ -20,7 +20,7 @@ from cronsim import CronSim, CronSimError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = timedelta(days=366)
 _MOST_SLOTS = 2_000
-"""Slots that are looked at to count those of a window."""
+"""Slots that are looked at to count those of a window, or those that were missed."""
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -195,15 +195,26 @@ def run_schedule(
 ) -> None:
     """Run `job` at every slot until `stop` is asked for; a running job is never interrupted."""
     # Slots that pass while the job runs are left out: runs do not overlap. Slots that pass while
-    # the machine sleeps are made up for by one run, for the latest of them. A job that raises is
-    # logged, and the loop goes on. After a clock was set back, slots may come again: jobs must be
-    # idempotent by `slot_key`.
+    # the machine sleeps are made up for by one run, for the latest of them. How many were left out
+    # is logged. A job that raises is logged, and the loop goes on. After a clock was set back,
+    # slots may come again: jobs must be idempotent by `slot_key`.
     slot: datetime | None = None
-    while (slot := _due(schedule, slot, stop, clock)) is not None:
+    while (due := _due(schedule, slot, stop, clock)) is not None:
+        if missed := _between(schedule, slot, due):
+            logger.warning("no check ran in the last %s slots before %s", missed, slot_key(due))
+        slot = due
         try:
             job(slot)
         except Exception:  # one failed run must not end the series
             logger.exception("the run of %s failed", slot_key(slot))
+
+
+def _between(schedule: Schedule, ran: datetime | None, due: datetime) -> int:
+    """Count the slots between two, up to `_MOST_SLOTS`."""
+    missed = 0
+    while ran is not None and missed < _MOST_SLOTS and (ran := schedule.next_after(ran)) < due:
+        missed += 1
+    return missed
 
 
 def _due(

@@ -77,7 +77,7 @@ def test_only_a_regular_file_is_opened(tmp_path, caplog, name, kind):
         file.mkdir()
     url = name.endswith(".db")
     named = {"drift_records": f"sqlite:///{file}" if url else file, "drift_query": "SELECT 1"}
-    with pytest.raises(QueryRefused, match="RecordsError|DomainError"):
+    with pytest.raises(QueryRefused, match=r"RecordsError|DomainError"):
         node_records(context(**named))
     assert f"{file}: it is not a regular file" in caplog.text or "no Parquet" in caplog.text
 

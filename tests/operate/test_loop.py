@@ -3,17 +3,23 @@
 import logging
 import os
 import signal
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from flwr_kld.operate import schedule
 from flwr_kld.operate.schedule import (
+    Cron,
     Stop,
     parse_schedule,
     run_schedule,
     slot_key,
     stop_on_signals,
 )
+from flwr_kld.strategies import SinceLastCheck
 
 START = datetime(2026, 11, 20, 22, 0, 30, tzinfo=UTC)
 
@@ -68,7 +74,7 @@ def test_every_slot_once_and_never_at_the_start():
     assert time.longest <= 30  # a timer stands still while the machine sleeps
 
 
-def test_after_sleep_one_run_for_the_latest_slot():
+def test_after_sleep_one_run_for_the_latest_slot(caplog):
     time = Time(until=at(13))
     time.events[at(1, 30)] = lambda: setattr(time, "now", at(9, 17))  # suspended at 01:30
     assert keys_of(time, "0 * * * *") == [
@@ -76,6 +82,59 @@ def test_after_sleep_one_run_for_the_latest_slot():
         "2026-11-21T09:00:00Z",
         "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z",
     ]  # fmt: skip
+    assert [r.getMessage() for r in caplog.records] == [
+        "no check ran in the last 7 slots before 2026-11-21T09:00:00Z"
+    ]
+
+
+@pytest.mark.parametrize("start", ["2026-03-01", "2026-10-01"], ids=["spring", "autumn"])
+@pytest.mark.parametrize(
+    ("zone", "rule"),
+    [
+        *((f"Etc/GMT{-hours:+d}", SinceLastCheck("t")) for hours in (-12, -5, 0, 9, 14)),
+        ("America/New_York", SinceLastCheck("t")),
+        ("Europe/Berlin", SinceLastCheck("t", lag=0, zone="Europe/Berlin")),
+        ("Australia/Lord_Howe", SinceLastCheck("t", lag=0, zone="Australia/Lord_Howe")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sixty_nights_of_watching_count_each_row_once(monkeypatch, zone, rule, start):
+    """Over a change of the clock, three nights of sleep, and a clock that is minutes off."""
+    monkeypatch.setattr(schedule, "_LONGEST_WAIT", 3600.0)
+    own, first = ZoneInfo(zone), datetime.fromisoformat(start).replace(tzinfo=UTC)
+    came = [first + i * timedelta(minutes=20) for i in range(62 * 72)]
+    told = [moment.astimezone(own).replace(tzinfo=None) for moment in came]
+    time = Time(first + timedelta(days=61), start=first + timedelta(hours=12))
+
+    def jump(by: timedelta) -> None:
+        time.now += by
+
+    for days, by in (
+        (9, timedelta(days=3)),
+        (20, timedelta(minutes=-5)),
+        (40, timedelta(minutes=4)),
+    ):
+        time.events[first + timedelta(days=days)] = partial(jump, by)
+    counted, last, nights = Counter(), None, []
+
+    def check(slot: datetime) -> None:
+        nonlocal last
+        nights.append(slot)
+        last = rule.next(last, time.now)
+        ends = datetime.fromisoformat(last.start), datetime.fromisoformat(last.end)
+        there = zip(came, told, strict=True)
+        counted.update(row for at, row in there if at <= time.now and ends[0] <= row < ends[1])
+
+    run_schedule(Cron("0 3 * * *", zone), check, stop=time, clock=time)
+    assert len(nights) == len(set(nights))  # of three nights asleep, one check
+    assert 57 <= len(nights) <= 59
+    inner = [
+        row
+        for row in told
+        if first.date() + timedelta(4) <= row.date() < nights[-1].date() - timedelta(3)
+    ]
+    assert len(inner) > 50 * 72
+    assert Counter(inner) == Counter({row: counted[row] for row in set(inner)})  # one hour twice
 
 
 def test_slots_that_pass_during_a_run_are_left_out():
