@@ -85,7 +85,7 @@ _LISTED = 0.9
 _BUCKETS = 16
 """Of codes without a name: each holds about 1 % of the rows or more."""
 _SENTENCE = 30
-"""Characters; a text that is longer on average is no name."""
+"""Characters; texts that are longer on average are no names, or twice as long if they repeat."""
 _CODE = re.compile(r"(?=[^\d]*\d)\S{1,16}")
 """A text whose beginning may say what kind of thing it is: one word with a digit."""
 _LONGEST_PREFIX = 5
@@ -101,19 +101,17 @@ _CALENDAR = {
 _FIXED = {"built", "birth", "born", "model", "made", "founded", "construction", "baujahr"}
 """Words beside a year that stays what it was."""
 _NUMBERED = {
-    "id", "ids", "uid", "uuid", "guid", "code", "codes", "key", "fips", "zip", "zipcode",
-    "postcode", "postal", "plz", "npi", "ssn", "phone", "telephone", "telefon", "tel", "mobile",
-    "fax", "isbn", "issn", "ean", "upc", "gtin", "sku", "imei", "iban", "vin", "barcode", "serial",
+    "id", "ids", "code", "codes", "key", "fips", "zip", "postal", "plz", "npi", "ssn", "phone",
+    "telephone", "tel", "fax", "isbn", "issn", "ean", "upc", "gtin", "sku", "imei", "vin", "serial",
 }  # fmt: skip
 """Words in the names of columns whose numbers are identifiers or codes, not amounts."""
-_NUMBERED_THING = re.compile(
-    "(account|admission|animal|batch|case|city|client|contract|country|customer|device|doc|driver|"
-    "employee|encounter|event|family|flight|game|group|hospital|household|invoice|item|member|"
-    "object|order|patient|person|player|product|record|region|room|row|sample|school|sensor|"
-    "session|shop|site|station|stay|store|student|study|subject|team|ticket|transaction|trip|unit|"
-    "user|vehicle|visit|ward)(id|no|nr|num|number)"
+_NUMBERED_WORD = re.compile(
+    "(?!(?:(?:pre|un)?paid|[ab]id|grid|acid|covid|fluid|humid|solid|valid)$)"
+    ".+(?:ids?|fips|zip|codes?|nr|number)"
 )
-"""Names of such columns in one word."""
+"""Words that end as such names do, but for those that are others."""
+_NUMBERS = {"no", "nr", "num", "number"}
+"""What such a name of several words ends in."""
 _TIMED = {
     "time", "date", "datetime", "timestamp", "ts", "at", "on", "epoch", "unix", "created",
     "updated", "modified", "datum", "zeit",
@@ -281,8 +279,8 @@ def _number(value: Any, dialect: Dialect) -> float:
 
 
 def _is_code(value: Any) -> bool:
-    """Whether a text of digits is none that a number is written as, such as '007'."""
-    return isinstance(value, str) and len(value) > 1 and value[0] == "0" and value.isdecimal()
+    """Whether a text is none that a number is written as, such as '007' or '01.30'."""
+    return isinstance(value, str) and value[:1] == "0" and value[1:2].isdecimal()
 
 
 def _words(name: str) -> list[str]:
@@ -344,20 +342,20 @@ def _of_numbers(
     values = np.unique(seen.numbers[which])
     whole = bool((numbers == np.floor(numbers)).mean() >= _NEARLY)
     different = whole and np.count_nonzero(which) >= _NEARLY * len(numbers)
+    few = np.unique(seen.numbers[common])
+    mostly_few = seen.times[common].sum() >= (1 - _FREQUENT) * len(numbers) and len(few) > 0
+    if mostly_few and few.tolist() == [0, 1]:
+        return {name: (Labels(["0", "1"]), "0 or 1")}
     if whole and _is_numbered(name):
         if different and not wanted:
             return {name: ("its name says that it is an identifier", "")}
         found, words = _of_texts(seen, labels, wanted)
         return {name: (found, f"{words}, as its name says that they are codes")}
-    few = np.unique(seen.numbers[common])
-    if seen.times[common].sum() >= (1 - _FREQUENT) * len(numbers) and len(few):
-        if np.isin(few, (0.0, 1.0)).all():
-            return {name: (Labels(["0", "1"]), "0 or 1")}
-        if len(few) <= bins and len(numbers) >= _REPEATED * len(few):
-            if abs(few).max() >= _EXACT:
-                return {name: _of_texts(seen, labels, wanted)}
-            words = f"numbers, a cell for each of {len(few)} and for what lies between"
-            return _beside_labels(name, seen, which, _cells(few), words)
+    if mostly_few and len(few) <= bins and len(numbers) >= _REPEATED * len(few):
+        if abs(few).max() >= _EXACT:
+            return {name: _of_texts(seen, labels, wanted)}
+        words = f"numbers, a cell for each of {len(few)} and for what lies between"
+        return _beside_labels(name, seen, which, _cells(few), words)
     numbered = different and not wanted and len(numbers) >= _ENOUGH
     if numbered and (reason := _identifiers(values, numbers)):
         return {name: (reason, "")}
@@ -399,8 +397,12 @@ def _beside_labels(
 def _is_numbered(name: str) -> bool:
     """Whether a column's name says that its numbers are identifiers or codes."""
     words = _words(name)
-    things = _NUMBERED_THING.fullmatch("".join(words))
-    return things is not None or not _NUMBERED.isdisjoint(words)
+    ends = words[-1:] if len(words) > 1 else []
+    return (
+        not _NUMBERED.isdisjoint(words)
+        or not _NUMBERS.isdisjoint(ends)
+        or any(map(_NUMBERED_WORD.fullmatch, words))
+    )
 
 
 def _identifiers(values: NDArray[np.float64], numbers: NDArray[np.float64]) -> str | None:
@@ -519,8 +521,10 @@ def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     rows = sum(texts.values())
     often = _by_frequency(texts)
     named = [text for text in often if rows < _ENOUGH or texts[text] > 1][:labels]
-    letters = sum(len(text) * own for text, own in texts.items())
-    if not wanted and len(often) > labels and letters > _SENTENCE * rows:
+    long = {text: own for text, own in texts.items() if len(text.strip()) > _SENTENCE}
+    repeated = sum(long.get(text, 0) for text in named) >= _HALF * sum(long.values())
+    letters = _mean(texts, lambda text: len(text.strip()))
+    if not wanted and len(often) > labels and letters > _SENTENCE * (2 if repeated else 1):
         return _too_long(texts), ""
     if not wanted and rows >= _FEW and len(often) > _NEARLY * rows:
         return f"{len(often):,} different values in {rows:,} rows: it looks like an identifier", ""
@@ -533,9 +537,12 @@ def _by_frequency(texts: Mapping[str, int]) -> list[str]:
     return sorted(texts, key=lambda text: (-texts[text], text))
 
 
+def _mean(texts: Mapping[str, int], of: Callable[[str], int]) -> float:
+    return sum(of(text) * rows for text, rows in texts.items()) / sum(texts.values())
+
+
 def _too_long(texts: Mapping[str, int]) -> str:
-    words = sum(len(text.split()) * rows for text, rows in texts.items()) / sum(texts.values())
-    return f"long texts, {words:.0f} words on average"
+    return f"long texts, {_mean(texts, lambda text: len(text.split())):.0f} words on average"
 
 
 def _of_codes(times: Counter[str], labels: int, rows: int) -> Codes:

@@ -35,11 +35,13 @@ def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:
 
 def outside_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     """Say what the records of a cell outside the reference are; `symbol` as in `cell_name`."""
-    domain = plan.reference.domain
+    domain, held = plan.reference.domain, plan.symbols_in[cell]
     way = int(domain.unlisted_way()[int(np.argmax(plan.cell_of == cell))])
     if way >= 0:
         return domain.unlisted[way]
-    return domain.name_of(symbol) if symbol >= 0 else f"one of {plan.symbols_in[cell]:,} symbols"
+    if symbol < 0 and held > _SPELT:
+        return f"one of {held:,} symbols"
+    return " or ".join(map(domain.name_of, np.flatnonzero(plan.cell_of == cell).tolist()))
 
 
 def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
@@ -54,6 +56,8 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     return f"{count} {rare}, each about 1 in {float(f'{each:.2g}'):,.0f}"
 
 
+_SPELT = 3
+"""Symbols of one cell that are named."""
 MOST = 24
 """Bars of a picture."""
 _KEPT = 2000
@@ -169,10 +173,11 @@ def sentence(
     """
     level = real("level", level, above=0, below=1)
     domain = noisy.plan.reference.domain
+    said = ""
     if isinstance(domain, Binned):
         said = _of_numbers(noisy, domain, level, effects, unit)
-    else:
-        said = ", ".join(_of_cells(noisy, level, effects))
+    # Numbers below and above the reference's may share a cell: no cut tells them apart.
+    said = said or ", ".join(_of_cells(noisy, level, effects))
     whole = f"{name}: {said}" if said else None
     listed = domain.unlisted_way() < 0
     if domain.joins or not listed.any():

@@ -9,6 +9,7 @@ import pytest
 from domain.test_dialect import of_node
 
 from flwr_kld import Binned, Reference, Table, Times
+from flwr_kld.simulations.studies.columns import ODD, shape
 
 RNG = np.random.default_rng(7)
 ROWS = 2000
@@ -106,11 +107,33 @@ def test_identifiers_are_left_out_and_are_no_dates(name, values):
     assert "identifier" in only(values, name)
 
 
-@pytest.mark.parametrize("name", ["zip", "FIPS", "patient_id", "unitId", "Postal Code"])
+@pytest.mark.parametrize(
+    "name",
+    ["zip", "FIPS", "patient_id", "unitId", "Postal Code", "countyid", "statefips", "order_nr"],
+)
 def test_repeated_identifiers_and_postcodes_are_codes(name):
     few, many = RNG.integers(20_000, 20_015, ROWS), RNG.integers(20_000, 20_300, ROWS)
     assert set(only(few, name).names) == set(map(str, few.tolist()))
     assert not isinstance(only(many, name), Binned | str)
+
+
+@pytest.mark.parametrize("name", ["paid", "amountPaid", "humid", "covid", "num_rooms", "mono"])
+def test_words_that_end_as_identifiers_do_are_amounts(name):
+    assert isinstance(only(RNG.integers(20_000, 20_300, ROWS), name), Binned)
+
+
+@pytest.mark.parametrize("name", ["phone_service", "id", "x"])
+def test_zeros_and_ones_are_so_whatever_their_name_and_zeros_alone_are_numbers(name):
+    assert only(RNG.integers(0, 2, ROWS), name).names == ("0", "1")
+    rates = np.where(RNG.random(ROWS) < 0.008, RNG.random(ROWS), 0)
+    assert isinstance(only(rates), Binned)
+
+
+def test_few_texts_are_labels_however_they_are_padded_and_codes_may_have_a_point():
+    padded = RNG.choice([f"kind {letter}".ljust(40) for letter in "abcdefghijklmnopqrstuvw"], ROWS)
+    assert not isinstance(only(padded.tolist()), str)
+    sections = [f"{a:02}.{b:02}" for a in range(1, 41) for b in range(1, 51)]
+    assert "identifier" in only(sections)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +220,6 @@ def test_a_file_with_durations_and_odd_values_is_read_alike_on_both_sides(tmp_pa
             np.testing.assert_array_equal(same.probabilities, reference.probabilities)
 
 
-ODD = [
-    None, "", " ", "nil", "—", "-", "?", "NA", "NaN", "nan", "inf", "-inf", "Infinity", "1e400",
-    "#DIV/0!", "<0.5", "\x1a", "\x00", "'", '"', '""', ",", ";", "\t", "a,b", "1,5", "1.234,5",
-    "0x1f", "1_000", "१", "−5", "(5)", "5 %", "$5", "007", "00", "1" * 400, "9" * 30, "-999", "999",
-    "99999", "1e300", "-1e300", "1e-300", "true", "False", "yes", "N", "2024-01-01", "31/12/2024",
-    "12/31/2024", "9999-12-31", "0001-01-01", "24:00", "25:61", "13:45", "3 days 02:00:00", "PT5S",
-    "20240131", "1700000000", "5", "x" * 300, "é", "\ud7ff", "{}", "[1, 2]",
-]  # fmt: skip
 KINDS = {
     "amount": [f"{value:.2f}" for value in RNG.lognormal(3, 1, 500)],
     "children": [str(value) for value in RNG.integers(0, 4, 500)],
@@ -221,17 +236,6 @@ KINDS = {
     "cost": ["0" if value < 400 else str(value) for value in RNG.integers(0, 500, 500)],
     "icd": [f"I{10 + i % 12}.{j}" for i, j in RNG.integers(0, 100, (500, 2))],
 }
-
-
-def shape(table):
-    """What stays the same if one value among hundreds is another: all but some edges."""
-    told = {name: domain.spec() for name, domain in table.features.items()}
-    for spec in told.values():
-        spec.pop("means", None)
-        spec["names"] = sorted(spec.get("names", ()))
-        if not isinstance(spec.get("by", ""), str) or spec["kind"] == "binned":
-            spec["edges" if "edges" in spec else "by"] = None
-    return told, table.left_out.keys(), table.dialect
 
 
 @pytest.mark.parametrize("kind", KINDS)
