@@ -33,21 +33,21 @@ def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:
     return symbol
 
 
-def outside_name(plan: QueryPlan, cell: int, symbol: int) -> str:
-    """Say what the records of a cell outside the reference are; `symbol` as in `cell_name`."""
+def outside_name(plan: QueryPlan, cell: int) -> str:
+    """Say what the records of a cell outside the reference are."""
     domain, held = plan.reference.domain, plan.symbols_in[cell]
     way = int(domain.unlisted_way()[int(np.argmax(plan.cell_of == cell))])
     if way >= 0:
         return domain.unlisted[way]
-    if symbol < 0 and held > _SPELT:
-        return f"one of {held:,} symbols"
-    return " or ".join(map(domain.name_of, np.flatnonzero(plan.cell_of == cell).tolist()))
+    names = [domain.name_of(own) for own in np.flatnonzero(plan.cell_of == cell)[[0, -1]].tolist()]
+    few = " or ".join(dict.fromkeys(names))
+    return f"one of {held:,} symbols, such as {few}" if held > len(names) else few
 
 
 def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     """Name a cell: its symbol, or what its symbols have in common."""
     if plan.outside[cell]:
-        return f"{outside_name(plan, cell, symbol)} (not in the reference)"
+        return f"{outside_name(plan, cell)} (not in the reference)"
     if symbol >= 0:
         return plan.reference.domain.name_of(symbol)
     count = f"one of {plan.symbols_in[cell]:,}"
@@ -56,8 +56,6 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     return f"{count} {rare}, each about 1 in {float(f'{each:.2g}'):,.0f}"
 
 
-_SPELT = 3
-"""Symbols of one cell that are named."""
 MOST = 24
 """Bars of a picture."""
 _KEPT = 2000
@@ -137,10 +135,7 @@ def outside_fraction(
         (variance,) = weighted_variance(counts, weights, law, design_effect=effect)
         return float(np.clip(weights[0] @ seen, 0, 1)), math.sqrt(max(variance, 0.0))
 
-    symbols = only_symbol(plan)
-    kinds = [
-        OutsideCell(outside_name(plan, c, int(symbols[c])), *estimate([c])) for c in cells.tolist()
-    ]
+    kinds = [OutsideCell(outside_name(plan, c), *estimate([c])) for c in cells.tolist()]
     kinds.sort(key=lambda kind: -kind.share)
     return OutsideFraction(*estimate(cells.tolist()), tuple(kinds))
 
@@ -246,7 +241,7 @@ def _of_numbers(
 
 def _cell(plan: QueryPlan, cell: int, symbol: int) -> str:
     if plan.outside[cell]:
-        return outside_name(plan, cell, symbol)
+        return outside_name(plan, cell)
     if symbol >= 0:
         return plan.reference.domain.name_of(symbol)
     return f"{plan.symbols_in[cell]:,} rare symbols"

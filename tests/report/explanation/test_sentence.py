@@ -37,6 +37,16 @@ def test_numbers_are_cut_where_most_changed():
     assert said(DELAYS, later, BEFORE) == "it: lower, 71 % → 78 % below 15 (78–78 %)"
 
 
+def test_numbers_without_a_neighbour_in_the_reference_are_said_whichever_side_they_are_on():
+    """Cells for 1 to 4; below, above and between are one cell, which no cut divides."""
+    few = Binned([1.0, 2.0, 3.0, 4.0])
+    before, after = [0, 0.5, 0.3, 0.2, 0, 0], [0, 0.3, 0.3, 0.2, 0.2, 0]
+    assert "< 1 or >= 4 0 % → 20 % (20–20 %)" in said(few, before, after)
+    gaps = Binned([1.0, 2.0, 3.0, 4.0, 5.0])
+    before, after = [0, 0.5, 0, 0.5, 0, 0, 0], [0, 0.4, 0, 0.4, 0, 0.2, 0]
+    assert "one of 4 symbols, such as < 1 or >= 5 0 % → 20 %" in said(gaps, before, after)
+
+
 def test_small_changes_have_decimals():
     higher = BEFORE.copy()
     higher[[0, 6]] += -0.004, 0.004
