@@ -25,7 +25,7 @@ _SMALL = 3_000.0
 """Records of a small check: where noise hardly shows in its counts, alike records are told best."""
 _USUAL_STEPS, _ALIKE = 15, 3
 """Of a count of a column that gets as much noise as if all got the same, and of alike records."""
-_GROWTH, _MOST_NOISE = 1.03, 1.12
+_GROWTH, _MOST_NOISE = 1.03, 1.5
 """What the error of a column's counts may grow by, for the sake of others, and their noise."""
 _LONGEST = {"laplace": 4000.0, "shares": 64.0, "gaussian": 20_000.0}
 """Standard deviations of noise, in steps, whose tables are quickly made."""

@@ -50,7 +50,7 @@ def of_labels(symbols: int) -> QueryPlan:
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("symbols", [5, 20, 100, 900])
 def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, protects):
-    """The error of a small check's counts grows by 3 %, and their noise by little more than 12."""
+    """The error of a small check's counts grows by 3 %, and their noise by half, at most."""
     plan, trust = of_labels(symbols), Trusted(epsilon, protects=protects)
     found = allot(trust, plan, {}, drawn=True)
 
@@ -60,9 +60,9 @@ def test_alike_records_take_what_counts_hardly_notice(symbols, epsilon, protects
 
     by_noise, grows = plan.cells * noise(0) ** 2 / 3_000, noise(found.alike) / noise(0)
     assert found.alike
-    assert grows < 1.13
+    assert grows < 1.75  # half, of whole numbers
     assert math.sqrt((1 + by_noise * grows**2) / (1 + by_noise)) < 1.031
-    assert grows > (1.1 if by_noise < 0.1 else 1.01)
+    assert grows > (1.15 if by_noise < 0.1 else 1.01)
 
 
 def test_alike_records_are_asked_where_hardly_any_noise_is():

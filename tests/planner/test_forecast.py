@@ -164,10 +164,9 @@ def test_a_column_has_the_noise_of_all_and_its_part_of_the_rate():
     )  # fmt: skip
     same = forecast(alone, bound)
     assert (told.smallest, told.error, told.noise) == (same.smallest, same.error, same.noise)
-    drawn = forecast(alone, replace(FEW, clients=100, population=200)).noise
-    assert told.noise == pytest.approx(3 * drawn, rel=0.02)
-    few = [forecast(alone, replace(FEW, population=n)).noise for n in (None, 200)]
-    assert few[1] > 1.05 * few[0]  # so that alike records are counted better
+    asked, drawn = (forecast(alone, replace(FEW, population=n)).noise for n in (None, 200))
+    # Of drawn clients alike records are counted better, the more so the less the noise is.
+    assert 3 * 1.05 * asked < told.noise < 3 * drawn
     assert told.setting.level == 0.95
 
 
