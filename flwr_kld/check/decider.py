@@ -178,17 +178,17 @@ class Decider:
         hidden = (tested - self.threshold) / -float(ndtri(SHARE * self.alarm.rate))
         share = 0.0 if outside is None else outside.share
         missed, apart = self.alarm.rate / self.alarm.horizon, measured.effects.apart(law)
-        # Clients of unlike sizes say as little of their population as fewer that are alike.
         mean = measured.published.records / measured.survivors
-        alike = min(mean / max(measured.most_alike, 1.0), 1.0)
-        one = (measured.one_client.share or 0.0) * measured.survivors
+        even = min(mean / max(measured.most_alike, 1.0), 1.0)
+        one = measured.one_client.share or 0.0
 
         def least(clients: int) -> float:
-            over = apart, alike * clients, missed
+            largest = one * measured.survivors / clients
+            over = apart, clients, missed, even, largest or 1.0
             return min(
                 least_if_missed(mass, law, missed_part(clients, missed)),
                 least_if_overdrawn(mass, law, *over),
-                least_if_moved(mass, law, one / clients),
+                least_if_moved(mass, law, largest),
             )
 
         both = Population(
@@ -207,7 +207,8 @@ class Decider:
             error=0.0 if outside is None else outside.deviation,
             tolerated=tolerated,
             least=lambda clients: min(
-                (1 - missed_part(clients, missed)) * share, share - one / clients
+                (1 - missed_part(clients, missed)) * share,
+                share - one * measured.survivors / clients,
             ),
         )
 

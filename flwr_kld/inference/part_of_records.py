@@ -28,10 +28,8 @@ from scipy.special import betaincinv
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.score import THETA, Floats
 
-_MOST_DRAWN = 0.5
-"""Of the drawn clients, that are of a kind which was drawn too often."""
-_PARTS = np.linspace(0, _MOST_DRAWN, 101)[1:].tolist()
-"""Of the records, that such a kind may have too many of."""
+_PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
+"""Of the records, that a kind which was drawn too often may have too many of."""
 
 
 def missed_part(clients: int, error: float) -> float:
@@ -58,8 +56,10 @@ def least_if_overdrawn(
     reference: Floats,
     law: Floats,
     apart: float,
-    clients: float,
+    clients: int,
     error: float,
+    even: float = 1.0,
+    largest: float = 1.0,
     *,
     theta: float = THETA,
 ) -> float:
@@ -71,23 +71,46 @@ def least_if_overdrawn(
     ----------
     apart : float
         Mean square of the distances of the drawn clients' laws from `law`, at most.
-    clients : float
-        That were drawn, if all had as many records.
+    clients : int
+        That were drawn.
     error : float
         Probability of drawing a kind at least as much too often, in (0, 1).
+    even : float
+        Mean records of a client over those of a record's client, in (0, 1].
+    largest : float
+        Part of the records that a client holds at most, in (0, 1].
     """
     least, counted = skewed_divergence(reference, law, theta), (reference > 0) & (law > 0)
     for part, more in pairwise(_PARTS):
         kind = (law - _without(reference, law, part)) / part
-        # A fraction x of the clients at this law adds x / (1 - x) times this square to `apart`, and
-        # has no more records in a cell of the reference than there are.
+        # Clients of this law who have a part x of the records add x / (1 - x) times this square to
+        # `apart`, and have no more records in a cell of the reference than there are.
         square = float(((kind - law) ** 2).sum())
-        whole = float((kind[counted] / law[counted]).max())
-        drawn = min(apart / (apart + square), 1 / max(whole, 1 / _MOST_DRAWN))
-        usual = betaincinv(drawn * clients, (1 - drawn) * clients + 1, error) if drawn else 0.0
+        whole = max(float((kind[counted] / law[counted]).max()), 1.0)
+        drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
+        usual = _usual_part(drawn, _fewest(drawn, clients, even, largest), clients, error)
         if (drawn - usual) * (1 - part) >= part * (1 - drawn):
             least = skewed_divergence(reference, _without(reference, law, more), theta)
     return least
+
+
+def _fewest(part: float, clients: int, even: float, largest: float) -> float:
+    """Return how many of the clients hold such a part of the records, at least."""
+    # A part u of the clients makes the sizes' variance, over their squared mean, (x - u)²/u (1 - u)
+    # at least, as it and the rest may each have one size.
+    unlike = 1 / even - 1
+    root = math.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
+    fewest = clients * (2 * part + unlike - root) / (2 * (1 + unlike))
+    return min(max(fewest, part / largest), part * clients)
+
+
+def _usual_part(part: float, kind: float, clients: int, error: float) -> float:
+    """Return the least part of the records that a kind of so many drawn has in its population."""
+    if not kind:
+        return 0.0
+    usual = float(betaincinv(kind, clients - kind + 1, error))
+    own, others = usual * part / kind, (1 - usual) * (1 - part) / (clients - kind)
+    return own / (own + others)
 
 
 def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:

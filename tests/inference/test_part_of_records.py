@@ -77,7 +77,7 @@ def test_what_is_enough_to_restore_the_reference_leaves_nothing():
 
 
 @pytest.mark.parametrize("clients", [40, 100, 400])
-@pytest.mark.parametrize("part", [0.02, 0.05, 0.2])
+@pytest.mark.parametrize("part", [0.02, 0.05, 0.2, 0.5])
 def test_a_kind_that_is_drawn_too_often_is_no_drift_of_its_population(clients, part):
     """As often as it may just be; its own label alone tells it from the other clients."""
     error, kind, others = 1e-4, np.eye(11)[10], np.append(np.full(10, 0.1), 0.0)
@@ -91,3 +91,21 @@ def test_a_kind_that_is_drawn_too_often_is_no_drift_of_its_population(clients, p
     assert found > 0.5 * skewed_divergence(reference, population, THETA) - 0.01
     alike = least_if_overdrawn(reference, law, 0.0, clients, error, theta=THETA)
     assert alike == skewed_divergence(reference, law, THETA)
+
+
+@pytest.mark.parametrize(("part", "each"), [(0.01, 10.0), (0.003, 20.0), (0.05, 3.0), (0.2, 0.2)])
+@pytest.mark.parametrize("clients", [100, 400])
+def test_a_kind_of_larger_clients_is_drawn_too_often_more_easily(clients, part, each):
+    """So many of a kind are drawn as may just be; each has so many times the records of another."""
+    error, kind, others = 1e-4, np.eye(11)[10], np.append(np.full(10, 0.1), 0.0)
+    most = int(binom.isf(error, clients, part)) - 1
+    sizes = np.where(np.arange(clients) < most, each, 1.0)
+    held, usual = most * each / sizes.sum(), part * each / (part * each + 1 - part)
+    assert held < 0.5
+    law, population = (x * kind + (1 - x) * others for x in (held, usual))
+    reference = np.append(np.full(10, 0.0999), 0.001)
+    sharing = {"even": sizes.mean() ** 2 / (sizes**2).mean(), "largest": sizes.max() / sizes.sum()}
+    apart = held * (1 - held) * float(((kind - others) ** 2).sum())
+    found = least_if_overdrawn(reference, law, apart, clients, error, **sharing, theta=THETA)
+    assert found <= skewed_divergence(reference, population, THETA) + 1e-9
+    assert found > 0.4 * skewed_divergence(reference, population, THETA) - 0.02
