@@ -222,7 +222,8 @@ def _of_numbers(
     variance = weighted_variance(noisy, rows, plan.mass, design_effect=design_effect)
     off = rows @ (seen - plan.mass)
     z = off / np.sqrt(np.maximum(variance, noisy.records**-2))
-    moved = (expected < low) | (high < expected)
+    # All records together are more than 1 by rounding, and no limit is.
+    moved = (expected < low - _ROUNDING) | (high + _ROUNDING < expected)
     gained = moved & (missing | ((z > 0) & (share > expected)))  # of two sides, the one that grew
     strength = np.abs(z) * (gained if gained.any() else moved)
     if not strength.any():

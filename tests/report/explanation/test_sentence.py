@@ -117,6 +117,14 @@ def test_chance_is_rarely_taken_for_movement(domain, law, noise, protects):
     assert wrong <= binom.isf(1e-6, runs, 0.2)
 
 
+def test_all_records_are_no_more_than_all_of_them():
+    """Of fractions that add up to more than 1 by rounding, all lie above the lowest edge."""
+    domain = Binned([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    counts = [0, 16433, 6983, 3105, 971, 221, 39, 9, 3, 1, 0]
+    law = np.array(counts) / sum(counts)
+    assert said(domain, law, law, records=sum(counts)) is None
+
+
 def test_clusters_are_allowed_for():
     plan, records = plan_of(DELAYS, BEFORE), 20 * np.random.default_rng(0).multinomial(60, BEFORE)
     assert sentence("it", release(plan, records), effects=DesignEffects(20)) is None
