@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from flwr_kld.domain.table import Table
+from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.simulations.studies import quiet_worlds
 from flwr_kld.simulations.studies.quiet_worlds import World
@@ -70,3 +73,20 @@ def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
     assert quiet_worlds._beside(replace(report, columns={**report.columns, name: above}))
     if report.outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
         assert not quiet_worlds._beside(report)
+
+
+def test_clients_of_a_natural_key_are_checked_and_a_large_one_is_named(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"state": rng.choice(["NY", "CA", "RI"], 4000, p=[0.6, 0.38, 0.02]),
+         "age": rng.normal(40, 9, 4000).round()}
+    )  # fmt: skip
+    reference = Reference.from_frame(Table.from_frame(rows), rows)
+    own = [one for _, one in rows.groupby("state")]
+    monkeypatch.setattr(quiet_worlds, "_rows_of", lambda name: (reference, rows, own))
+    found = quiet_worlds.keyed(("people", 0))
+    assert (found["clients"], found["records"], found["columns"]) == (3, 4000, 2)
+    assert found["untrue"] == 0
+    assert found["named"] == found["by_one"] > 0
+    total = quiet_worlds.of_keys([found, {**found, "table": "others"}])[-1]
+    assert (total["table"], total["checks"], total["columns"]) == ("all", 2, 4)
