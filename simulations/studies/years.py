@@ -108,6 +108,11 @@ def rarer(counts: Integers) -> Floats:
     return np.asarray(np.arange(counts.shape[1]) != (counts.shape[1] - 2) // 2, dtype=np.float64)
 
 
+def commoner(counts: Integers) -> Floats:
+    """Direction of a reference that has much more of that."""
+    return 50.0 - 49.0 * rarer(counts)
+
+
 @dataclass(frozen=True)
 class World:
     """A population, and how it is asked."""
@@ -145,6 +150,8 @@ def worlds() -> list[World]:
             (5, 200, 0.05, 2_000, 2_000),
         )
     ]  # fmt: skip
+    # Drawn too rarely, which nothing but a missed kind is held against.
+    found.append(World("seldom kind", rare(0.1, 50), 20, 400, commoner, nats=_NATS[1:]))
     found += [World("unequal sizes", dirichlet(3, pareto), 20, n) for n in (60, 200, 400)]
     found += [
         World(f"reference of {rows:,} rows", dirichlet(each), k, n, sample=rows)
