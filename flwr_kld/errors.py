@@ -35,6 +35,10 @@ class SessionOver(CheckFailed):
         )
 
 
+class SessionBusy(CheckFailed):
+    """Another server runs a night of the same standing session; nobody was asked."""
+
+
 class SessionMismatch(QueryRefused):
     """Who asks for a night, and who is asked, remember other nights of its session."""
 

@@ -6,6 +6,7 @@ import secrets
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -144,6 +145,11 @@ class Counting(Round[Asked, R]):
                     f"a standing session counts all records as they are: leave {name}= out"
                 )
         self._session = Session(self.trust, self.budget)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        if self.ledger is None or self._session is None:
+            return super()._alone()
+        return self.ledger.running(self._session.name)
 
     def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
         super()._recall(ledger, present)

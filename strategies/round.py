@@ -10,6 +10,7 @@ import logging
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -132,8 +133,9 @@ class Round(ABC, Generic[Asked, R]):
         """Run one round: present, require, recall, draw, reserve, ask, settle."""
         # A round that is refused before it asks is in the ledger, too, and may run again.
         opening = Opening(key)
-        with opening.clock.running():
+        with opening.clock.running(), ExitStack() as until_the_end:
             try:
+                until_the_end.enter_context(self._alone())
                 asked = self._chosen(grid)
                 reservation = self._reserve(opening, asked)
             except (CheckFailed, BudgetExhausted) as refusal:
@@ -187,6 +189,10 @@ class Round(ABC, Generic[Asked, R]):
     @abstractmethod
     def _ask(self, grid: Grid, opening: Opening, asked: Asked, spent: Spent | None) -> Settled[R]:
         """Ask, wait, and make the report; it is paid for."""
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Refuse to run beside another round that this one must not meet."""
+        return nullcontext()
 
     def _session_of(self, asked: Asked) -> str:
         """Return the key of the standing session that this is a night of; empty if of none."""

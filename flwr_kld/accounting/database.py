@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from flwr_kld._extras import require
 from flwr_kld.accounting.schema import SCHEMA, clock, ledger_version, metadata
-from flwr_kld.codec.durable import Schema, make_database, write_ahead
+from flwr_kld.codec.durable import Schema, make, make_database, write_ahead
 from flwr_kld.errors import LedgerUnavailable, damaged
 from flwr_kld.kernel.arguments import real
 
@@ -108,6 +110,45 @@ class Database:
             if self._read_only and (found := _schema(connection)) != SCHEMA:
                 raise self._other_schema(found)
             yield connection
+
+    @contextmanager
+    def holding(self, name: str) -> Iterator[bool]:
+        """Hold a name, and tell whether that succeeded: it does not while somebody else holds it.
+
+        The lock belongs to this process, or to its connection to PostgreSQL, and ends with it,
+        however it dies: no clock decides whether the holder is gone.
+        """
+        with self._explained("locked"):
+            lock, mine = self._file_lock(name) if self._sqlite else self._advisory_lock(name)
+        with closing(lock):
+            yield mine
+
+    def _file_lock(self, name: str) -> tuple[sqlite3.Connection, bool]:
+        """Lock an empty file beside the ledger, as SQLite does before it writes."""
+        digest = blake2b(name.encode(), digest_size=8).hexdigest()
+        place = Path(f"{os.path.realpath(self._engine.url.database or '')}-held-{digest}")
+        if not place.exists():
+            make(place, b"")
+        lock = sqlite3.connect(place, timeout=0, isolation_level=None)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                return lock, False
+            lock.close()
+            raise
+        return lock, True
+
+    def _advisory_lock(self, name: str) -> tuple[sa.Connection, bool]:
+        """Lock a name in a ledger's own schema for as long as the connection is open."""
+        connection = self._engine.connect()
+        # A host that vanished, with its connection open, is noticed after two minutes.
+        for setting, seconds in (("idle", 60), ("interval", 10), ("count", 6)):
+            connection.exec_driver_sql(f"SET tcp_keepalives_{setting} = {seconds}")
+        key = sa.func.hashtextextended(sa.func.current_schema() + "/" + name, _LOCK)
+        mine = connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar()
+        connection.commit()
+        return connection, bool(mine)
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:

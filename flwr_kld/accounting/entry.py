@@ -41,7 +41,7 @@ class FailureKind(StrEnum):
     """Why an entry has no report."""
 
     COHORT = "cohort"
-    """There were too few clients to ask; nobody was asked."""
+    """There were too few clients to ask, or it could not begin; nobody was asked."""
     BUDGET = "budget"
     """It did not fit into the budget of those it would ask; nobody was asked."""
     REFUSED = "refused"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from flwr_kld.accounting.window import (
     spent_by,
 )
 from flwr_kld.codec.model import json_text
-from flwr_kld.errors import StateChanged
+from flwr_kld.errors import SessionBusy, StateChanged
 from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import choice, instance
 
@@ -345,6 +346,21 @@ class Ledger:
         """Return what a monitor remembers under a name, if anything."""
         with self._database.reading() as connection:
             return read_state(connection, name)
+
+    @contextmanager
+    def running(self, session: str) -> Iterator[None]:
+        """Run a night of a session; no other process or thread runs one meanwhile.
+
+        Raises `SessionBusy` if one does.
+        """
+        with self._database.holding(f"{session}/running") as mine:
+            if not mine:
+                raise SessionBusy(
+                    f"another server runs a night of the session {session!r} now: this one asks "
+                    "nobody, and spends nothing. Wait until that night is over; if it hangs, end "
+                    "its process"
+                )
+            yield
 
     def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.

@@ -14,7 +14,7 @@ from threading import Thread
 from flwr_kld.accounting.entry import CheckUnfinished
 from flwr_kld.cli.common import no_budget, say
 from flwr_kld.cli.flower_app import require_app
-from flwr_kld.errors import NoBudget
+from flwr_kld.errors import NoBudget, SessionBusy
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""
@@ -34,7 +34,9 @@ _LOOK = "; next: flwr-kld doctor APP CONNECTION"
 _SIDE = "│"
 _FRAME = f"{_SIDE}╭╮╰╯─ "
 """What the flwr command draws around its errors."""
-_ELSEWHERE = f"{CheckUnfinished.__module__}.{CheckUnfinished.__qualname__}"
+_ELSEWHERE = tuple(
+    f"{error.__module__}.{error.__qualname__}" for error in (CheckUnfinished, SessionBusy)
+)
 _NO_BUDGET = f"{NoBudget.__module__}.{NoBudget.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")

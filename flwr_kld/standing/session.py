@@ -30,7 +30,7 @@ class Session:
 
     def recall(self, ledger: Ledger) -> None:
         """Take up what a ledger remembers."""
-        self._kept = ledger.state(self._name)
+        self._kept = ledger.state(self.name)
 
     def tonight(self) -> tuple[Night, int]:
         """Return the night that is next, and its session's last moment, in seconds since 1970.
@@ -76,7 +76,7 @@ class Session:
             "marks": night.marks,
             "released": night.released,
         }
-        remembered = Remembered(self._name, value, self._kept.version if self._kept else 0)
+        remembered = Remembered(self.name, value, self._kept.version if self._kept else 0)
         self._kept = replace(remembered, version=remembered.version + 1)
         return remembered
 
@@ -94,7 +94,8 @@ class Session:
         return self._kept.value if self._kept else {}
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """Under which a ledger remembers it."""
         return f"{self.budget}/session/{self.trust.name}"
 
 

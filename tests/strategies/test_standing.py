@@ -15,7 +15,7 @@ from session_nights import a_night
 from flwr_kld import Labels, Reference
 from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
-from flwr_kld.errors import CheckFailed, SessionOver
+from flwr_kld.errors import CheckFailed, SessionBusy, SessionOver
 from flwr_kld.kernel.law import on_coarser_grid
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClientRows
@@ -450,6 +450,35 @@ def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
     other._recall = lambda *_: None  # it has read the ledger, and goes on later
     with pytest.raises(Exception, match=r"(?i)written|answered"):
         other.check(federation.grid)
+
+
+def test_a_second_server_is_refused_before_it_asks_or_pays_and_starves_nobody(
+    federation, tmp_path, monkeypatch
+):
+    ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
+    ledger.set_budget(Budget(1.0, DELTA, window_days=400))
+    ask, second = KLDrift._ask, []
+
+    def while_one_asks(monitor, *about):
+        monkeypatch.setattr(KLDrift, "_ask", ask)
+        spent = ledger.spent()
+        with pytest.raises(SessionBusy):
+            federation.monitor(ledger=Ledger(f"sqlite:///{tmp_path}/drift.db")).check(
+                federation.grid, "the second"
+            )
+        second.append((ledger.spent() == spent, ledger.check("the second")))
+        return ask(monitor, *about)
+
+    for night in range(1, 4):
+        monkeypatch.setattr(KLDrift, "_ask", while_one_asks)
+        report = federation.monitor(ledger=ledger).check(federation.grid)
+        assert report.cost.night == 2 * night - 1
+        unspent, entry = second.pop()
+        assert unspent and entry.refused
+        # Once the first has ended, the slot of the second runs.
+        report = federation.monitor(ledger=ledger).check(federation.grid, f"later {night}")
+        assert report.cost.night == 2 * night
+        assert report.cohort.survivors == NODES
 
 
 def test_a_server_that_is_killed_before_it_asks_pays_for_one_session(
