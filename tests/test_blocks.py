@@ -9,6 +9,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -111,8 +112,8 @@ def audited() -> dict[str, object]:
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)
-    claim = Claim("c1", "0", "p", "t", "none", "trusted", 10, 0, "record", 0, 0)
-    receipt = file.reserve(claim, 1000.0, period_of(86400, 100, 10**6))
+    claim = Claim("c1", "0", "p", "t", "none", "trusted", Fraction(10), Fraction(0), "record", 0, 0)
+    receipt = file.reserve(claim, 1000.0, period_of(86400, 100, 1))
     return {"node_public_key": key.public, "head_of_last_audit": receipt.digest}
 
 

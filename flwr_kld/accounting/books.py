@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Select, func, select
 
-from flwr_kld.accounting.budget import ATTO, DAY, NANO, Budget
+from flwr_kld.accounting.budget import DAY, Budget
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.accounting.entry import Entry, Failure, Kind, ReleaseCost, utc
 from flwr_kld.accounting.schema import (
@@ -60,8 +60,8 @@ def budget_of(connection: Connection, population: str) -> Budget:
         raise NoBudget(population)
     try:
         return Budget(
-            epsilon=row.epsilon / 10**NANO,
-            delta=row.delta / 10**ATTO,
+            epsilon=float(row.epsilon),
+            delta=float(row.delta),
             window_days=row.seconds / DAY,
             population=population,
             protects=row.protects,
@@ -75,8 +75,8 @@ def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
     """Put a budget in force, and tell whether it was not before."""
     columns = {
         "population": budget.population,
-        "epsilon": budget.nano_epsilon,
-        "delta": budget.atto_delta,
+        "epsilon": str(budget.epsilon),
+        "delta": str(budget.delta),
         "seconds": budget.seconds,
         "protects": budget.protects,
         "composition": budget.composition,

@@ -1,12 +1,13 @@
-"""The budget of a population, and amounts as whole numbers: added up without rounding."""
+"""The budget of a population, and amounts as fractions: kept and added up without rounding."""
 
 from __future__ import annotations
 
 import logging
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -14,39 +15,43 @@ from flwr_kld.guesses import suggests
 from flwr_kld.kernel.arguments import choice, keep, real, text
 from flwr_kld.kernel.promise import Protected, check_epsilon_delta
 
-NANO = 9
-"""Epsilon is kept in 10**-9 nats."""
+UNBOUNDED = 10**6
+"""Nats that stand for any larger epsilon, infinity included."""
 
-ATTO = 18
-"""Delta is kept in 10**-18."""
-
-UNBOUNDED = 10**15
-"""Epsilon in 10**-9 nats that stands for any larger one, infinity included."""
+_LEAST = 1e-9
+"""Nats of a budget, at least."""
 
 _LARGEST_DELTA = 1e-4
 """Usual deltas are far below one over the number of records."""
 
 logger = logging.getLogger("flwr_kld")
 
-_TYPED = 15
-"""Digits of a decimal number that any float keeps: one of more was not typed as it is."""
+_TYPED = 12
+"""Digits of a decimal number: one of more was not typed as it is."""
 
-_EXACT = Context(prec=400)
+_ROUNDED = Fraction(1, 2**52)
+"""Of a float, relative: what a typed number loses when it is read, and then divided."""
+
+_WRITTEN = re.compile(r"[0-9]{1,400}(/[1-9][0-9]{0,399})?")
+"""An amount as a file keeps it."""
 
 
-def exact(value: float, digits: int) -> Fraction:
-    """Return an amount in units of 10**-digits, as it was meant: 0.1 is a tenth, 1/3 a third."""
+def exact(value: float) -> Fraction:
+    """Return an amount as it was meant: 0.1 is a tenth, 1/3 a third."""
     typed = Decimal(repr(float(value)))
     meant = Fraction(typed)
-    if len(typed.as_tuple().digits) > _TYPED:  # computed: the simplest fraction that is this float
-        simple = (Fraction(value).limit_denominator(10**most) for most in range(18))
-        meant = next((one for one in simple if float(one) == value), meant)
-    return Fraction(meant * 10**digits)
+    if len(typed.as_tuple().digits) > _TYPED:  # computed: the simplest fraction that is this near
+        near = Fraction(value)
+        simple = (near.limit_denominator(10**most) for most in range(18))
+        meant = next((one for one in simple if abs(one - near) <= near * _ROUNDED), meant)
+    return meant
 
 
-def spent(value: float, digits: int) -> int:
-    """Return an amount to spend in units of 10**-digits, rounded up."""
-    return math.ceil(exact(value, digits))
+def written(text: object) -> Fraction:
+    """Read an amount that was kept as ``str``; ValueError if it is none."""
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+        raise ValueError("this is not an amount")
+    return Fraction(text)
 
 
 def warn_of_delta(delta: float) -> None:
@@ -60,14 +65,9 @@ def warn_of_delta(delta: float) -> None:
         )
 
 
-def limit(value: Decimal, digits: int) -> int:
-    """Return a limit in units of 10**-digits, rounded down."""
-    return int(value.scaleb(digits, _EXACT).to_integral_value(ROUND_FLOOR, _EXACT))
-
-
-def shown(amount: int | Fraction, digits: int) -> str:
+def shown(amount: float | Fraction) -> str:
     """Write an amount for people."""
-    return f"{float(amount / 10**digits):.10g}"
+    return f"{float(amount):.10g}"
 
 
 def in_days(days: float) -> str:
@@ -126,18 +126,18 @@ class Budget:
         )
         text("population", self.population)
         warn_of_delta(self.delta)
-        if not 0 < self.nano_epsilon < UNBOUNDED:
+        if not _LEAST <= epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")
 
     @property
-    def nano_epsilon(self) -> int:
-        """Epsilon in 10**-9 nats, rounded down."""
-        return limit(Decimal(repr(float(self.epsilon))), NANO)
+    def exact_epsilon(self) -> Fraction:
+        """Epsilon as it was meant."""
+        return exact(self.epsilon)
 
     @property
-    def atto_delta(self) -> int:
-        """Delta in 10**-18, rounded down."""
-        return limit(Decimal(repr(float(self.delta))), ATTO)
+    def exact_delta(self) -> Fraction:
+        """Delta as it was meant."""
+        return exact(self.delta)
 
     @property
     def seconds(self) -> int:
@@ -145,7 +145,7 @@ class Budget:
         return max(math.ceil(round(self.window_days * DAY, 3)), 1)
 
     def __str__(self) -> str:
-        delta = f", delta {shown(self.atto_delta, ATTO)}" if self.delta else ""
+        delta = f", delta {shown(self.delta)}" if self.delta else ""
         return f"epsilon {self.epsilon:g}{delta} in {in_days(self.window_days)}"
 
 

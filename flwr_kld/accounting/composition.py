@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Composition, spent
+from flwr_kld.accounting.budget import UNBOUNDED, Budget, Composition
 from flwr_kld.accounting.cost import Cost
 from flwr_kld.kernel.delta import FINE, ComposedLosses, LossDistribution, loss_distribution
 
@@ -25,6 +25,7 @@ _NO_PROTECTION = 40.0
 """Nats from which on a claim is not worth composing."""
 _PRECISION = 1e-9
 """Of an epsilon, in nats and relative."""
+_NOTHING = Fraction(0)
 
 
 @lru_cache(maxsize=4096)
@@ -42,7 +43,7 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
         moved = Counter(abs(shift) for shift in cost.shifts if shift)
         return tuple((loss_distribution(cost.table, s), times) for s, times in moved.items())
     # Whatever is (epsilon, delta)-private reveals no more than this (Kairouz, Oh, Viswanath 2015).
-    epsilon, delta = float(cost.epsilon / 10**NANO), float(cost.delta / 10**ATTO)
+    epsilon, delta = float(cost.epsilon), float(cost.delta)
     if epsilon > _NO_PROTECTION:
         delta = 1.0
     likely = (1 - delta) / (1 + math.exp(-epsilon))
@@ -90,10 +91,10 @@ class Spend:
 
 @dataclass(frozen=True)
 class Composed:
-    """What one person's releases cost together: epsilon in 10**-9 nats, delta in 10**-18."""
+    """What one person's releases cost together."""
 
-    epsilon: int
-    delta: int
+    epsilon: Fraction
+    delta: Fraction
     composition: Composition
 
 
@@ -102,10 +103,10 @@ def worst(
     budget: Budget,
     *,
     touched: Sequence[Spend] | None = None,
-    at_least: int = 0,
+    at_least: Fraction = _NOTHING,
 ) -> Composed:
     """Return the largest guarantee that any one person needs."""
-    found = Composed(at_least, 0, "sum")
+    found = Composed(at_least, _NOTHING, "sum")
     if not spends:
         return found
     if len({spend.cost for spend in spends}) > _MOST_KINDS:
@@ -114,7 +115,7 @@ def worst(
     for profile in _profiles(spends, kinds, touched):
         asked = tuple((kind, int(n)) for kind, n in zip(kinds, profile, strict=True) if n)
         needed = _added(asked)
-        sound = needed.delta <= budget.atto_delta
+        sound = needed.delta <= budget.exact_delta
         if sound and needed.epsilon <= found.epsilon:
             continue
         if budget.composition == "pld" and 0 < len(asked) <= _MOST_KINDS:
@@ -122,25 +123,22 @@ def worst(
             if not sound or composed.epsilon < needed.epsilon:
                 needed, sound = composed, True
         if not sound:
-            needed = replace(needed, epsilon=UNBOUNDED)
+            needed = replace(needed, epsilon=Fraction(UNBOUNDED))
         found = max(found, needed, key=lambda guarantee: guarantee.epsilon)
     return found
 
 
 def _added(asked: tuple[tuple[Cost, int], ...]) -> Composed:
-    """Add epsilons and deltas up, and round up: basic composition."""
-    return Composed(
-        min(math.ceil(sum(n * cost.epsilon for cost, n in asked)), UNBOUNDED),
-        min(math.ceil(sum(n * cost.delta for cost, n in asked)), 10**ATTO),
-        "sum",
-    )
+    """Add epsilons and deltas up: basic composition."""
+    epsilon = sum((n * cost.epsilon for cost, n in asked), _NOTHING)
+    delta = sum((n * cost.delta for cost, n in asked), _NOTHING)
+    return Composed(min(epsilon, Fraction(UNBOUNDED)), min(delta, Fraction(1)), "sum")
 
 
 def _composed(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Composed:
     """Compose privacy loss distributions, at the budget's delta."""
-    epsilon = composed_epsilon(asked, budget.atto_delta / 10**ATTO)
-    nano = spent(epsilon, NANO) if epsilon < UNBOUNDED / 10**NANO else UNBOUNDED
-    return Composed(nano, budget.atto_delta, "pld")
+    epsilon = composed_epsilon(asked, budget.delta)
+    return Composed(Fraction(min(epsilon, UNBOUNDED)), budget.exact_delta, "pld")
 
 
 def _bare(spends: Iterable[Spend]) -> list[Spend]:

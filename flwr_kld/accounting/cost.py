@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol, get_args
 
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, exact, shown
+from flwr_kld.accounting.budget import UNBOUNDED, Budget, exact, shown, written
 from flwr_kld.accounting.delivered import epsilon_of
 from flwr_kld.errors import damaged
 from flwr_kld.kernel import Guarantee
@@ -55,8 +55,7 @@ class Cost:
     mechanism : str
         Name of the mechanism, for people.
     epsilon, delta : Fraction
-        In 10**-9 nats and in 10**-18; epsilon above 0, and at most 10**15, which stands for any
-        larger one. Sums of them are rounded up.
+        Epsilon in nats, above 0 and at most 10**6, which stands for any larger one.
     protects : {"record", "client"}
         Whom the amounts are for.
     shifts : tuple[int, ...]
@@ -76,7 +75,7 @@ class Cost:
         keep(
             self,
             epsilon=_amount("epsilon", self.epsilon or -1, UNBOUNDED),
-            delta=_amount("delta", self.delta, 10**ATTO),
+            delta=_amount("delta", self.delta, 1),
             protects=choice("protects", self.protects, get_args(Protected)),
             shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
         )
@@ -97,9 +96,8 @@ class Cost:
             if it delivers none.
         """
         epsilon = guarantee.epsilon if delivered is None else delivered
-        unbounded = epsilon >= UNBOUNDED / 10**NANO
-        nano = Fraction(UNBOUNDED) if unbounded else exact(epsilon, NANO)
-        return cls(mechanism, nano, exact(guarantee.delta, ATTO), guarantee.protected)
+        amount = Fraction(UNBOUNDED) if epsilon >= UNBOUNDED else exact(epsilon)
+        return cls(mechanism, amount, exact(guarantee.delta), guarantee.protected)
 
     @classmethod
     def of(cls, event: Release) -> Cost:
@@ -161,7 +159,7 @@ class Cost:
         return replace(amounts, protects=budget.protects)
 
     def __repr__(self) -> str:
-        amounts = f"epsilon={shown(self.epsilon, NANO)}, delta={shown(self.delta, ATTO)}"
+        amounts = f"epsilon={shown(self.epsilon)}, delta={shown(self.delta)}"
         table = "" if self.table is None else f", {self.table}"
         return f"Cost({self.mechanism}, {amounts} per {self.protects}{table})"
 
@@ -216,8 +214,8 @@ class Cost:
         try:
             cost = cls(
                 row.mechanism,
-                Fraction(row.epsilon),
-                Fraction(row.delta),
+                written(row.epsilon),
+                written(row.delta),
                 row.protects,
                 json.loads(row.shifts),
                 _table(row.noise) if row.noise else None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
 
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, in_days
+from flwr_kld.accounting.budget import UNBOUNDED, Budget, in_days
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.cost import Cost
 
@@ -35,7 +35,7 @@ class Pace:
     @property
     def epsilon(self) -> float:
         """Of a check, in nats."""
-        return float(self.cost.epsilon / 10**NANO)
+        return float(self.cost.epsilon)
 
     @property
     def times(self) -> int:
@@ -62,10 +62,9 @@ class Pace:
         """Return what so many checks of the same person come to."""
         spend = Spend(self.cost, np.zeros(1, int), times)
         needed = worst([spend], replace(self.budget, composition="sum"))
-        if needed.epsilon > self.budget.nano_epsilon and times <= _MOST_COMPOSED:
+        if needed.epsilon > self.budget.exact_epsilon and times <= _MOST_COMPOSED:
             needed = worst([spend], self.budget)
-        nats: float = needed.epsilon / 10**NANO
-        return nats
+        return float(needed.epsilon)
 
     def __str__(self) -> str:
         return (
@@ -82,17 +81,15 @@ class Pace:
             f"rotate so that {_checks(self.checks)} ask different people (RotatingCohort), ask few "
             "clients in one standing session (Standing), "
         )
-        if self.needed >= UNBOUNDED / 10**NANO:
-            delta = rounded(
-                Decimal(math.ceil(self.times * self.cost.delta)).scaleb(-ATTO), 3, ROUND_CEILING
-            )
+        if self.needed >= UNBOUNDED:
+            delta = rounded(float(self.times * self.cost.delta), 3, ROUND_CEILING)
             return f"{room}or raise the budget's delta to {delta:g}"
         smaller = rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
         larger = rounded(self.needed, 3, ROUND_CEILING)
         return f"{room}take ε = {smaller:g} a check, or raise the budget to {larger:g}"
 
 
-def rounded(value: float | Decimal, digits: int, rounding: str) -> float:
+def rounded(value: float, digits: int, rounding: str) -> float:
     """Round to so many significant digits, to the side on which what is advised fits."""
     return float(Context(prec=digits, rounding=rounding).create_decimal(str(value)))
 

@@ -1,4 +1,4 @@
-"""The ledger's tables. Amounts are whole numbers; no column can hold a float."""
+"""The ledger's tables. Amounts are written out as text; no column can hold a float."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ budgets = Table(
     Column("number", Whole, primary_key=True),
     Column("population", Text, nullable=False, index=True),
     Column("since", Whole, nullable=False),
-    Column("epsilon", Whole, nullable=False),
-    Column("delta", Whole, nullable=False),
+    Column("epsilon", Text, nullable=False),
+    Column("delta", Text, nullable=False),
     Column("seconds", Whole, nullable=False),
     Column("protects", Text, nullable=False),
     Column("composition", Text, nullable=False),
     sqlite_strict=True,
 )
-"""As they were set; a population's last one is in force."""
+"""As they were set, to the last digit; a population's last one is in force."""
 
 participants = Table(
     "participants",

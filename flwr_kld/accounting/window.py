@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from flwr_kld.accounting.books import read_costs, unpack
-from flwr_kld.accounting.budget import ATTO, NANO, UNBOUNDED, Budget, Spent, shown
+from flwr_kld.accounting.budget import UNBOUNDED, Budget, Spent, shown
 from flwr_kld.accounting.composition import Spend, worst
 from flwr_kld.accounting.entry import utc
 from flwr_kld.accounting.schema import checks, spends
@@ -123,9 +123,9 @@ def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
     window = Window(connection, budget, now)
     needed = worst(window.spends(), budget)
     return Spent(
-        epsilon=math.inf if needed.epsilon >= UNBOUNDED else needed.epsilon / 10**NANO,
-        delta=needed.delta / 10**ATTO,
-        left=max(budget.nano_epsilon - needed.epsilon, 0) / 10**NANO,
+        epsilon=math.inf if needed.epsilon >= UNBOUNDED else float(needed.epsilon),
+        delta=float(needed.delta),
+        left=float(max(budget.exact_epsilon - needed.epsilon, 0)),
         composition=needed.composition,
         frees_at=window.leaves_at(0) if len(window) else None,
         budget=budget,
@@ -134,7 +134,7 @@ def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
 
 def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None:
     """Refuse what would charge anybody whom it asks more than the budget."""
-    most, past = budget.nano_epsilon, window.spends()
+    most, past = budget.exact_epsilon, window.spends()
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
     if needed <= most:
         return
@@ -142,14 +142,14 @@ def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None
     frees_at = _fits_from(window, new, budget)
     raise BudgetExhausted(
         f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
-        f"asks, the most-charged has epsilon {shown(left, NANO)} left and would come to "
-        + ("more than delta allows" if needed >= UNBOUNDED else shown(needed, NANO))
+        f"asks, the most-charged has epsilon {shown(left)} left and would come to "
+        + ("more than delta allows" if needed >= UNBOUNDED else shown(needed))
         + (
             "; the check by itself is more than the budget: it never fits"
             if frees_at is None
             else f"; it fits from {frees_at:%Y-%m-%d %H:%M:%S} UTC on"
         ),
-        left=left / 10**NANO,
+        left=float(left),
         frees_at=frees_at,
     )
 
@@ -160,7 +160,7 @@ def _fits_from(window: Window, new: Sequence[Spend], budget: Budget) -> datetime
     def fits_without(first: int) -> bool:
         """Whether it fits once the releases before this one have left."""
         needed = worst([*window.spends(first), *new], budget, touched=new)
-        return needed.epsilon <= budget.nano_epsilon
+        return needed.epsilon <= budget.exact_epsilon
 
     if not fits_without(len(window)):
         return None

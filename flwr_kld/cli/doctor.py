@@ -24,7 +24,7 @@ import tomli_w
 import typer
 from pydantic import Field, Strict
 
-from flwr_kld.accounting.budget import NANO
+from flwr_kld.accounting.budget import exact
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     NIGHTLY,
@@ -167,7 +167,7 @@ def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding
             return _failed(
                 "guard", f"{file} refuses what the app's checks count", f"{one} in {file}"
             )
-    if facts.epsilon is not None and facts.epsilon * 10**NANO > limits.check.max_epsilon:
+    if facts.epsilon is not None and exact(facts.epsilon) > limits.check.max_epsilon:
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
         return _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
     return _ok("guard", f"{file}: allows these checks")

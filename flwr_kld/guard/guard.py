@@ -6,10 +6,11 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from flwr_kld.accounting.budget import ATTO, NANO, shown, spent
+from flwr_kld.accounting.budget import exact, shown
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
@@ -65,14 +66,13 @@ class Guard:
                 f"protect each {limits.protects} only"
             )
         epsilon, delta = _asked(promised)
-        for name, asked, most, digits in (
-            ("epsilon", epsilon, limits.check.max_epsilon, NANO),
-            ("delta", delta, limits.check.max_delta, ATTO),
+        for name, asked, most in (
+            ("epsilon", epsilon, limits.check.max_epsilon),
+            ("delta", delta, limits.check.max_delta),
         ):
             if asked > most:
                 raise QueryRefused(
-                    f"{name} {shown(asked, digits)}; this client's limit for a check is "
-                    f"{shown(most, digits)}"
+                    f"{name} {shown(asked)}; this client's limit for a check is {shown(most)}"
                 )
         if terms.asked < limits.check.min_asked:
             raise QueryRefused(
@@ -126,6 +126,6 @@ class Guard:
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None
 
 
-def _asked(promised: Guarantee) -> tuple[int, int]:
-    """Return what a check asks for, in 10**-9 nats and in 10**-18."""
-    return spent(promised.epsilon, NANO), spent(promised.delta, ATTO)
+def _asked(promised: Guarantee) -> tuple[Fraction, Fraction]:
+    """Return what a check asks for."""
+    return exact(promised.epsilon), exact(promised.delta)

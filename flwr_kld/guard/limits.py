@@ -6,12 +6,12 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, Strict
 
-from flwr_kld.accounting.budget import ATTO, NANO, limit
 from flwr_kld.codec.model import Model, Unmet, must
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.messages.terms import TRUST_MODELS
@@ -21,20 +21,20 @@ from flwr_kld.sums.policy import ClientPolicy
 _DAY = 24 * 60 * 60
 _LONGEST_PERIOD = 36_600
 _MOST_EPSILON = 1_000_000
+_LEAST = 1e-300
+"""Smaller numbers are 0."""
 
 
 class GuardFileError(ValueError):
     """The guard file cannot be used. For the operator: it names keys and says what they take."""
 
 
-def _amount(digits: int, least: int, most: int) -> AfterValidator:
-    """Read an amount of at least `least` units of 10**-digits and at most `most`."""
+def _amount(least: float, most: int) -> AfterValidator:
+    """Read an amount, exactly as it stands there."""
 
-    def read(value: object) -> int:
-        if _is_number(value) and 0 <= value <= most:
-            amount = limit(Decimal(value), digits)
-            if amount >= least:
-                return amount
+    def read(value: object) -> Fraction:
+        if _is_number(value) and least <= value <= most:
+            return Fraction(value) if value > _LEAST else Fraction(0)
         raise Unmet(f"be {'a positive number' if least else 'a number, at least 0'}, up to {most}")
 
     return AfterValidator(read)
@@ -54,8 +54,8 @@ def _are_fingerprints(value: object) -> bool:
 
 _Path = Annotated[str, Strict(), must("be the path of a file", lambda p: p and "\0" not in p)]
 _Count = Annotated[int, Strict(), Field(ge=1)]
-_Epsilon = Annotated[Any, _amount(NANO, 1, _MOST_EPSILON)]
-_Delta = Annotated[Any, _amount(ATTO, 0, 1)]
+_Epsilon = Annotated[Any, _amount(1e-9, _MOST_EPSILON)]
+_Delta = Annotated[Any, _amount(0, 1)]
 _Fraction = Annotated[
     Any,
     must("be a fraction in [0, 1)", lambda n: _is_number(n) and 0 <= n < 1),
@@ -112,7 +112,7 @@ class Allowed(Model, what="allow"):
 class OneCheck(Model, what="check"):
     """What one check may spend on what is protected, and must have."""
 
-    max_epsilon: _Epsilon  # In 10**-9 nats and in 10**-18
+    max_epsilon: _Epsilon  # In nats
     max_delta: _Delta
     min_asked: _Count  # Fewest clients
 

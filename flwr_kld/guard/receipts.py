@@ -13,13 +13,14 @@ import sqlite3
 import stat
 from contextlib import closing
 from dataclasses import astuple, dataclass, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from flwr_kld.accounting.budget import ATTO, NANO, in_days, shown
+from flwr_kld.accounting.budget import in_days, shown, written
 from flwr_kld.codec.durable import Schema, make, writing
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard.limits import GuardFileError, Limits
@@ -60,12 +61,12 @@ SCHEMA = Schema(
         """CREATE TABLE receipts (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, "check" TEXT NOT NULL,
     account TEXT NOT NULL, plan TEXT NOT NULL, terms TEXT NOT NULL,
-    model TEXT NOT NULL, trust TEXT NOT NULL, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
+    model TEXT NOT NULL, trust TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
     protects TEXT NOT NULL, most_records INTEGER NOT NULL, until INTEGER NOT NULL,
     session TEXT NOT NULL, night INTEGER NOT NULL,
     previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
-    CHECK (typeof(time) || typeof(epsilon) || typeof(delta) || typeof(most_records) || typeof(until)
-    || typeof(night) = 'integerintegerintegerintegerintegerinteger'))""",
+    CHECK (typeof(time) || typeof(most_records) || typeof(until) || typeof(night)
+    = 'integerintegerintegerinteger'))""",
         "CREATE INDEX spends ON receipts (account, max(time, until))",
         """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -84,8 +85,8 @@ class Claim:
     terms: str
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
     trust: str  # Trust model
-    epsilon: int  # In 10**-9 nats and in 10**-18, for whom the check protects
-    delta: int
+    epsilon: Fraction  # In nats, for whom the check protects
+    delta: Fraction
     protects: str  # Whom that is: each record, or each client
     most_records: int  # Most records that were counted; 0 for no limit
     until: int  # Last moment of a release, in seconds since 1970; of a session, of any night's
@@ -105,13 +106,19 @@ class Receipt(Claim):
     @classmethod
     def of_row(cls, row: tuple[Any, ...]) -> Receipt:
         """Return the receipt of a row's `COLUMNS`."""
-        return cls(**{field.name: value for field, value in zip(fields(cls), row, strict=True)})
+        kept = {field.name: value for field, value in zip(fields(cls), row, strict=True)}
+        return cls(**kept | {name: written(kept[name]) for name in ("epsilon", "delta")})
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The row's `COLUMNS`."""
+        return tuple(str(one) if isinstance(one, Fraction) else one for one in astuple(self))
 
     @property
     def text(self) -> bytes:
         """What is signed."""
         content = {name: value for name, value in vars(self).items() if name != "signature"}
-        return b"flwr-kld receipt 1\n" + json.dumps(content, sort_keys=True).encode()
+        return b"flwr-kld receipt 1\n" + json.dumps(content, sort_keys=True, default=str).encode()
 
     @property
     def digest(self) -> str:
@@ -181,18 +188,17 @@ class Receipts:
         nights = "SELECT MAX(night) FROM receipts WHERE account = ? AND session = ?"
         night = db.execute(nights, (spend.account, spend.session)).fetchone()[0] or 0
         protects, period = limits.protects, limits.period
-        for name, used, asked, most, digits in zip(
+        for name, used, asked, most in zip(
             ("epsilon", "delta"),
             _spent(db, spend, now - period.seconds, protects),
             (spend.epsilon, spend.delta),
             (period.max_epsilon, period.max_delta),
-            (NANO, ATTO),
             strict=True,
         ):
             if used + asked > most:
                 raise QueryRefused(
-                    f"{name} {shown(asked, digits)} is more than this client has left: "
-                    f"{shown(max(most - used, 0), digits)} of {shown(most, digits)} "
+                    f"{name} {shown(asked)} is more than this client has left: "
+                    f"{shown(max(most - used, 0))} of {shown(most)} "
                     f"in {in_days(period.seconds / 86400)}"
                 )
         return end, now, night
@@ -201,7 +207,7 @@ class Receipts:
         number, previous = end.number + 1, end.digest
         unsigned = Receipt(**vars(spend), number=number, time=now, previous=previous, signature=b"")
         receipt = replace(unsigned, signature=self._identity.sign(unsigned.text))
-        row = astuple(receipt)
+        row = receipt.row
         db.execute(f"INSERT INTO receipts ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
         db.execute(
             "UPDATE head SET number = ?, digest = ?, public = ?, signature = ?",
@@ -230,14 +236,16 @@ class Receipts:
                 number, digest, time = last.number, last.digest, last.time
             # Ed25519 signatures are deterministic: to sign again is to verify.
             whole = end == self._head(number, digest)
-        except TypeError:  # a column holds another type
+        except (TypeError, ValueError):  # a column holds another type, or no amount
             whole = False
         if not whole:
             raise QueryRefused("this client's receipts are not whole")
         return end, time
 
 
-def _spent(db: sqlite3.Connection, new: Claim, since: int, protects: Protected) -> tuple[int, int]:
+def _spent(
+    db: sqlite3.Connection, new: Claim, since: int, protects: Protected
+) -> tuple[Fraction, Fraction]:
     """Return what a client was charged for releases that a second, or a later one, may see."""
     # The nights of a session are one charge, and those of the session of `new` are in what it asks.
     kinds = "epsilon, delta, protects"
@@ -246,15 +254,15 @@ def _spent(db: sqlite3.Connection, new: Claim, since: int, protects: Protected) 
         "WHERE account = ? AND max(time, until) >= ? AND (session = '' OR session <> ?) "
         f"GROUP BY {kinds}"
     )
-    used = [0, 0]
+    used = [Fraction(0), Fraction(0)]
     for epsilon, delta, protected, times in db.execute(query, (new.account, since, new.session)):
         if protected != protects:
             raise QueryRefused(
                 f"this client answered a check in this period that protects each {protected}, and "
                 f"its limits are now for each {protects}"
             )
-        used[0] += times * epsilon
-        used[1] += times * delta
+        used[0] += times * written(epsilon)
+        used[1] += times * written(delta)
     return used[0], used[1]
 
 
@@ -310,8 +318,12 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     receipts, link, before = [], first_link(last.public), 0
     links = {link}
     for number, row in enumerate(rows, start=1):
-        receipt = Receipt.of_row(row)
-        _signed(key, receipt, f"receipt {number} was changed, or its signature")
+        wrong = f"receipt {number} was changed, or its signature"
+        try:
+            receipt = Receipt.of_row(row)
+        except (ValueError, ArithmeticError):
+            raise ReceiptsTampered(wrong) from None
+        _signed(key, receipt, wrong)
         if receipt.number != number:
             raise ReceiptsTampered(f"receipt {number} is missing")
         if receipt.previous != link:

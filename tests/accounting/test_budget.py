@@ -104,7 +104,7 @@ def test_setting_the_same_budget_again_changes_nothing(ledger):
     for _ in range(3):
         ledger.set_budget(awkward, now=NOW)
     assert rows() == 2
-    assert ledger.budget().epsilon == 0.333333333
+    assert ledger.budget().epsilon == 1 / 3
     ledger.set_budget(Budget(1 / 3, 1e-7 / 3, 0.1, composition="sum"), now=NOW)
     assert rows() == 3
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.accounting import Budget, Cost
-from flwr_kld.accounting.budget import UNBOUNDED
+from flwr_kld.accounting.budget import UNBOUNDED, exact
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.calibration.shares import calibrate_shares
@@ -24,17 +24,24 @@ LAPLACE = calibrated_laplace(Guarantee(0.5))
 
 def test_amounts_are_what_their_floats_were_meant_to_be():
     cost = pure(0.100000000001, delta=1.1e-18)
-    assert (cost.epsilon, cost.delta) == (Fraction(100_000_000_001, 1000), Fraction(11, 10))
-    assert pure(0.1).epsilon == 100_000_000
+    assert (cost.epsilon, cost.delta) == (Fraction("0.100000000001"), Fraction("1.1e-18"))
+    assert pure(0.1).epsilon == Fraction(1, 10)
     for parts in (3, 7, 11, 31, 49, 365):
-        assert pure(1 / parts).epsilon * parts == 10**9
-        assert pure(2 / parts, delta=1e-6 / parts).epsilon * parts == 2 * 10**9
-    assert pure(0.1 + 0.2).epsilon > 300_000_000  # a float of its own
+        assert pure(1 / parts).epsilon * parts == 1
+        assert pure(2 / parts, delta=1e-6 / parts).epsilon * parts == 2
+    assert pure(0.1 + 0.2).epsilon == Fraction(3, 10)
+    assert pure(0.300000000000003).epsilon > Fraction(3, 10)  # a float of its own
+
+
+@pytest.mark.parametrize("whole", [1.0, 0.3, 8.0, 1 / 3, 1e-6, 1e-5, 3e-7])
+def test_equal_parts_of_an_amount_are_that_amount(whole):
+    for parts in range(2, 400):
+        assert parts * exact(whole / parts) == exact(whole)
 
 
 @given(st.floats(1e-9, 1e5))
 def test_an_amount_is_its_float(epsilon):
-    assert float(pure(epsilon).epsilon / 10**9) == pytest.approx(epsilon, rel=1e-15)
+    assert abs(pure(epsilon).epsilon - Fraction(epsilon)) <= Fraction(epsilon) / 2**52
     assert Cost.from_row(SimpleNamespace(**pure(epsilon).to_row())) == pure(epsilon)
 
 
@@ -46,8 +53,9 @@ def test_amounts_that_no_ledger_keeps_are_refused_where_they_are_given(epsilon, 
         Cost("draws", epsilon, delta, "record")
 
 
-def test_a_budget_is_rounded_down_and_checked():
-    assert Budget(0.1 + 1e-12, 1e-6, 30).nano_epsilon == 100_000_000
+def test_a_budget_is_exact_and_checked():
+    assert Budget(0.100000000001, 1e-6, 30).exact_epsilon == Fraction("0.100000000001")
+    assert Budget(1 / 3, 1e-6, 30).exact_epsilon == Fraction(1, 3)
     assert (Budget(1, 1e-6, 0.1).seconds, Budget(1, 1e-6, 365).seconds) == (8640, 31_536_000)
     for wrong in (
         {"epsilon": 0.0}, {"epsilon": math.inf}, {"epsilon": 1e-10}, {"epsilon": 1e7},
@@ -63,7 +71,7 @@ def test_what_clients_noise_delivered_counts_and_not_its_table():
         "distributed discrete-laplace", LAPLACE.table, (1, -1), Guarantee(0.5, 1e-9),
         delivered=0.75,
     )  # fmt: skip
-    assert (Cost.of(event).epsilon, Cost.of(event).table) == (75 * 10**7, None)
+    assert (Cost.of(event).epsilon, Cost.of(event).table) == (Fraction(3, 4), None)
     assert Cost.of(LAPLACE).table == LAPLACE.table
 
 
@@ -76,7 +84,7 @@ def test_a_whole_clients_counts_have_no_known_worst_move():
     clients = Guarantee(1.0, 1e-6, protects=WholeClients(5))
     share = calibrate_shares(clients, n_min=10, moves=Ball(1, 3, 3))
     assert Cost.of_shares(share, 10).table is None
-    assert Cost.of_shares(share, 10).epsilon == 10**9
+    assert Cost.of_shares(share, 10).epsilon == 1
 
 
 def test_a_table_too_long_to_keep_counts_by_epsilon():
@@ -128,7 +136,7 @@ def test_a_row_holds_all_that_accounting_reads(cost):
         {"shifts": '["1", -1]'},
         {"shifts": '{"1": -1}'},
         {"shifts": None},
-        {"epsilon": "1/2"},
+        {"epsilon": "1/3"},
         {"epsilon": "1/0"},
         {"epsilon": "half"},
         {"epsilon": "-1"},

@@ -1,12 +1,13 @@
 """One check's life in the ledger: reserved, settled or failed, and told by the history."""
 
 import math
+from fractions import Fraction
 
 import pytest
 from accounting.books import DAY, REPORT, SILENCE, ask, pure, run, spent
 from accounting.conftest import NOW
 
-from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Kind, LedgerError
+from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Kind, Ledger, LedgerError
 from flwr_kld.accounting.entry import AlreadyChecked, Failure, FailureKind, Remembered
 
 TRAINED = {
@@ -26,7 +27,7 @@ def test_history_tells_what_was_asked_delivered_and_reported(ledger):
     first, second = ledger.history()
     assert (first.number, first.key, first.state, first.report) == (1, "monday", "settled", REPORT)
     (release,) = first.releases
-    assert (release.asked.epsilon, release.delivered.epsilon) == (25 * 10**7, 2 * 10**8)
+    assert (release.asked.epsilon, release.delivered.epsilon) == (Fraction(1, 4), Fraction(1, 5))
     assert release.clients == 2
     assert second.releases[0].delivered is None
     assert ledger.history("another") == []
@@ -137,3 +138,18 @@ def test_a_budget_has_room_for_as_many_equal_parts_as_it_was_cut_into(ledger, pa
     assert (told.epsilon, told.delta, told.left) == (1.0, 1e-6, 0.0)
     with pytest.raises(BudgetExhausted):
         ledger.reserve("more", ask(1e-9, "a"), now=NOW)
+
+
+@pytest.mark.parametrize(("budget", "of_each"), [(1.0, 1 / 3), (1 / 3, 1 / 9), (0.3, 0.1)])
+@pytest.mark.parametrize("composition", ["sum", "pld"])
+def test_three_thirds_of_a_budget_fit_and_not_a_hair_more(url, budget, of_each, composition):
+    """Each time in a ledger that is opened anew, from what the file has of budget and spends."""
+    Ledger(url).set_budget(Budget(budget, 0.0, 30, composition=composition), now=NOW)
+    for night in range(3):
+        assert Ledger(url).budget() == Budget(budget, 0.0, 30, composition=composition)
+        held = Ledger(url).reserve(f"{night}", ask(of_each, "a"), now=NOW)
+        Ledger(url).settle(held, REPORT, now=NOW)
+    spent = Ledger(url).spent(now=NOW)
+    assert (spent.epsilon, spent.left) == (budget, 0.0)
+    with pytest.raises(BudgetExhausted):
+        Ledger(url).reserve("more", ask(1e-15, "a"), now=NOW)

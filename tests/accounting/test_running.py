@@ -52,7 +52,7 @@ def test_a_thread_is_refused_as_a_process_is(url, ledger):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_dies_holds_nothing(url, ledger, tmp_path, how):
-    """Nor do its children; but a connection to PostgreSQL is theirs, too, unless they run `exec`."""
+    """Nor do its children; but a forked one shares its connection to PostgreSQL."""
     begun, lives = tmp_path / "begun", 60 if url.startswith("sqlite") else 0
 
     def hold():

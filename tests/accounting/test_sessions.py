@@ -1,5 +1,7 @@
 """A standing session is charged once in every window that holds one of its nights."""
 
+from fractions import Fraction
+
 import pytest
 from accounting.books import DAY, REPORT, ask, run, spent
 from accounting.conftest import NOW
@@ -128,7 +130,7 @@ def test_history_has_the_nights_and_one_line_for_what_they_cost(ledger):
     nights = [entry for entry in ledger.history() if entry.kind is Kind.CHECK]
     (session,) = [entry for entry in ledger.history() if entry.kind is Kind.SESSION]
     assert (session.key, session.state, session.report) == (SESSION, "settled", None)
-    assert session.releases[0].asked.epsilon == 5 * 10**8
+    assert session.releases[0].asked.epsilon == Fraction(1, 2)
     assert [entry.report for entry in nights] == [REPORT] * 3
     assert [entry.releases for entry in nights] == [()] * 3
 

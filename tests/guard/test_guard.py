@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from guard.files import DOMAIN, PLAN, guard_file, question
@@ -27,7 +28,7 @@ def test_an_allowed_question_leaves_a_receipt(guard, tmp_path):
     asked = question(epsilon=0.1, delta=1e-9)
     receipt = guard.admit(asked, "3:0")
     assert verify(tmp_path / "receipts.db").receipts == (receipt,)
-    assert (receipt.epsilon, receipt.delta) == (10**8, 10**9)
+    assert (receipt.epsilon, receipt.delta) == (Fraction("0.1"), Fraction("1e-9"))
     assert (receipt.check, receipt.account, receipt.time) == ("c1", "3:0", 5000)
     assert (receipt.trust, receipt.protects) == ("trusted", "record")
     assert receipt.plan == PLAN

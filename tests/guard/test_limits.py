@@ -1,12 +1,11 @@
 """The operator's file: what it takes, and what it says about the rest."""
 
-from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 from guard.files import FILE, example, guard_file
 
-from flwr_kld.accounting.budget import ATTO, NANO, limit, shown, spent
+from flwr_kld.accounting.budget import exact, shown, written
 from flwr_kld.guard.limits import GuardFileError, read_limits
 from flwr_kld.sums.graph import Collusion
 from flwr_kld.sums.policy import ClientPolicy
@@ -24,9 +23,9 @@ def test_the_operators_page_shows_a_file_that_loads(tmp_path):
     assert limits.allow.domains is not None
     assert limits.allow.plans is not None
     check, period = limits.check, limits.period
-    assert (check.max_epsilon, check.max_delta, check.min_asked) == (10**9, 10**12, 20)
-    assert (period.seconds, period.max_epsilon) == (30 * 86400, 8 * 10**9)
-    assert period.max_delta == 10**13
+    assert (check.max_epsilon, check.max_delta, check.min_asked) == (1, Fraction("1e-6"), 20)
+    assert (period.seconds, period.max_epsilon) == (30 * 86400, 8)
+    assert period.max_delta == Fraction("1e-5")
     assert limits.secure_sum == ClientPolicy(min_asked=20, min_clients=15)
 
 
@@ -114,7 +113,7 @@ def test_an_absurd_number_is_read_or_its_key_is_named(tmp_path, line, key, value
     except GuardFileError as error:
         assert key in str(error)  # noqa: PT017  # which values pass differs from key to key
     else:
-        assert limits.check.max_epsilon <= 10**15
+        assert limits.check.max_epsilon <= 10**6
         assert limits.period.seconds >= 1
 
 
@@ -160,18 +159,23 @@ def test_every_required_key_is_required(tmp_path):
                 read_limits(guard_file(tmp_path, (line + "\n", "")))
 
 
-@pytest.mark.parametrize("value", [0.1, 1.0, 1 / 3, 1e-9, 1.5e-9, 1e-300, 20.0, 1e16])
-def test_a_spend_is_never_rounded_down(value):
-    assert Fraction(spent(value, NANO)) >= Fraction(repr(value)) * 10**NANO
-    assert Fraction(spent(value, NANO)) - 1 < Fraction(repr(value)) * 10**NANO
-    assert limit(Decimal(repr(value)), NANO) <= spent(value, NANO)
+@pytest.mark.parametrize("value", [0.1, 1.0, 1 / 3, 1e-9, 1.5e-9, 1e-300, 5e-324, 20.0, 1e16])
+def test_an_amount_is_kept_as_it_was(value):
+    assert float(exact(value)) == value
+    assert written(str(exact(value))) == exact(value)
 
 
-def test_a_tenth_is_a_tenth():
-    assert spent(0.1, NANO) == limit(Decimal("0.1"), NANO) == 10**8
-    assert spent(1e-9, ATTO) == 10**9
-    assert spent(5e-324, ATTO) == 1
-    assert shown(15 * 10**8, NANO) == "1.5"
+def test_a_tenth_is_a_tenth_and_a_third_a_third(tmp_path):
+    limits = read_limits(guard_file(tmp_path, ("max_epsilon = 1.0", "max_epsilon = 0.1")))
+    assert limits.check.max_epsilon == exact(0.1) == Fraction(1, 10)
+    assert 3 * exact(1 / 3) == 1
+    assert shown(Fraction(3, 2)) == "1.5"
+
+
+@pytest.mark.parametrize("text", ["", "1.0", "-1", "1e9", "1/", "/3", "9" * 401, 7, None, b"1"])
+def test_what_is_no_amount_is_not_read(text):
+    with pytest.raises(ValueError, match="not an amount"):
+        written(text)
 
 
 def test_the_stricter_of_two_policies_has_the_higher_of_each_minimum():

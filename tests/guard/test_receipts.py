@@ -6,11 +6,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 from guard.files import period_of
 from patience import HANGS
 
+from flwr_kld.accounting.budget import exact
 from flwr_kld.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, ReceiptsTampered
@@ -18,12 +20,12 @@ from flwr_kld.sums import Identity
 
 DAY = 86400
 NUMBERS = ("number", "time", "epsilon", "delta", "most_records", "until", "night")
-TERMS = period_of(30 * DAY, epsilon=10, delta=10**6)
+TERMS = period_of(30 * DAY, epsilon=10, delta=1)
 
 
 def spend(check, epsilon=1, account="0", delta=0):
     about = (check, account, "r", "p", "none", "trusted")
-    return Claim(*about, epsilon, delta, "record", 0, 0)
+    return Claim(*about, Fraction(epsilon), Fraction(delta), "record", 0, 0)
 
 
 @pytest.fixture
@@ -186,20 +188,20 @@ def test_a_check_spends_once_for_each_account(file):
 
 
 def test_the_budget_is_exact_and_says_what_is_left(file):
-    limits = period_of(30 * DAY, epsilon=10**9, delta=10**6)
-    file.reserve(spend("a", 6 * 10**8), 0.0, limits)
+    limits = period_of(30 * DAY, epsilon=1, delta=1)
+    file.reserve(spend("a", Fraction("0.6")), 0.0, limits)
     with pytest.raises(QueryRefused, match=r"epsilon 0\.5 is more .* left: 0\.4 of 1 in 30 days"):
-        file.reserve(spend("b", 5 * 10**8), 0.0, limits)
-    file.reserve(spend("b", 4 * 10**8), 0.0, limits)
+        file.reserve(spend("b", Fraction("0.5")), 0.0, limits)
+    file.reserve(spend("b", Fraction("0.4")), 0.0, limits)
     with pytest.raises(QueryRefused, match=r"left: 0 of 1"):
         file.reserve(spend("c", 1), 0.0, limits)
 
 
 def test_delta_has_a_budget_too(file):
     for check in "abcd":
-        file.reserve(spend(check, delta=250_000), 0.0, TERMS)
+        file.reserve(spend(check, delta=Fraction(1, 4)), 0.0, TERMS)
     with pytest.raises(QueryRefused, match="delta 1e-18 is more than this client has left: 0 of"):
-        file.reserve(spend("e", delta=1), 0.0, TERMS)
+        file.reserve(spend("e", delta=Fraction(1, 10**18)), 0.0, TERMS)
 
 
 def test_accounts_do_not_share(file):
@@ -305,3 +307,17 @@ def test_processes_do_not_overspend(tmp_path, request):
     ]
     assert sum(int(process.communicate(timeout=HANGS)[0]) for process in running) == 12
     assert len(verify(tmp_path / "receipts.db").receipts) == 12
+
+
+def test_three_thirds_of_a_period_fit_and_not_a_hair_more(tmp_path, key):
+    """Each time in a file that is opened anew, as by a process of its own."""
+    limits = period_of(30 * DAY, epsilon=1, delta=Fraction("1e-6"))
+    for night in range(3):
+        asked = spend(f"{night}", exact(1 / 3), delta=exact(1e-6 / 3))
+        Receipts(tmp_path / "receipts.db", key).reserve(asked, 0.0, limits)
+    for epsilon, delta in ((Fraction(1, 10**15), 0), (0, Fraction(1, 10**30))):
+        with pytest.raises(QueryRefused, match="more than this client has left"):
+            Receipts(tmp_path / "receipts.db", key).reserve(
+                spend("more", epsilon, delta=delta), 0.0, limits
+            )
+    assert sum(r.epsilon for r in verify(tmp_path / "receipts.db").receipts) == 1

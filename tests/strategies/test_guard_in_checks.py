@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_every_answered_check_leaves_a_receipt_of_what_the_report_says(limits, r
             "record",
         )
         assert receipt.plan == report.compared.plan
-        assert (receipt.epsilon, receipt.delta) == (10**9, 0)
+        assert (receipt.epsilon, receipt.delta) == (1, 0)
     assert {r.account for r in receipts()} == {f"{i}:0" for i in range(20)}
 
 
@@ -64,7 +65,9 @@ def test_secure_sums_leave_receipts_too(limits, receipts):
     limits()
     report = summed().check(grid_of(summing()))
     assert (report.cohort.survivors, len(receipts())) == (20, 20)
-    assert {(r.trust, r.epsilon, r.delta) for r in receipts()} == {("distributed", 10**9, 10**9)}
+    assert {(r.trust, r.epsilon, r.delta) for r in receipts()} == {
+        ("distributed", 1, Fraction("1e-9"))
+    }
     summed(Trusted(epsilon=1.0)).check(grid_of(summing()))
     assert [r.trust for r in receipts()[20:]] == ["trusted"] * 20
 

@@ -474,7 +474,8 @@ def test_a_second_server_is_refused_before_it_asks_or_pays_and_starves_nobody(
         report = federation.monitor(ledger=ledger).check(federation.grid)
         assert report.cost.night == 2 * night - 1
         unspent, entry = second.pop()
-        assert unspent and entry.refused
+        assert unspent
+        assert entry.refused
         # Once the first has ended, the slot of the second runs.
         report = federation.monitor(ledger=ledger).check(federation.grid, f"later {night}")
         assert report.cost.night == 2 * night
