@@ -26,7 +26,11 @@ MEMORY = "drift-memory"
 """Key of the node config: the node's own file of claims."""
 _MOST = 2**17
 """Claims that a process remembers, some 100 bytes each; the oldest are forgotten first."""
-_SCHEMA = Schema(1, ["CREATE TABLE claims (answer TEXT PRIMARY KEY) WITHOUT ROWID"])
+_SCHEMA = Schema(
+    1,
+    ["CREATE TABLE claims (answer TEXT PRIMARY KEY) WITHOUT ROWID"],
+    rows="SELECT answer FROM claims ORDER BY answer",
+)
 
 _claimed: dict[bytes, None] = {}
 _claiming = threading.Lock()

@@ -1,7 +1,7 @@
 """Files that must not be forgotten: made whole or not at all, and there after a power cut.
 
 A file that is there and not as it was made is damaged, never new: what it remembered would be
-forgotten.
+forgotten. Rows have a checksum, as SQLite does not notice a bit that flips in one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 _PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
@@ -40,13 +43,20 @@ class Schema:
     version: int  # Another one for other statements: a file of another version is refused
     statements: Sequence[str]  # Make the tables
     page: int = 4096  # Bytes that are written at once: more where rows are large
+    # Reads all rows of which a checksum is kept, always in the same order; empty for none. It must
+    # read the tree that rows are looked up in: an index beside that has no checksum
+    rows: str = ""
 
     def require(self, db: sqlite3.Connection, path: Path) -> None:
         """Refuse a database that was not made with this schema."""
-        found = [
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        ]
+        try:
+            db.execute("SELECT sql FROM sqlite_master").fetchall()
+            found = [
+                db.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("application_id", "user_version")
+            ]
+        except UnicodeError:  # of what SQLite says of it
+            raise Damaged(path) from None
         if found != [_APPLICATION, self.version]:
             raise Damaged(path)
 
@@ -58,7 +68,37 @@ class Schema:
             db.execute(f"PRAGMA user_version = {self.version}")
             for statement in self.statements:
                 db.execute(statement)
+            if self.rows:
+                db.execute("CREATE TABLE checksum (digest BLOB NOT NULL)")
+                db.execute("INSERT INTO checksum VALUES (?)", (self._digest(db),))
             return db.serialize()
+
+    def require_rows(self, db: sqlite3.Connection, path: Path) -> None:
+        """Refuse rows that are not those of the last transaction."""
+        if not self.rows:
+            return
+        try:
+            whole = db.execute("SELECT digest FROM checksum").fetchall() == [(self._digest(db),)]
+        except UnicodeError:  # in the name of a column
+            whole = False
+        if not whole:
+            raise Damaged(path)
+
+    def sum_up(self, db: sqlite3.Connection) -> None:
+        """Keep the checksum of the rows that are there now."""
+        if self.rows:
+            db.execute("UPDATE checksum SET digest = ?", (self._digest(db),))
+
+    def _digest(self, db: sqlite3.Connection) -> bytes:
+        found = blake2b(digest_size=16)
+        any(map(found.update, map(_marked, chain.from_iterable(db.execute(self.rows)))))
+        return found.digest()
+
+
+def _marked(value: Any) -> bytes:
+    """Return a value's type, length and content."""
+    content = value if isinstance(value, bytes) else repr(value).encode()
+    return f"{type(value).__name__} {len(content)} ".encode() + content
 
 
 @contextmanager
@@ -73,7 +113,9 @@ def writing(path: Path, schema: Schema) -> Iterator[sqlite3.Connection]:
         db.execute("PRAGMA secure_delete = ON")  # or what is deleted stays in the file
         with db:
             db.execute("BEGIN IMMEDIATE")
+            schema.require_rows(db, path)
             yield db
+            schema.sum_up(db)
 
 
 def make_database(path: Path, schema: Schema) -> Path:

@@ -64,14 +64,14 @@ SCHEMA = Schema(
     model TEXT NOT NULL, trust TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
     protects TEXT NOT NULL, most_records INTEGER NOT NULL, until INTEGER NOT NULL,
     session TEXT NOT NULL, night INTEGER NOT NULL,
-    previous TEXT NOT NULL, signature BLOB NOT NULL, UNIQUE ("check", account),
+    previous TEXT NOT NULL, signature BLOB NOT NULL,
     CHECK (typeof(time) || typeof(most_records) || typeof(until) || typeof(night)
     = 'integerintegerintegerinteger'))""",
-        "CREATE INDEX spends ON receipts (account, max(time, until))",
         """CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, digest TEXT NOT NULL,
     public BLOB NOT NULL, signature BLOB NOT NULL)""",
     ],
+    rows="SELECT * FROM receipts ORDER BY number",
 )
 
 

@@ -34,9 +34,10 @@ SCHEMA = Schema(
     session TEXT NOT NULL, node TEXT NOT NULL, fingerprint TEXT NOT NULL, time INTEGER NOT NULL,
     clients TEXT NOT NULL,
     records BLOB, ids BLOB, symbols BLOB, changes BLOB, records_gone BLOB, gone BLOB,
-    PRIMARY KEY (session, node))""",
+    PRIMARY KEY (session, node)) WITHOUT ROWID""",
     ],
     page=2**16,
+    rows="SELECT * FROM sessions ORDER BY session, node",
 )
 _PRIVATE = "records, ids, symbols, changes, records_gone, gone"
 _WRITE = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

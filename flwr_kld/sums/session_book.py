@@ -44,11 +44,12 @@ _SCHEMA = Schema(
     3,
     [
         """CREATE TABLE sessions (
-    session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL)""",
+    session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL) WITHOUT ROWID""",
         """CREATE TABLE boxes (session TEXT NOT NULL, what TEXT NOT NULL, part INTEGER NOT NULL,
     box BLOB NOT NULL, PRIMARY KEY (session, what, part))""",
     ],
     page=2**16,
+    rows="SELECT * FROM sessions ORDER BY session",  # boxes are sealed
 )
 
 
