@@ -22,7 +22,7 @@ class CheckFailed(RuntimeError):
 
 
 class NobodyAnswered(CheckFailed):
-    """Every client that a check asked refused: no number of any came, and nothing is spent."""
+    """No client that a check asked has sent a number, which is known, so that nothing is spent."""
 
 
 class SessionOver(CheckFailed):

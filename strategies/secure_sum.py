@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
 from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.errors import BadSignature, CheckFailed, SecureSumError
+from flwr_kld.errors import BadSignature, CheckFailed, NobodyAnswered, SecureSumError
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
 from flwr_kld.messages.envelopes import (
@@ -38,7 +38,7 @@ from flwr_kld.strategies.exchange import (
 )
 from flwr_kld.sums import Roster
 from flwr_kld.sums.identity import claim_text
-from flwr_kld.sums.messages import decode
+from flwr_kld.sums.messages import Deliveries, decode
 from flwr_kld.sums.server import SumResult, SumServer
 from flwr_kld.sums.session import Session
 
@@ -118,7 +118,10 @@ class SecureSum:
             result = run.sum(SumServer(session, roster), shown)
         except SecureSumError as error:
             why = "".join(f"; {n}: {reason}" for reason, n in by_reason(run.heard).items())
-            raise CheckFailed(f"the secure sum was given up: {error}{why}") from None
+            words = f"the secure sum was given up: {error}{why}"
+            if not run.may_have_sent:
+                raise NobodyAnswered(f"{words}; no client sent numbers: nothing is spent") from None
+            raise CheckFailed(words) from None
         clients = len(result.survivors)
         total: ClearSum | ShareSum
         if share is None:
@@ -225,6 +228,9 @@ class SumRun:
         self._exchange, self._people = exchange, people
         self.heard: dict[Participant, str] = {}
         """What first went wrong with a participant; whether it is in the sum, the result says."""
+        self.may_have_sent: set[Participant] = set()
+        """Who was asked for its masked numbers, and has not replied that it refuses."""
+        self._masking = False
         self.bytes_down = self.bytes_up = 0
 
     def sum(self, server: SumServer, roster: str) -> SumResult:
@@ -239,8 +245,11 @@ class SumRun:
                 except SecureSumError as error:
                     why = f"invalid reply: {type(error).__name__}: {error}"
                     self.heard.setdefault(participant, why)
-            opening = None
-            requests = {i: request.to_bytes() for i, request in server.advance().items()}
+            opening, following = None, server.advance()
+            self._masking = any(isinstance(one, Deliveries) for one in following.values())
+            if self._masking:
+                self.may_have_sent = {self._people[server.name(i)] for i in following}
+            requests = {i: request.to_bytes() for i, request in following.items()}
         return server.result()
 
     def _ask(
@@ -280,9 +289,12 @@ class SumRun:
         except InvalidReply as error:
             self._note(dict.fromkeys(members, f"invalid reply: {error}"))
             return
-        self._note(refusals(members, answer))
+        refused = refusals(members, answer)
+        self._note(refused)
         for participant in members:
             payload = payloads.get(str(participant.member))
             if isinstance(payload, bytes):
                 self.bytes_up += len(payload)
                 yield participant, payload
+            elif self._masking and participant in refused:
+                self.may_have_sent.discard(participant)

@@ -45,7 +45,7 @@ class FailureKind(StrEnum):
     BUDGET = "budget"
     """It did not fit into the budget of those it would ask; nobody was asked."""
     REFUSED = "refused"
-    """All clients that were asked refused, so that nobody learnt a number of theirs."""
+    """No client sent a number: all that were asked refused, or a sum ended before any did."""
     UNANSWERED = "unanswered"
     """Clients were asked, and what they answered gave no number."""
     ERROR = "error"

@@ -1,5 +1,7 @@
 """Who can take part is known before anything is paid for; a failure is forgotten afterwards."""
 
+from collections import Counter
+
 import pytest
 import sealed_federation
 import split_federation
@@ -10,7 +12,7 @@ from flwr_kld import Binned, Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.clients import AggregatorKey, FirstUse, answer_drift_queries, host_drift_queries
-from flwr_kld.errors import CheckFailed, NobodyAnswered
+from flwr_kld.errors import CheckFailed, NobodyAnswered, QueryRefused
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
@@ -169,6 +171,56 @@ def test_one_client_that_may_have_answered_is_paid_for(way, ledger):
     assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
     with pytest.raises(AlreadyChecked):
         monitor(way, ledger).check(WAYS[way][2](None), key="monday")
+
+
+def given_up(ledger, lose=None, records=basket):
+    """Run a secure sum under a key; return why it failed."""
+    app, heard = ClientApp(), Counter()
+    answer_drift_queries(app, records, FRUIT, secure_sum=FirstUse())
+
+    def lost(message):
+        heard[node := message.metadata.dst_node_id] += 1
+        return lose is not None and lose(node, heard[node])
+
+    check = monitor("sum", ledger)
+    with pytest.raises(CheckFailed, match="the secure sum was given up") as failed:
+        check.check(InProcessGrid(app, NODES, lose=lost), key="monday")
+    return failed.value
+
+
+@pytest.mark.parametrize("before", [2, 3])
+def test_a_secure_sum_in_which_no_client_was_asked_for_numbers_is_free(ledger, before):
+    """Whoever falls silent after its name, or after its keys, has not sent any."""
+    error = given_up(ledger, lambda _, heard: heard >= before)
+    assert isinstance(error, NobodyAnswered)
+    assert (ledger.check("monday").refused, ledger.spent().epsilon) == (True, 0)
+
+
+def test_a_secure_sum_that_all_refuse_before_they_count_is_free(ledger):
+    def records(context):
+        raise KeyError("no file")
+
+    assert isinstance(given_up(ledger, records=records), NobodyAnswered)
+    assert (ledger.check("monday").refused, ledger.spent().epsilon) == (True, 0)
+
+
+@pytest.mark.parametrize("silent", [1, 4, NODES])
+def test_a_secure_sum_in_which_one_client_may_have_sent_numbers_is_paid_for(ledger, silent):
+    def records(context):
+        raise KeyError("no file")
+
+    error = given_up(ledger, lambda node, heard: heard >= 4 and node < 1000 + silent, records)
+    assert not isinstance(error, NobodyAnswered)
+    assert ledger.spent().epsilon > 0
+
+
+def test_a_secure_sum_that_is_refused_after_the_numbers_came_is_paid_for(ledger, monkeypatch):
+    def refuses(*_):
+        raise QueryRefused("not the survivors")
+
+    monkeypatch.setattr("flwr_kld.clients.secure_sum.SumClient.confirm", refuses)
+    assert not isinstance(given_up(ledger), NobodyAnswered)
+    assert ledger.spent().epsilon > 0
 
 
 def test_a_client_that_answers_among_others_that_refuse_is_paid_for(ledger):
