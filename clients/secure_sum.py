@@ -14,7 +14,7 @@ from functools import cached_property
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.clients.admission import Gate, account, require_claim, stricter, unexpected
+from flwr_kld.clients.admission import Gate, account, policy_of, require_claim, unexpected
 from flwr_kld.clients.answers import tell
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.deadline import load_by
@@ -219,8 +219,8 @@ class _Turn:
 
     @cached_property
     def _policy(self) -> ClientPolicy:
-        """The stricter of the app's minimums and the operator's."""
-        return stricter(self._context, self._members.policy)
+        """The node's minimums."""
+        return policy_of(self._context)
 
     @cached_property
     def _hosts(self) -> frozenset[int]:

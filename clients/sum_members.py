@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from flwr.app import ConfigRecord, Context
@@ -10,7 +10,6 @@ from flwr.app import ConfigRecord, Context
 from flwr_kld.clients.node_config import read_named
 from flwr_kld.errors import QueryRefused
 from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.policy import ClientPolicy
 
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"
@@ -23,12 +22,7 @@ ROSTER = "drift-roster"
 
 @runtime_checkable
 class SumMembers(Protocol):
-    """Names, keys and minimums of the clients on a node."""
-
-    @property
-    def policy(self) -> ClientPolicy:
-        """The app's minimums; an operator's guard may raise them."""
-        ...
+    """Names and keys of the clients on a node."""
 
     def name(self, context: Context, member: int) -> str:
         """Name of a member in the roster."""
@@ -53,8 +47,6 @@ class FirstUse:
     For simulations and demonstrations: a server that lies in the very first check could invent
     clients. A name's key cannot change afterwards.
     """
-
-    policy: ClientPolicy = field(default_factory=ClientPolicy)
 
     def name(self, context: Context, member: int) -> str:
         """Return the Flower node id and the member's number."""
@@ -93,15 +85,9 @@ class PinnedByNode:
     node's name is the one under which the list has its public key.
 
     Every method raises `QueryRefused` if a file is missing or not named, if others may read the
-    key, or if the key is not in the list: the node then takes part in no secure sum.
-
-    Parameters
-    ----------
-    policy : ClientPolicy
-        The client's own minimums, which the server cannot lower.
+    key, or if the key is not in the list: the node then takes part in no secure sum. Its minimums
+    are those of the node's guard, under ``[secure_sum]``.
     """
-
-    policy: ClientPolicy = field(default_factory=ClientPolicy)
 
     def name(self, context: Context, member: int) -> str:
         """Return the node's pinned name."""

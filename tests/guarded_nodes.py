@@ -4,7 +4,6 @@ from federation import REFERENCE, app_of
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted
-from flwr_kld.sums.policy import ClientPolicy
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 
@@ -17,5 +16,5 @@ def summed(trust=TEN, **options):
     return KLDrift(REFERENCE, trust, aggregation=SecureSum(), **options)
 
 
-def summing(policy=None, **options):
-    return app_of(secure_sum=FirstUse(policy or ClientPolicy()), **options)
+def summing(**options):
+    return app_of(secure_sum=FirstUse(), **options)

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
@@ -36,10 +37,11 @@ class Guard:
         """Read a guard file; the error says what has to be corrected."""
         return cls(read_limits(path), clock=clock)
 
-    def stricter(self, policy: ClientPolicy) -> ClientPolicy:
-        """Return what a secure sum must have: the stricter of an app's minimums and the file's."""
-        own = self.limits.secure_sum.stricter(policy)
-        return own.stricter(ClientPolicy(min_asked=max(self.limits.check.min_asked, 2)))
+    @property
+    def policy(self) -> ClientPolicy:
+        """What a secure sum must have."""
+        own = self.limits.secure_sum
+        return replace(own, min_asked=max(own.min_asked, self.limits.check.min_asked))
 
     def judge(self, terms: Terms) -> None:
         """Refuse terms beyond the limits, naming the limit and both numbers; spends nothing."""

@@ -51,19 +51,6 @@ class ClientPolicy:
             corrupted=self.corrupted, collusion=self.collusion, security_bits=self.security_bits
         )
 
-    def stricter(self, other: ClientPolicy) -> ClientPolicy:
-        """Return what satisfies both policies, and no more."""
-        liars = Collusion.LYING in (self.collusion, other.collusion)
-        return ClientPolicy(
-            min_asked=max(self.min_asked, other.min_asked),
-            min_clients=max(self.min_clients, other.min_clients),
-            min_neighbours=max(self.min_neighbours, other.min_neighbours),
-            min_threshold=max(self.min_threshold, other.min_threshold),
-            corrupted=max(self.corrupted, other.corrupted),
-            collusion=Collusion.LYING if liars else Collusion.CURIOUS,
-            security_bits=max(self.security_bits, other.security_bits),
-        )
-
     def check(self, session: Session) -> None:
         """Refuse a session that falls below a minimum."""
         n, k, t = session.size, session.shape.neighbours, session.shape.threshold

@@ -136,10 +136,9 @@ def test_a_full_disk_refuses_before_anything_is_counted(tmp_path, request):
     Guard.from_file(path).admit(question("full", epsilon=0.1), "0")  # it was not spent
 
 
-def test_secure_sums_take_the_stricter_of_both(tmp_path):
+def test_secure_sums_take_the_larger_cohort_of_both(tmp_path):
     text = "[secure_sum]\nmin_clients = 4\nmin_threshold = 0.6\n"
     guard = Guard.from_file(guard_file(tmp_path, more=text))
-    assert guard.stricter(ClientPolicy(min_clients=2, min_neighbours=30)) == ClientPolicy(
-        min_asked=5, min_clients=4, min_threshold=0.6, min_neighbours=30
-    )
-    assert guard.stricter(ClientPolicy(min_asked=50)).min_asked == 50
+    assert guard.policy == ClientPolicy(min_asked=5, min_clients=4, min_threshold=0.6)
+    larger = guard_file(tmp_path, more="[secure_sum]\nmin_asked = 50\n")
+    assert Guard.from_file(larger).policy.min_asked == 50

@@ -7,7 +7,6 @@ from guard.files import FILE, example, guard_file
 
 from flwr_kld.accounting.budget import exact, shown, written
 from flwr_kld.guard.limits import GuardFileError, read_limits
-from flwr_kld.sums.graph import Collusion
 from flwr_kld.sums.policy import ClientPolicy
 
 DAY = 86400
@@ -176,13 +175,3 @@ def test_a_tenth_is_a_tenth_and_a_third_a_third(tmp_path):
 def test_what_is_no_amount_is_not_read(text):
     with pytest.raises(ValueError, match="not an amount"):
         written(text)
-
-
-def test_the_stricter_of_two_policies_has_the_higher_of_each_minimum():
-    one = ClientPolicy(min_asked=9, min_threshold=0.6, collusion=Collusion.LYING)
-    two = ClientPolicy(min_clients=7, min_neighbours=40, corrupted=0.1, security_bits=60)
-    both = ClientPolicy(
-        min_asked=9, min_clients=7, min_neighbours=40, min_threshold=0.6,
-        corrupted=0.1, collusion=Collusion.LYING, security_bits=60,
-    )  # fmt: skip
-    assert one.stricter(two) == two.stricter(one) == both

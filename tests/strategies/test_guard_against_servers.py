@@ -29,7 +29,6 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 from flwr_kld.strategies.aggregators import ByAggregators
-from flwr_kld.sums.policy import ClientPolicy
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 
@@ -147,8 +146,8 @@ def test_no_noise_is_computed_for_terms_that_are_refused_anyway(
     limits, receipts, monkeypatch, lie, message
 ):
     """Odd noise takes a client minutes, and a server could ask for it again and again."""
-    limits()
-    app, calibrate = summing(ClientPolicy(min_asked=3 if lie else 30)), terms.calibrate_shares
+    limits(*(() if lie else [("[check]", "[secure_sum]\nmin_asked = 30\n[check]")]))
+    app, calibrate = summing(), terms.calibrate_shares
     asking, computed = [], []
 
     def watched(*arguments, **options):

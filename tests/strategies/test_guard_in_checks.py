@@ -25,7 +25,6 @@ from flwr_kld.clients.admission import account
 from flwr_kld.errors import CheckFailed
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import Distributed, HostedClients, KLDrift, Trusted, TrustedAggregator
-from flwr_kld.sums.policy import ClientPolicy
 
 DAY = 86400
 
@@ -127,22 +126,16 @@ def test_sealed_counts_leave_receipts_and_the_aggregator_none(limits, receipts, 
         (("max_delta = 1e-6", "max_delta = 1e-12"), summed, "delta 1e-09; this client's limit"),
         (("min_asked = 5", "min_asked = 21"), plain, "a cohort of 20; this client's minimum is"),
         (("min_asked = 5", "min_asked = 21"), summed, "a cohort of 20; this client's minimum is"),
+        (("[check]", "[secure_sum]\nmin_asked = 30\n[check]"), summed, "client's minimum is 30"),
         (("[check]", "[secure_sum]\nmin_clients = 18\n[check]"), summed, "minimum is 18"),
         (("[check]", "[secure_sum]\nmin_threshold = 0.9\n[check]"), summed, "a fraction above 0.9"),
     ],
 )
 def test_each_limit_refuses_by_name_and_spends_nothing(limits, receipts, change, monitor, message):
     limits(change)
-    weak = ClientPolicy(min_asked=2, min_clients=2)  # the app's own cannot loosen anything
     with pytest.raises(CheckFailed, match=f"(20: )?refused: .*{message}"):
-        monitor().check(grid_of(summing(weak)))
+        monitor().check(grid_of(summing()))
     assert receipts() == ()
-
-
-def test_the_stricter_minimum_of_the_app_holds_beside_a_guard(limits):
-    limits()
-    with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
-        summed().check(grid_of(summing(ClientPolicy(min_asked=30))))
 
 
 def test_one_node_refuses_for_itself(tmp_path):

@@ -17,7 +17,6 @@ from flwr_kld.messages.envelopes import Signers
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, WholeClients
 from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.policy import ClientPolicy
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 SUMMING = partial(app_of, secure_sum=FirstUse())
@@ -121,7 +120,6 @@ class Pinned(SumMembers):
     own_name: str
     key: Identity
     pinned: Roster
-    policy = ClientPolicy()
 
     def name(self, context, member):
         return self.own_name
@@ -236,13 +234,6 @@ def test_a_server_with_another_list_is_refused():
         monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=summing)
         with pytest.raises(CheckFailed, match=why):
             monitor.check(grid)
-
-
-def test_a_client_keeps_its_own_minimum_cohort():
-    careful = app_of(secure_sum=FirstUse(ClientPolicy(min_asked=30)))
-    monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
-    with pytest.raises(CheckFailed, match="a cohort of 20; this client's minimum is 30"):
-        monitor.check(grid_of(careful))
 
 
 def test_the_server_sees_no_client_counts():
