@@ -163,7 +163,7 @@ class Counting(Round[Asked, R]):
             return trust
         if trust.source == "trusted":
             trust.kept()  # now, as nothing is paid for yet
-        return trust.on(*self._session.tonight())
+        return trust.on(self._session.tonight())
 
     def _require_session(self, plan: QueryPlan, trust: Trust, asked: int) -> None:
         """Refuse a night that asks for something else than its session's first one did."""

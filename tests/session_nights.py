@@ -10,8 +10,14 @@ TOMORROW = (int(time.time()) // _DAY + 2) * _DAY
 
 
 def a_night(
-    session: str, number: int, nights: int, moves: int = 2, released: int = 0, branch: int = 0
+    session: str,
+    number: int,
+    nights: int,
+    moves: int = 2,
+    released: int = 0,
+    branch: int = 0,
+    until: int | None = None,
 ) -> Night:
     """Return a night; those of another `branch` have other marks."""
     marks = "".join(f"{branch + n:0{MARK}x}" for n in range(1, number + 1))
-    return Night(session, number, nights, moves, marks, released)
+    return Night(session, number, nights, moves, marks, until or TOMORROW, released)

@@ -116,7 +116,7 @@ class Guard:
             delta=delta,
             protects=promised.protected,
             most_records=terms.most_records,
-            until=terms.until,
+            until=terms.last_release,
             session=terms.session,
             night=terms.night.number if terms.night else 0,
         )

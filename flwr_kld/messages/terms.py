@@ -51,8 +51,9 @@ _MOST_NUMBERS = 2**31 - 1
 """Largest whole number of the terms: what travels and is multiplied stays within 64 bits."""
 
 _LATEST = 2**40
-_LONGEST_OPEN = MOST_NIGHTS * 24 * 60 * 60
-"""Seconds from a question to its last moment, at most."""
+_DAY = 24 * 60 * 60
+_NIGHT_OPEN = 7
+"""Days from the question for a night to its last moment, at most."""
 
 _Id = Annotated[
     str, Field(min_length=1, max_length=LONGEST_ID), must("be printable", str.isprintable)
@@ -155,6 +156,8 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
     # Random marks of all nights that were asked for so far, this one's last. Who remembers a night
     # by another mark was asked for it by a server that has forgotten it since
     marks: Annotated[str, Field(pattern="^[0-9a-f]*$")]
+    # Seconds since 1970, UTC, after which no night of the session is released
+    until: Annotated[int, Strict(), Field(ge=0, le=_LATEST)]
     # The last night whose numbers the server has received, so that whoever adds noise can tell
     # whether it has forgotten one; 0 for none
     released: Number = 0
@@ -198,8 +201,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     wire: bytes  # The cell of each symbol, ``QueryPlan.wire``
     guarantee: Json[Guarantee]  # What the check claims to spend, and to protect
     asked: _Positive  # Clients in the cohort, as the server says
-    # Seconds since 1970, UTC, after which nobody releases anything of it; of a session, of all
-    # nights
+    # Seconds since 1970, UTC, after which nobody answers this question or releases anything of it
     until: Annotated[int, Strict(), Field(ge=0, le=_LATEST)]
     # Most records a client may count, a uniform sample of its own; 0 for no limit. Where whole
     # clients are protected, that of the guarantee
@@ -244,13 +246,22 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def require_in_time(self, now: float) -> None:
         """Refuse a question whose last moment is over, or years ahead."""
-        if now > self.until:
+        over = min(self.until, self.last_release)
+        if now > over:
             raise QueryRefused(
-                f"TooLate: the last moment of this question was {now - self.until:.0f} s ago by "
-                "this clock"
+                f"TooLate: the last moment of this question was {now - over:.0f} s ago by this "
+                "clock"
             )
-        if self.until > now + _LONGEST_OPEN:
+        # A night's boxes that a server has kept are of no use to it for longer than that.
+        if self.night is not None and self.until > now + _NIGHT_OPEN * _DAY:
+            raise QueryRefused(f"a night stays open for {_NIGHT_OPEN} days at most")
+        if self.last_release > now + MOST_NIGHTS * _DAY:
             raise QueryRefused(f"a question stays open for {MOST_NIGHTS} days at most")
+
+    @property
+    def last_release(self) -> int:
+        """Until when what is answered now may be released: in a session, on a later night."""
+        return self.until if self.night is None else self.night.until
 
     @cached_property
     def session(self) -> str:
@@ -258,7 +269,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         if self.night is None:
             return ""
         first = replace(self.night, number=1, marks=MARK * "0", released=0)
-        return replace(self, check=first.session, asked=1, night=first).fingerprint
+        return replace(self, check=first.session, asked=1, until=0, night=first).fingerprint
 
     @cached_property
     def fingerprint(self) -> str:

@@ -32,19 +32,16 @@ class Session:
         """Take up what a ledger remembers."""
         self._kept = ledger.state(self.name)
 
-    def tonight(self) -> tuple[Night, int]:
-        """Return the night that is next, and its session's last moment, in seconds since 1970.
-
-        Of a session whose nights or days are over, the next one's.
-        """
+    def tonight(self) -> Night:
+        """Return the night that is next; of a session that is over, the first of another one."""
         kept, mark, now = self._value, _drawn()[:MARK], time.time()
         if not kept or kept["night"] >= kept["nights"] or now > kept["until"]:
             until = int(now + (self.trust.days or self.trust.nights) * _DAY)
-            return Night(_drawn(), 1, self.trust.nights, self.trust.moves, mark), until
+            return Night(_drawn(), 1, self.trust.nights, self.trust.moves, mark, until)
         number, nights, moves = kept["night"] + 1, kept["nights"], kept["moves"]
         marks = kept["marks"] + mark
-        night = Night(kept["session"], number, nights, moves, marks, kept["released"])
-        return night, kept["until"]
+        until, released = kept["until"], kept["released"]
+        return Night(kept["session"], number, nights, moves, marks, until, released)
 
     def generator(self, night: Night) -> np.random.Generator:
         """Return what draws the plan: the same on every night."""
@@ -69,7 +66,7 @@ class Session:
         value = {
             "session": night.session,
             "fingerprint": terms.session,
-            "until": terms.until,
+            "until": night.until,
             "night": night.number,
             "nights": night.nights,
             "moves": night.moves,

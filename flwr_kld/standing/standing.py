@@ -13,7 +13,7 @@ from flwr_kld.errors import CheckFailed
 from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.receipts import node_secret
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep, real, whole
+from flwr_kld.kernel.arguments import instance, keep, real
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
@@ -72,15 +72,13 @@ class Standing(Trust):
     days: float | None = field(default=None, kw_only=True)
     book: str | Path = field(default="standing.db", kw_only=True)
     night: Night | None = field(default=None, kw_only=True)
-    until: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         trust = instance("trust", self.trust, CentralNoise, "such as Trusted(1.0, 1e-6)")
         stream = Continual(self.nights, self.moves)
         if self.days is not None:
             keep(self, days=real("days", self.days, above=0, most=MOST_NIGHTS, unit="days"))
-        until = whole("until", self.until, least=0)
-        keep(self, nights=stream.nights, moves=stream.moves, until=until, book=Path(self.book))
+        keep(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
         if trust.guarantee.protects != "record":
             raise ValueError("a standing session protects records: leave protects= out")
         self.event(1)
@@ -92,9 +90,9 @@ class Standing(Trust):
             allotment = Allotment((_STEPS if columns < _STEPS**2 else 1,) * columns)
         return replace(self, trust=self.trust.over(allotment))
 
-    def on(self, night: Night, until: int) -> Self:
-        """Return this model on one night, of a session that goes on as it began, up to a moment."""
-        return replace(self, nights=night.nights, moves=night.moves, night=night, until=until)
+    def on(self, night: Night) -> Self:
+        """Return this model on one night, of a session that goes on as it began."""
+        return replace(self, nights=night.nights, moves=night.moves, night=night)
 
     @property
     def allotment(self) -> Allotment:  # type: ignore[override]
@@ -130,8 +128,7 @@ class Standing(Trust):
 
     def terms(self, plan: QueryPlan, **about: object) -> Terms:
         """Return what all clients are told on this night."""
-        own = {**about, "until": self.until}
-        return replace(super().terms(plan, **own), night=self.night)  # type: ignore[arg-type]
+        return replace(super().terms(plan, **about), night=self.night)  # type: ignore[arg-type]
 
     def kept(self) -> SessionBook:
         """Return what the server keeps of its sessions, where it adds the noise.

@@ -97,9 +97,7 @@ def noised() -> ShareSum:
 def answered() -> NightAnswers:
     book, night = SessionBook(Path("nowhere"), KEY), a_night("s", 1, 9, 2)
     terms = (
-        Standing(Trusted(1.0, 1e-6), 9)
-        .on(night, TOMORROW)
-        .terms(PLAN, check="c", asked=2, until=TOMORROW)
+        Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2, until=TOMORROW)
     )
     answers = NightAnswers(book, terms, 4, {})
     assert answers.came(NEEDLE, COUNT.to_bytes(4, "little"), "x")

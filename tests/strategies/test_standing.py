@@ -433,7 +433,7 @@ def test_a_session_goes_on_as_it_began(federation, tmp_path):
         assert off(report, federation.truth()) < 7
         noise.append((report.cost.night, report.cost.nights, report.protection.noise))
     session = federation.standing(nights=3).over(1)
-    expected = [session.on(a_night("s", n, 3, 2), 0).event(1).noise for n in (1, 2, 3)]
+    expected = [session.on(a_night("s", n, 3, 2)).event(1).noise for n in (1, 2, 3)]
     (steps,) = session.allotment.counts
     deviations = [math.sqrt(on_coarser_grid(law, steps).variance) for law in expected]
     assert noise[:3] == [(n + 1, 3, deviation) for n, deviation in enumerate(deviations)]

@@ -83,8 +83,11 @@ class Scene:
                 found.setdefault(session, []).append((night.number, tuple(seeds)))
         return found
 
-    def epsilon(self, book: str) -> float:
-        """What a book's releases of one session lose of a record, at most, at the claim's δ."""
+    def epsilon(self, book: str, again: tuple[int, ...] = ()) -> float:
+        """What a book's releases of one session lose of a record, at most, at the claim's δ.
+
+        Rows that were released `again` count twice, and all rows of the session as released.
+        """
         trust = self.federation.standing().over(1)
         release = continual_release(trust.guarantee, trust.stream, trust.allotment)
         (steps,) = trust.allotment.counts
@@ -95,6 +98,7 @@ class Scene:
         worst = 0.0
         for nights in self.rows(book).values():
             ranks = np.array([len(seeds) for seeds in {seeds for _, seeds in nights}])
+            ranks = np.array([*range(1, NIGHTS + 1), *again]) if again else ranks
             for begin in range(1, NIGHTS + 1):
                 for end in range(begin + 1, NIGHTS + 2):
                     here = np.where(ranks >= begin, c[np.maximum(ranks - begin, 0)], 0)
@@ -169,6 +173,41 @@ def require_right(scene: Scene, model: str) -> None:
             assert [len(seeds) for _, seeds in nights] == [*range(1, len(nights) + 1)]
             assert all(a == b[:-1] for (_, a), (_, b) in pairwise(nights))
         assert scene.epsilon(book) <= 1.0
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("phase", ["asked", "claimed"])
+def test_a_ledger_that_was_copied_during_a_night_costs_nothing_beside_its_book(
+    model, phase, tmp_path, monkeypatch
+):
+    """Put back before the next night."""
+    scene = Scene(model, tmp_path, monkeypatch)
+    assert scene.night() is None
+    scene.hooks[phase] = lambda: scene.back_up(["drift.db"])
+    assert scene.night() is None
+    scene.hooks[phase] = lambda: None
+    scene.put_back(["drift.db"])
+    for _ in range(3):
+        assert scene.night() is None
+    require_right(scene, model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_all_that_was_copied_during_a_night_gives_one_row_another_noise(
+    model, tmp_path, monkeypatch
+):
+    """The one copy that nobody can tell from a kill: docs/threat-model.md says what it costs."""
+    scene, parts = Scene(model, tmp_path, monkeypatch), parts_of(model)[-2]
+    assert scene.night() is None
+    copied = []
+    scene.hooks["asked"] = lambda: copied or copied.append(scene.back_up(parts))
+    assert scene.night() is None
+    scene.put_back(parts)
+    for _ in range(NIGHTS - 3):
+        assert scene.night() is None
+    (nights,) = scene.rows(BOOKS[model][0]).values()
+    assert [len(seeds) for _, seeds in nights] == [1, 2, *range(2, NIGHTS - 1)]
+    assert 1.0 < scene.epsilon(BOOKS[model][0], again=(2,)) <= 1.2  # of 12 nights
 
 
 CASES = [(model, parts, phase) for model in MODELS for parts in parts_of(model) for phase in PHASES]

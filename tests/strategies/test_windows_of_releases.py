@@ -16,13 +16,13 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 from sealed_federation import KEY
 
-from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks
+from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks, check_memory
 from flwr_kld.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.messages.envelopes import PUBLISHED, TERMS
 from flwr_kld.messages.terms import Terms
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import KLDrift, Standing, Trusted, TrustedAggregator
+from flwr_kld.strategies import KLDrift, Standing, Trusted, TrustedAggregator, exchange
 
 DAY, VICTIM, NODES = 24 * 60 * 60, 1000, 8
 PERIOD, LIMIT, DELTA = 30, 2.0, 1e-6
@@ -161,6 +161,41 @@ def test_boxes_that_were_kept_are_not_opened_later(world):
     assert world._receipts() == 4
     world.hand_over()
     assert not world.released
+
+
+def test_a_night_is_not_released_again_by_an_aggregator_that_was_put_back_whole(world):
+    """Its claims and its book are of before that night, and the server has kept the boxes."""
+    monitor = world.check(world.sealed, Standing(sealed(), nights=90))
+    copies = {path: path.read_bytes() for path in world.folder.glob("aggregated.db*")}
+    handled = world.sealed._app
+
+    def keeping(message: Message, context):
+        if message.metadata.message_type == "query.drift_aggregate":
+            world.kept.append(copy.deepcopy(message.content))
+        return handled(message, context)
+
+    world.sealed._app = keeping
+    world.ask(world.sealed, monitor)
+    world.sealed._app = handled
+    assert [len(world.released), len(world.kept)] == [2, 1]
+    world.now += 5 * 60 * 60
+    for path in world.folder.glob("aggregated.db*"):
+        path.unlink()
+    for path, content in copies.items():
+        path.write_bytes(content)
+    check_memory._claimed.clear()  # it is another process, of another run
+    for context in world.sealed._contexts.values():
+        context.state.clear()
+    world.hand_over()
+    assert len(world.released) == 2
+
+
+def test_a_client_takes_no_night_that_stays_open_for_weeks(world, monkeypatch):
+    monkeypatch.setattr(exchange, "last_moment", lambda _: int(world.now + 8 * DAY))
+    world.check(world.sealed, Standing(sealed(), nights=90))
+    assert world._receipts() == 0
+    world.check(world.sealed, sealed())
+    assert world._receipts() == 1
 
 
 def test_nights_of_sessions_are_charged_until_their_end(world):

@@ -38,7 +38,7 @@ def terms(
 ) -> Terms:
     released = number - 1 if released is None else released
     night = a_night(session, number, nights, 2, released)
-    trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night, TOMORROW)
+    trust = Standing(Trusted(1.0, 1e-6), nights=nights).on(night)
     return trust.terms(PLAN, check=f"check {number}", asked=2, until=TOMORROW)
 
 

@@ -28,7 +28,7 @@ def test_the_noise_is_the_mechanisms():
         assert np.array_equal(noise[night - 1], own)
     session = Standing(Trusted(1.0, nights.DELTA)).over(1)
     for night in (1, 200):
-        law = session.on(a_night("00", night, nights.NIGHTS, 2), 0).event(1).noise
+        law = session.on(a_night("00", night, nights.NIGHTS, 2)).event(1).noise
         deviation = law.variance**0.5 / nights.allotted().counts[0]
         assert deviation == pytest.approx(nights.deviations("standing")[night - 1], 1e-3)
 
