@@ -139,6 +139,10 @@ class Budget:
         """Delta as it was meant."""
         return exact(self.delta)
 
+    def left(self, epsilon: Fraction) -> Fraction:
+        """Return what is left of it once so much is spent."""
+        return max(self.exact_epsilon - epsilon, Fraction(0))
+
     @property
     def seconds(self) -> int:
         """Seconds that a spend counts for, rounded up."""

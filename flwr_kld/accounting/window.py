@@ -125,7 +125,7 @@ def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
     return Spent(
         epsilon=math.inf if needed.epsilon >= UNBOUNDED else float(needed.epsilon),
         delta=float(needed.delta),
-        left=float(max(budget.exact_epsilon - needed.epsilon, 0)),
+        left=float(budget.left(needed.epsilon)),
         composition=needed.composition,
         frees_at=window.leaves_at(0) if len(window) else None,
         budget=budget,
@@ -138,7 +138,7 @@ def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None
     needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
     if needed <= most:
         return
-    left = max(most - worst(past, budget, touched=new).epsilon, 0)
+    left = budget.left(worst(past, budget, touched=new).epsilon)
     frees_at = _fits_from(window, new, budget)
     raise BudgetExhausted(
         f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
