@@ -14,6 +14,7 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flwr_kld.codec.durable import put_in_place
 from flwr_kld.codec.model import Model, Real, Text, Whole, parsed
 from flwr_kld.domain.base import Domain, domain_from_spec
 from flwr_kld.domain.blind import require_sight
@@ -365,7 +366,7 @@ class Reference:
 
     def save(self, path: str | Path) -> None:
         """Write a ``.json`` file, which Flower ships inside an app."""
-        Path(path).write_text(json.dumps(self.to_dict(), sort_keys=True) + "\n", encoding="utf-8")
+        put_in_place(Path(path), f"{json.dumps(self.to_dict(), sort_keys=True)}\n".encode())
 
     @classmethod
     def load(cls, path: str | Path, table: Table | None = None) -> Reference:

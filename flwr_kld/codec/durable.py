@@ -156,6 +156,20 @@ def make(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def put_in_place(path: Path, content: bytes) -> None:
+    """Write a file for people, whole or not at all: what was there stays if there is no room."""
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        path.write_bytes(content)
+        return
+    path = Path(os.path.realpath(path))
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def write_ahead(execute: Callable[[str], object], patience: float = _PATIENCE) -> None:
     """Switch the journal mode; SQLite does not itself wait for others to do so."""
     give_up = time.monotonic() + patience

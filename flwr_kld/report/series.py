@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Self
 from rich.table import Table
 
 from flwr_kld._extras import require
+from flwr_kld.codec.durable import put_in_place
 from flwr_kld.codec.model import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Point, R
@@ -62,7 +63,7 @@ def write_form(shown: Any, file: Path, **titles: str) -> None:
     """Write a page, a plot, a table, or all in full, as a file's ending says."""
     texts = {".html": lambda: shown.to_html(**titles), ".csv": shown.to_csv, ".json": shown.to_json}
     if file.suffix in texts:
-        file.write_text(texts[file.suffix](), encoding="utf-8", newline="")
+        put_in_place(file, texts[file.suffix]().encode())
     else:
         shown.plot(file, title=titles.get("title", ""))
 
