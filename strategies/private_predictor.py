@@ -202,9 +202,11 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     def _next_key(self) -> str:
         return round_key(self.name, self.rounds + 1)
 
-    def _fail(self, reservation: Reservation | None, error: Exception) -> None:
+    def _fail(
+        self, reservation: Reservation | None, error: Exception, *, asked: bool = True
+    ) -> None:
         """Close a round without reports; its number is used up, and remembered as such."""
-        super()._fail(reservation, error)
+        super()._fail(reservation, error, asked=asked)
         if self.ledger is not None:
             self._version = self.ledger.keep_state(self._state()).version
 

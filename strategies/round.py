@@ -142,10 +142,11 @@ class Round(ABC, Generic[Asked, R]):
                 self._refuse(opening, refusal)
                 raise
             spent = None if self.ledger is None else self.ledger.spent(self.budget)
+            asked_before = opening.clock.entered[ASKING]
             try:
                 settled = self._ask(grid, opening, asked, spent)
             except Exception as error:  # an interrupted round stays reserved, which counts as spent
-                self._fail(reservation, error)
+                self._fail(reservation, error, asked=opening.clock.entered[ASKING] > asked_before)
                 raise
             return self._settle(reservation, settled)
 
@@ -246,10 +247,12 @@ class Round(ABC, Generic[Asked, R]):
                 opening.name, Failure.unasked(why), kind=self.entry, population=self.budget
             )
 
-    def _fail(self, reservation: Reservation | None, error: Exception) -> None:
-        """Close a round that gave no report."""
+    def _fail(
+        self, reservation: Reservation | None, error: Exception, *, asked: bool = True
+    ) -> None:
+        """Close a round that gave no report; one that has not `asked` anybody may run again."""
         if self.ledger is not None and reservation is not None:
-            self.ledger.fail(reservation, Failure.of(error))
+            self.ledger.fail(reservation, Failure.of(error) if asked else Failure.unasked(error))
 
     def _settle(self, reservation: Reservation | None, settled: Settled[R]) -> R:
         """Write the report, what was delivered, and what is remembered; return what came out."""

@@ -68,10 +68,12 @@ class Failure:
         keep(self, kind=choice("kind", self.kind, FailureKind))
 
     @classmethod
-    def unasked(cls, error: CheckFailed | BudgetExhausted) -> Failure:
-        """Say what ended a check before it asked; both errors are made of public words."""
-        budget = isinstance(error, BudgetExhausted)
-        return cls(FailureKind.BUDGET if budget else FailureKind.COHORT, str(error))
+    def unasked(cls, error: Exception) -> Failure:
+        """Say what ended a check before it asked; a mistake in its settings in its own words."""
+        if isinstance(error, BudgetExhausted):
+            return cls(FailureKind.BUDGET, str(error))
+        public = isinstance(error, CheckFailed | ValueError)
+        return cls(FailureKind.COHORT, str(error) if public else type(error).__name__)
 
     @classmethod
     def of(cls, error: Exception) -> Failure:

@@ -173,6 +173,42 @@ def test_one_client_that_may_have_answered_is_paid_for(way, ledger):
         monitor(way, ledger).check(WAYS[way][2](None), key="monday")
 
 
+@pytest.mark.parametrize(
+    "error", [ValueError("raise epsilon"), QueryRefused("no such terms"), KeyError("a secret")]
+)
+def test_a_mistake_that_shows_before_anybody_is_asked_is_free_and_its_key_runs_again(
+    ledger, monkeypatch, error
+):
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr("flwr_kld.strategies.exchange.Exchange.content", broken)
+    with pytest.raises((type(error), CheckFailed)):
+        monitor("plain", ledger).check(WAYS["plain"][2](None), key="monday")
+    monkeypatch.undo()
+    entry = ledger.check("monday")
+    assert (entry.refused, ledger.spent().epsilon) == (True, 0)
+    assert entry.failure.words == ("KeyError" if isinstance(error, KeyError) else str(error))
+    monitor("plain", ledger).check(WAYS["plain"][2](None), key="monday")
+    assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
+
+
+def test_an_error_while_messages_leave_is_paid_for(ledger):
+    grid = WAYS["plain"][2](None)
+    push = grid.push_messages
+
+    def lost(messages):
+        push(messages)
+        raise ConnectionError("the SuperLink is gone")
+
+    check = monitor("plain", ledger)
+    grid.push_messages = lost
+    with pytest.raises(ConnectionError):
+        check.check(grid, key="monday")
+    assert ledger.check("monday").failure.kind == "error"
+    assert ledger.spent().epsilon > 0
+
+
 def given_up(ledger, lose=None, records=basket):
     """Run a secure sum under a key; return why it failed."""
     app, heard = ClientApp(), Counter()

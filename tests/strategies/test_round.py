@@ -10,6 +10,7 @@ from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
 from flwr_kld.cohort.cohort import Participant, UniformCohort
 from flwr_kld.errors import CheckFailed, LedgerError, LedgerUnavailable
 from flwr_kld.kernel import Guarantee
+from flwr_kld.strategies.clock import ASKING, phase
 from flwr_kld.strategies.round import Round, Settled
 
 REPORT = SimpleNamespace(to_dict=lambda: {"said": "so"})
@@ -57,7 +58,8 @@ class Noting(Round):
     def _ask(self, grid, opening, asked, spent):
         self.note("ask")
         if self.raises:
-            raise self.raises
+            with phase(ASKING):  # from then on somebody may have answered
+                raise self.raises
         self.spent = spent
         found = self.ledger and self.ledger.state("memory")
         return Settled("result", REPORT, [Remembered("memory", 7, found.version if found else 0)])
