@@ -41,7 +41,6 @@ from flwr_kld.domain.labels import Labels
 from flwr_kld.errors import SecureSumError
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
 from flwr_kld.inference.outside import OutsideLimits
@@ -112,7 +111,6 @@ EXAMPLES = {
     Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
     posterior_ratios: {"counts": COUNTS},
     paper: {"counts": COUNTS},
-    posterior_counts: {"counts": COUNTS},
     StylePopulation: {},
     WriterResampler: {"source": IMAGES, "seed": 1},
     WriterStyle: {

@@ -17,7 +17,7 @@ from flwr_kld.inference.contradictions import impossible_estimate
 from flwr_kld.inference.decision import contradicted, hold_to_estimates
 from flwr_kld.inference.estimators.design_effect import DesignEffects
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.estimators.result import Divergences
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.reference import Reference
@@ -85,12 +85,9 @@ class Conclusions:
         """Return what a check says of one column, and what it keeps."""
         decided = Decided(None)
         effects, clients = measured.effects, measured.survivors
-        population = self._population(measured.published, effects)
-        reading = read(
-            measured.published,
-            population=population,
-            effects=effects,
-        )
+        found = self._divergences(measured.published, effects)
+        population = None if found is None else found.population
+        reading = read(measured.published, found, effects=effects)
         if (decider := self._deciders.get(name)) is not None:
             if contradiction is None:
                 decided = decider.decide(measured, population, reading.outside, budget)
@@ -120,8 +117,8 @@ class Conclusions:
         )
         return report, decided.states
 
-    def _population(self, published: NoisyCounts, effects: DesignEffects) -> Estimate | None:
-        """Estimate the population's divergence; None of counts that nobody can have."""
+    def _divergences(self, published: NoisyCounts, effects: DesignEffects) -> Divergences | None:
+        """Estimate the divergences; None of counts that nobody can have."""
         try:
             return posterior_ratios(published, effects=effects)
         except EstimateUndefined:

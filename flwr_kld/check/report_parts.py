@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from flwr_kld.inference.allowance import allowance
 from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
-from flwr_kld.inference.estimators.result import Estimate
+from flwr_kld.inference.estimators.posterior_ratios import as_counted
+from flwr_kld.inference.estimators.result import Divergences
 from flwr_kld.inference.figures.calibration import calibration
 from flwr_kld.inference.figures.figures import figures
 from flwr_kld.inference.verdict import Verdict
@@ -35,20 +35,21 @@ _FALSE = 0.05
 
 def read(
     published: NoisyCounts,
+    found: Divergences | None,
     *,
-    population: Estimate | None,
     effects: DesignEffects = INDEPENDENT,
 ) -> Reading:
-    """Return what follows from the published values alone; `population` is estimated already."""
+    """Return what follows from the published values alone; what is `found` is estimated already."""
     hidden, outside = 0.0, outside_fraction(published, effects)
-    found = posterior_counts(published)
+    cohort = as_counted(published) if found is None else found.cohort
+    population = None if found is None else found.population
     if population is not None:
         # Of a reference that is a sample, chance alone may have put as much there.
         allowed = allowance(published.plan.reference, level=_LEVEL)
         hidden = allowed.above(population.value) - population.value
     return Reading(
-        estimate=found.value,
-        error=found.error,
+        estimate=cohort.value,
+        error=cohort.error,
         records=published.records,
         population_estimate=None if population is None else population.value,
         population_deviation=(

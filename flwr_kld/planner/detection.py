@@ -58,7 +58,7 @@ def power_of(setting: Setting, plan: QueryPlan, law: Law, *, cohorts: int = _COH
         return 0.0
     effects = DesignEffects(setting.design_effect, max(setting.records, setting.design_effect))
     found = [
-        posterior_ratios(counts, effects=effects)
+        posterior_ratios(counts, effects=effects).population
         for counts in drawn(p, setting.total, setting.design_effect, cohorts, generator, bits)
     ]
     errors = [(one.value - threshold) / max(one.error.total, _SMALLEST) for one in found]
@@ -155,7 +155,7 @@ class Estimating:
         effects = DesignEffects(self.design_effect, self.records)  # lots of any size
         sizes = self.records, self.design_effect, _ESTIMATES
         read = [
-            posterior_ratios(counts, effects=effects).value
+            posterior_ratios(counts, effects=effects).population.value
             for counts in _drawn(self.plan, self.event, p, *sizes, *drawn)
         ]
         return np.sqrt(np.maximum(read, 0))

@@ -15,7 +15,7 @@ from flwr_kld.inference.alarm import RESOLUTION
 from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import THETA, check_threshold
 from flwr_kld.inference.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
@@ -213,5 +213,5 @@ def expected_error(setting: Setting, plan: QueryPlan, law: Law) -> float:
     for _ in range(_COHORTS):
         (h,) = draw_cohorts(law, setting.total, setting.design_effect, 1, generator)
         in_cells = np.bincount(plan.cell_of, h, plan.cells).astype(np.int64)
-        found.append(posterior_counts(published(in_cells, plan, setting.event, bits)).value)
+        found.append(posterior_ratios(published(in_cells, plan, setting.event, bits)).cohort.value)
     return float(np.sqrt(np.mean((np.array(found) - truth) ** 2)))

@@ -230,7 +230,7 @@ class Year:
         least = least_if_missed(mass, law, self.missed) > THRESHOLD
         if not (share or least):
             return _STEPS[0]
-        found = posterior_ratios(counts, effects=column.effects) if least else None
+        found = posterior_ratios(counts, effects=column.effects).population if least else None
         told = outside_fraction(counts, column.effects) if share else None
         populations = decider.shown(column, found, told, law)
         shown = any(one is not None and one.shown for one in populations)

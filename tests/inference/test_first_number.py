@@ -9,7 +9,6 @@ from chance import most
 from flwr_kld import Labels, Reference
 from flwr_kld.check.report_parts import read
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
 from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.setting import published
@@ -55,7 +54,7 @@ def test_it_is_within_two_of_its_deviations(symbols, rows):
         plan = Partition(1000).draw(reference, rng)
         counts = np.bincount(plan.cell_of, rng.multinomial(15_000, law), plan.cells)
         noisy = published(counts.astype(np.int64), plan, events[seed % 3], SeededBits(seed))
-        told = read(noisy, population=posterior_ratios(noisy))
+        told = read(noisy, posterior_ratios(noisy))
         off = told.population_estimate - truth
         missed += abs(off) > 2 * told.population_deviation
     assert missed <= most(runs, 0.05)
@@ -70,7 +69,7 @@ def test_the_cohorts_number_holds_where_noise_hides_what_has_vanished():
     for seed in range(40):
         cohort = rng.multinomial(4_000, law)
         counts = np.bincount(plan.cell_of, cohort, plan.cells).astype(np.int64)
-        told = posterior_counts(published(counts, plan, event, SeededBits(seed)))
+        told = posterior_ratios(published(counts, plan, event, SeededBits(seed))).cohort
         exact = skewed_divergence(reference.probabilities, cohort, 0.01)
         away.append(abs(told.value - exact) > 2 * told.error.privacy)
     assert sum(away) <= most(40, 0.07)

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from flwr_kld import Reference
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.score import THETA
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting
@@ -78,5 +78,5 @@ def error_at(case: Case, divergence, runs, seed=0) -> float:
     law, federation = case.law(divergence), case.federation(divergence)
     truth = skewed_divergence(case.reference.probabilities, law, THETA)
     firsts = [case.draw(federation, rng) for _ in range(runs)]
-    read = [posterior_counts(first).value for first in firsts]
+    read = [posterior_ratios(first).cohort.value for first in firsts]
     return float(np.sqrt(np.mean((np.array(read) - truth) ** 2)))

@@ -36,7 +36,9 @@ def estimates(check, divergence, shape):
     p, bits = np.bincount(PLAN.cell_of, law, PLAN.cells), SeededBits(5)
     cohorts = draw_cohorts(p, int(check.records), effect, RUNS, np.random.default_rng(5))
     found = (published(h, PLAN, event, bits) for h in cohorts)
-    return np.array([posterior_ratios(one, effects=DesignEffects(effect)).value for one in found])
+    return np.array(
+        [posterior_ratios(one, effects=DesignEffects(effect)).population.value for one in found]
+    )
 
 
 @pytest.mark.parametrize("effect", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])

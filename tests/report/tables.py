@@ -54,7 +54,7 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
     columns = {}
     for place, name in enumerate(drifts):
         counts = published(drifts[name], 100 * number + place, labels=name == NAMES[0])
-        found = read(counts, population=posterior_ratios(counts))
+        found = read(counts, posterior_ratios(counts))
         reading = replace(found, drawn_from="all")
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(

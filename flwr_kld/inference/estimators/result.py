@@ -1,4 +1,4 @@
-"""What every estimator returns: nats, where they come from, and three standard deviations."""
+"""What estimators return: nats, where they come from, and three standard deviations."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ class Estimate:
     # Standard deviations in nats. They leave out the estimator's own bias: alarm on a lower lower
     # bound, never on these.
     error: ErrorSplit
+
+
+@dataclass(frozen=True, eq=False)
+class Divergences:
+    """Two estimates from the same counts."""
+
+    population: Estimate  # D_θ of the law that the records were drawn from
+    cohort: Estimate  # D_θ of the records themselves
 
 
 def assemble(plan: QueryPlan, *, mean: Floats, sampling: float, privacy: float) -> Estimate:

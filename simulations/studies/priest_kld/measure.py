@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.query.noisy import NoisyCounts
@@ -121,9 +121,9 @@ def _defaults(
     def read(event: Release) -> list[float]:
         noise = np.split(sample(event.table, int(ends[-1]), bits), ends[:-1])
         return [
-            posterior_counts(
+            posterior_ratios(
                 NoisyCounts(h + z, float(h.sum()), event, plans[i], bits.private)
-            ).value
+            ).cohort.value
             for (i, _), h, z in zip(pairs, counts, noise, strict=True)
         ]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.estimators.posterior_counts import posterior_counts
+from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.inference.estimators.result import ErrorSplit, above_zero
 from flwr_kld.inference.estimators.score import score
 
@@ -33,7 +33,7 @@ def test_sampling_deviation_matches_fresh_cohorts(plan_for, release, exact, zipf
     rng = np.random.default_rng(0)
     cohorts = rng.multinomial(records, q, size=400)
     plan = plan_for(p)
-    told = [posterior_counts(release(plan, h, np.inf)).error.sampling for h in cohorts[:100]]
+    told = [posterior_ratios(release(plan, h, np.inf)).cohort.error.sampling for h in cohorts[:100]]
     seen = np.std([exact(p, h) for h in cohorts])
     assert 0.75 < np.sqrt(np.mean(np.square(told))) / seen < 1.35
 
@@ -45,7 +45,7 @@ def test_monte_carlo_deviation_matches_fresh_plans(plan_for, release, zipf, cell
     q = p * np.exp(np.random.default_rng(1).standard_normal(1500))
     h = np.random.default_rng(2).multinomial(3_000_000, q / q.sum())
     runs = [
-        posterior_counts(release(plan_for(p, cells=cells, seed=seed), h, np.inf))
+        posterior_ratios(release(plan_for(p, cells=cells, seed=seed), h, np.inf)).cohort
         for seed in range(60)
     ]
     told = np.sqrt(np.mean([run.error.monte_carlo**2 for run in runs]))
@@ -62,4 +62,4 @@ def test_refuses_unknown_thetas(plan_for, release, zipf):
     counts = release(plan_for(zipf(20)), np.full(20, 100), 1.0)
     for theta in (-0.1, 1.0):
         with pytest.raises(ValueError, match="theta must be"):
-            posterior_counts(counts, theta=theta)
+            posterior_ratios(counts, theta=theta)
