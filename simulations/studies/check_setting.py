@@ -57,8 +57,8 @@ class Setting:
     """What drifts, by how much, who is asked, and with how much noise."""
 
     symbols: int  # Of a power law; of a table if `levels` is given; not used of writers
-    # A function of `drifts`; "column 0", …, "pair"; "one group", of clients who tilt far; "digit
-    # mix" or "other hand", of writers; one of `UNEQUAL`
+    # A function of `drifts`; "label 0", …, that vanishes; "column 0", …, "pair"; "one group", of
+    # clients who tilt far; "digit mix" or "other hand", of writers; one of `UNEQUAL`
     drift: str
     nats: float  # D_θ of the population; it follows where clients are unequal
     clients: int  # Of a check
@@ -67,6 +67,7 @@ class Setting:
     levels: int = 0  # Of each column of a table; 0 for one column
     alike: float | None = None  # See `Clients`
     noise: Noise = "trusted"  # Who adds it, and what it protects
+    drawn: bool = False  # Whether clients are drawn from more
 
     @property
     def name(self) -> str:
@@ -75,7 +76,7 @@ class Setting:
         alike = "" if self.alike is None else f" alike {self.alike:g}"
         return (
             f"{self.drift} of {self.symbols} {kind}, {self.clients}x{self.records}{alike}, "
-            f"ε {self.epsilon:g} {self.noise}"
+            f"ε {self.epsilon:g} {self.noise}{', drawn' * self.drawn}"
         )
 
     @cached_property
@@ -135,6 +136,8 @@ class Setting:
     def _family(self, rng: np.random.Generator) -> drifts.Family:
         if self.drift.startswith("column"):
             return drifts.column(self.pi, self.levels, int(self.drift.split()[1]), rng)
+        if self.drift.startswith("label"):
+            return drifts.without(self.pi, int(self.drift.split()[1]))
         if self.drift == "pair":
             return drifts.pair(self.pi, self.levels, rng)
         family: drifts.Family = getattr(drifts, self.drift.replace(" ", "_"))(self.pi, rng)

@@ -49,6 +49,11 @@ def vanishing(pi: Floats, rng: np.random.Generator) -> Family:
     return lambda amount: _inside(pi * (1 - amount * gone))
 
 
+def without(pi: Floats, label: int) -> Family:
+    """Let one symbol vanish."""
+    return lambda amount: _inside(pi * (1 - amount * (np.arange(len(pi)) == label)))
+
+
 def new_category(pi: Floats, rng: np.random.Generator) -> Family:
     """Let records appear that no label fits."""
     return lambda amount: np.append((1 - amount) * pi, amount)

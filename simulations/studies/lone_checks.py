@@ -12,25 +12,32 @@ Each run is one check of fresh records by the product's own classes. The questio
 - ``false_no_drift``: how often "no drift" is reported where D_θ is exactly threshold + resolution,
   the least that it excludes; it may be in 20 % of the runs of each. In a quarter of so many runs
   nothing drifts: a check that never reports "no drift" would pass, too.
+- ``vanished``: how often the sentence of a drift names the one label that vanished, which held 1 to
+  30 % of the reference, and to how many deviations of the noise its interval reaches.
 
 Writes ``QUESTION.csv`` and ``QUESTION.json``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
 
 from flwr_kld.check.measured import Measured
 from flwr_kld.inference.alarm import Alarm
+from flwr_kld.inference.divergence import skewed_divergence
 from flwr_kld.inference.divergence_test import divergence_test
+from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.inference.fraction_interval import fraction_intervals
 from flwr_kld.inference.verdict import Verdict
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import ColumnReport
+from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks
 from flwr_kld.simulations.studies.runner import (
@@ -88,6 +95,17 @@ def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
     found = divergence_test(check.published, error=_RARE)
     p_value = found.p_value(truth)
     return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
+
+
+def names(setting: Setting, checks: Checks, check: Measured) -> Read:
+    """Say whether a drift is found, and whether its sentence names the label that vanished."""
+    column, verdict = concluded(checks, check)
+    noisy, found = check.published, verdict.outcome is Outcome.DRIFT
+    label = setting.drift.split()[1]
+    named = re.search(rf"(^|, ){label} ", column.sentence or "") is not None
+    _, high = fraction_intervals(noisy, level=LEVEL, effects=check.effects)
+    reach = float(high[noisy.plan.cell_of[int(label)]]) * noisy.records / noisy.deviation
+    return {"found": found, "unnamed": found and not named, "reach": reach}
 
 
 def says(setting: Setting, checks: Checks, check: Measured) -> Read:
@@ -226,6 +244,25 @@ def themselves_settings() -> list[Setting]:
     ]
 
 
+def vanished_settings() -> list[Setting]:
+    """List labels of 30, 10, 5, 2 and 1 % that vanish."""
+    settings = []
+    for symbols, records, each, drawn in product(
+        (5, 20, 50), (2_000, 10_000, 50_000), (50, 10), (False, True)
+    ):
+        pi = drifts.zipf(symbols)
+        for part in (0.3, 0.1, 0.05, 0.02, 0.01):
+            label = int(np.abs(np.log(pi / part)).argmin())
+            nats = skewed_divergence(pi, drifts.without(pi, label)(1.0)[:symbols], THETA)
+            settings.append(
+                Setting(
+                    symbols, f"label {label}", nats * (1 - 1e-9), records // each, each,
+                    alike=9.0 if drawn else None, drawn=drawn,
+                )
+            )  # fmt: skip
+    return list(dict.fromkeys(settings))
+
+
 _SHAPES = (
     "tilted", "spread", "sparse", "vanishing", "alternating", "rare category", "new category",
     "gone", "one symbol",
@@ -267,6 +304,7 @@ def _any_setting(rng: np.random.Generator) -> Setting:
 QUESTIONS = {
     "coverage": Question(coverage_settings, covers, 0.05, 1000, "lower_holds"),
     "themselves": Question(themselves_settings, finds, 0.1, 200, "found", alarm=Alarm()),
+    "vanished": Question(vanished_settings, names, 0.02, 20, "unnamed", largest=True),
     "level": Question(level_settings, errs, None, 50, "at_5_percent", largest=True),
     "false_no_drift": Question(
         false_no_drift_settings, says, 0.1, 50, "no_drift", largest=True, without=True
@@ -279,7 +317,9 @@ def means(name: str, setting: Setting, runs: int) -> Read:
     question = QUESTIONS[name]
     rng = generator(setting.name, int(_FINEST * setting.nats))
     threshold = setting.nats if question.threshold is None else question.threshold
-    checks = Checks(setting.reference, setting.trust, threshold, drawn=False, alarm=question.alarm)
+    checks = Checks(
+        setting.reference, setting.trust, threshold, drawn=setting.drawn, alarm=question.alarm
+    )
     plan, found = checks.plan(rng), []
     for _ in range(runs):
         records = setting.federation.draw(plan, setting.clients, rng)

@@ -73,3 +73,19 @@ def test_the_cohorts_number_holds_where_noise_hides_what_has_vanished():
         exact = skewed_divergence(reference.probabilities, cohort, 0.01)
         away.append(abs(told.value - exact) > 2 * told.error.privacy)
     assert sum(away) <= most(40, 0.07)
+
+
+@pytest.mark.rate(1e-5)
+def test_the_populations_number_holds_where_symbols_have_vanished():
+    """Two in three of rare symbols are gone, which counts of a few records cannot tell."""
+    reference, law = vanished()
+    truth, rng = skewed_divergence(reference.probabilities, law, 0.01), np.random.default_rng(3)
+    plan, off, away = Partition(1000).draw(reference, rng), [], 0
+    for seed in range(20):
+        counts = np.bincount(plan.cell_of, rng.multinomial(2_000, law), plan.cells)
+        noisy = published(counts.astype(np.int64), plan, Trusted(3.0).event(1), SeededBits(seed))
+        told = posterior_ratios(noisy).population
+        off.append(told.value - truth)
+        away += abs(off[-1]) > 2 * told.error.total
+    assert away <= most(20, 0.07)
+    assert abs(np.mean(off)) < 0.1
