@@ -1,4 +1,11 @@
-"""Scored cells, and what laws of ``r = P / Π`` say of their scores: see `posterior_ratios`."""
+"""Scored cells, and what laws of ``r = P / Π`` say of their scores: see `posterior_ratios`.
+
+Two numbers were tuned. `_PLACE` is the widest place, in ln Π: a law differs little from one end of
+it to the other. Halved or doubled, the root mean square error of the population's number is .118 or
+.119 for .118, and the cohort's .094 or .095 for .094, in the 24 questions of `drift_shapes`.
+`_GONE` is the ratio below which a symbol is gone, all but: .117 or .120; the cohort's stays.
+`_LEAST` and `_IMPOSSIBLE` keep logarithms finite.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +30,9 @@ if TYPE_CHECKING:
     from flwr_kld.query.noisy import NoisyCounts
 
 _PLACE = 0.7
-"""Widest place, in ln Π: a law differs little from one end of it to the other."""
 
 
 _GONE = 0.03
-"""Ratio below which a symbol is gone, all but."""
 
 
 @dataclass(frozen=True, eq=False)

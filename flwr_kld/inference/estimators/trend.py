@@ -4,6 +4,13 @@ Drifts that flatten or steepen a distribution, or empty its tail, move rare symb
 frequent ones; what is left of r once that is taken out can then follow one law in all cells. Fitted
 by quasi-likelihood: counts have mean ``m e^a`` and variance
 ``effect m e^a + noise + spread (m e^a)²``.
+
+Two numbers were tuned. `_BENDS` are quantiles of ln Π over the single symbols at which the line may
+bend: closer where symbols are rare. `_DEVIATIONS` are those of the coefficients about 0, a priori,
+per deviation of ln Π; the level is free. Halved or doubled, the root mean square error of the
+population's number is .109 or .122 for .118, and the cohort's .089 or .095 for .094, in the 24
+questions of `drift_shapes`. `_STEPS` end the fit, `_MOST` bounds a (half of it and twice as much
+change nothing), and `_FINEST` is how finely floats tell a sum beside the prior.
 """
 
 from __future__ import annotations
@@ -16,14 +23,10 @@ from flwr_kld.errors import EstimateUndefined
 from flwr_kld.inference.estimators.score import Floats
 
 _BENDS = (0.9, 0.7, 0.4, 0.2, 0.1)
-"""Quantiles of ln Π over the single symbols at which it may: closer where symbols are rare."""
 _DEVIATIONS = np.array([1e3, 0.5, *np.full(len(_BENDS), 0.5)])
-"""Of the coefficients about 0, a priori, per deviation of ln Π; the level is free."""
 _STEPS = 12
 _MOST = 6.0
-"""Bound of a."""
 _FINEST = 1e-6
-"""How finely a sum is known, at most, relative to itself: floats tell no more beside the prior."""
 
 
 @dataclass(frozen=True, eq=False)
