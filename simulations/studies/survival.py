@@ -23,8 +23,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from flwr.app import Context
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
@@ -88,7 +90,7 @@ class World:
     """Patients of two arms that do not differ."""
 
     rows: Callable[[np.random.Generator, int], Rows]
-    others: str = "left out"  # See `Survival`
+    others: Literal["left out", "censored"] = "left out"  # See `Survival`
     small: float = 0.5  # Part of the patients in the smaller arm
     happened: str = "1"
 
@@ -174,7 +176,7 @@ def asked(item: tuple[str, int]) -> Row:
     )
     app, of = ClientApp(), np.arange(patients) % clinics
 
-    def rows(own: object) -> dict[str, NDArray[np.object_]]:
+    def rows(own: Context) -> dict[str, NDArray[np.object_]]:
         mine = of == int(own.node_config["partition-id"])
         return {"months": time[mine], "died": codes[mine], "arm": arm[mine]}
 
