@@ -213,7 +213,7 @@ ANSWERS = {
 
 FROM_ELSEWHERE = {
     ClientRows,  # a message's
-    load_digits, handwriting.load_femnist, handwriting.load_npz,
+    load_digits, handwriting.load_femnist, handwriting.load_leaf, handwriting.load_npz,
     load_source,  # files and networks: see their own tests
     cells_from_wire,  # a message's, checked against its fingerprint
 }  # fmt: skip

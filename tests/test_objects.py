@@ -103,9 +103,9 @@ WRONG = {
     "an epsilon for a box": ("Mollifier", lambda: mollify([0, 1], BASE, 1.0)),
     "an epsilon for a box to stay in": ("Mollifier", lambda: project([1, 1, 1, 1], BASE, 1.0)),
     "a reference for a base to stay near": ("FiniteBase", lambda: project([1], REFERENCE, BOX)),
-    "a text for pages": (
+    "a text for a yes": (
         "True or False",
-        lambda: Handwriting(np.zeros((1, 8, 8), np.uint8), [0], [0], pages="no"),
+        lambda: Handwriting(np.zeros((1, 8, 8), np.uint8), [0], [0]).patterns(cropped="no"),
     ),
     "a monitor for reports": ("reports", lambda: CheckSeries(MONITOR)),
 }  # fmt: skip

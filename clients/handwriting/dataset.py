@@ -29,10 +29,7 @@ class Handwriting:
     writer : array [n]
         Integers: who wrote each image. In a federation a writer is a client.
     pixels : "uint8" or "digits", default "uint8"
-        Full ink is 255 ("uint8") or 16 ("digits").
-    pages : bool, default False
-        Whether each image is a whole page made smaller, as FEMNIST's are: the character fills only
-        a part of it, and resampling left faint ink beside the strokes.
+        Full ink is 255 ("uint8"), or 16 ("digits": scikit-learn's).
 
     Raises
     ------
@@ -44,13 +41,11 @@ class Handwriting:
     labels: NDArray[np.int64]
     writer: NDArray[np.int64]
     pixels: Literal["uint8", "digits"] = "uint8"
-    pages: bool = False
 
     def __post_init__(self) -> None:
         images = np.asarray(self.images)
         labels, writer = _integers(self.labels, "labels"), _integers(self.writer, "writer")
         choice("pixels", self.pixels, ("uint8", "digits"))
-        instance("pages", self.pages, bool, "True or False")
         if images.ndim != 3 or images.shape[1] != images.shape[2] or images.dtype != np.uint8:
             raise ValueError("images must be square, of shape [n, side, side] and dtype uint8")
         if not len(images) == len(labels) == len(writer):
@@ -95,23 +90,26 @@ class Handwriting:
         """Return the images that show one of ``labels``, in the order of this data set."""
         return self._select(np.flatnonzero(np.isin(self.labels, list(labels))))
 
-    def patterns(self, threshold: float = 0.0) -> BlockPatterns:
-        """Return the 4x4 block-pattern domain that fits these images.
-
-        Blocks of ``pages`` cover the square around the ink, and ink of up to .02 counts as none:
-        their halos have 1 to 5 of 255.
+    def patterns(self, threshold: float = 0.0, *, cropped: bool = True) -> BlockPatterns:
+        """Return the 4x4 block-pattern domain of these images, the same wherever they come from.
 
         Parameters
         ----------
         threshold : float, default 0
             Largest mean ink of a background block, as a fraction of full ink.
+        cropped : bool, default True
+            Cut the square around the ink into blocks, and count ink of up to .02 as none: in
+            FEMNIST, a character fills a part of its image, and has a halo of 1 to 5 of 255. False
+            cuts the whole image with all its ink, as the PRIEST-KLD paper does. Images of
+            "digits" fill their 8x8 pixels, and are never cut.
         """
+        cropped = instance("cropped", cropped, bool, "True or False") and self.pixels == "uint8"
         return BlockPatterns(
             threshold,
             pixels=self.pixels,
             side=self.side,
-            faint=_HALO if self.pages else 0.0,
-            crop=self.pages,
+            faint=_HALO if cropped else 0.0,
+            crop=cropped,
         )
 
     def _select(self, rows: NDArray[np.int64]) -> "Handwriting":

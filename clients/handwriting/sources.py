@@ -1,9 +1,10 @@
-"""Where handwriting comes from: FEMNIST by flwr-datasets, or an ``.npz`` file.
+"""Where handwriting comes from: FEMNIST by flwr-datasets or as LEAF's JSON, or an ``.npz`` file.
 
 The first use of FEMNIST downloads it from the Hugging Face Hub; later uses read its cache, and
 nothing else with ``HF_HUB_OFFLINE=1`` in the environment.
 """
 
+import json
 import zipfile
 from collections.abc import Iterable
 from functools import cache
@@ -16,18 +17,26 @@ from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
 
 _DATASET, _SPLIT, _WRITER = "flwrlabs/femnist", "train", "writer_id"
+_SIDE = 28
 
 
-def load_femnist(partitions: Iterable[int], *, labels: Iterable[int] = DIGITS) -> Handwriting:
-    """Load some of FEMNIST's about 3,600 writers.
+def load_femnist(
+    partitions: Iterable[int] | None = None,
+    *,
+    labels: Iterable[int] = DIGITS,
+    dataset: str = _DATASET,
+) -> Handwriting:
+    """Load FEMNIST's about 3,600 writers, or some of them.
 
     Parameters
     ----------
-    partitions : iterable of int
+    partitions : iterable of int, optional
         Partition numbers, 0 for the first ``writer_id`` in ascending order, as Flower's
-        ``NaturalIdPartitioner`` counts them. A client usually loads one.
+        ``NaturalIdPartitioner`` counts them. A client usually loads one. All of them by default.
     labels : iterable of int, default 0 to 9
         The classes to keep: 0 to 9 are the digits, 10 to 35 A to Z, and 36 to 61 a to z.
+    dataset : str, default "flwrlabs/femnist"
+        A data set of this form on the Hub, or the folder of a copy.
 
     Returns
     -------
@@ -44,38 +53,86 @@ def load_femnist(partitions: Iterable[int], *, labels: Iterable[int] = DIGITS) -
     ValueError
         If there is no such partition, or the data set is not 28x28 grey images.
     """
-    partitioner = _partitioner()
-    images, shown, writer = [np.empty((0, 28, 28), np.uint8)], [np.empty(0, np.int64)], []
+    partitioner, wanted = _partitioner(dataset), list(labels)
+    if partitions is None:
+        partitions = range(partitioner.num_partitions)
+    images, shown = [np.empty((0, _SIDE, _SIDE), np.uint8)], [np.empty(0, np.int64)]
+    writer = [np.empty(0, np.int64)]
     for partition in partitions:
         if not 0 <= partition < partitioner.num_partitions:
             raise ValueError("there is no such partition of FEMNIST")
-        columns = partitioner.load_partition(partition).with_format("numpy")[:]
-        images.append(np.asarray(columns["image"]))
-        shown.append(np.asarray(columns["character"]))
-        writer.append(np.full(len(shown[-1]), partition))
-    if any(x.shape[1:] != (28, 28) or x.dtype != np.uint8 for x in images):
+        wrote = partitioner.load_partition(partition).with_format("numpy")
+        kept = np.flatnonzero(np.isin(wrote["character"][:], wanted))
+        columns = wrote.select(kept)[:]
+        if len(kept):
+            images.append(np.asarray(columns["image"]))
+        shown.append(np.asarray(columns["character"], np.int64))
+        writer.append(np.full(len(kept), partition))
+    if any(x.shape[1:] != (_SIDE, _SIDE) or x.dtype != np.uint8 for x in images):
         raise ValueError("FEMNIST images must be 28x28 and 8-bit grey")
-    ink = 255 - np.concatenate(images)
-    writers = np.concatenate([np.empty(0, np.int64), *writer])
-    everything = Handwriting(ink, np.concatenate(shown), writers, pages=True)
-    return everything.with_labels(labels)
+    return Handwriting(255 - np.concatenate(images), np.concatenate(shown), np.concatenate(writer))
 
 
 @cache
-def _partitioner() -> Any:
+def _partitioner(dataset: str) -> Any:
     """Open the data set once a process and return its partitioner by writer."""
     flwr_datasets = require("flwr_datasets", extra="simulation")
     by_writer = require("flwr_datasets.partitioner", extra="simulation").NaturalIdPartitioner
     federated = flwr_datasets.FederatedDataset(
-        dataset=_DATASET, partitioners={_SPLIT: by_writer(_WRITER)}, shuffle=False
+        dataset=dataset, partitioners={_SPLIT: by_writer(_WRITER)}, shuffle=False
     )
     try:
         return federated.partitioners[_SPLIT]
     except OSError:
         raise ConnectionError(
-            f"could not download {_DATASET} from the Hugging Face Hub, and it is not in the cache; "
-            "connect to the network once, or use load_npz, which needs none"
+            f"could not download {dataset} from the Hugging Face Hub, and it is not in the cache; "
+            "connect to the network once, or use load_leaf or load_npz, which need none"
         ) from None
+
+
+def load_leaf(path: str | Path, *, labels: Iterable[int] = DIGITS) -> Handwriting:
+    """Load FEMNIST from the JSON files that LEAF's scripts write: ``all_data_0.json`` and so on.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder of such files, or one of them.
+    labels : iterable of int, default 0 to 9
+        As for `load_femnist`.
+
+    Returns
+    -------
+    Handwriting
+        The images as `load_femnist` gives them; writers are numbered in the order of their names.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or none in the folder.
+    ValueError
+        If a file is not of LEAF's form. The message shows no value.
+    """
+    path = Path(path)
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        raise FileNotFoundError(f"there is no JSON file named, or in a folder named, {path.name!r}")
+    written: list[tuple[str, Any, Any]] = []
+    for file in files:
+        try:
+            for name, wrote in json.loads(file.read_bytes())["user_data"].items():
+                grey = np.array(wrote["x"], dtype=np.float64).reshape(-1, _SIDE, _SIDE)
+                shown = np.array(wrote["y"], dtype=np.int64)
+                if not ((grey >= 0) & (grey <= 1)).all() or shown.shape != grey.shape[:1]:
+                    raise ValueError
+                written.append((name, 255 - np.rint(255 * grey).astype(np.uint8), shown))
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+            raise ValueError(f"{file.name} is not one of LEAF's FEMNIST files") from None
+    if not written:
+        raise ValueError(f"{path.name} holds no writers")
+    names, images, shown_by = zip(*written, strict=True)
+    writer = np.unique(np.repeat(names, [len(shown) for shown in shown_by]), return_inverse=True)[1]
+    everything = Handwriting(np.concatenate(images), np.concatenate(shown_by), writer)
+    return everything.with_labels(labels)
 
 
 _ARRAYS = ("images", "labels", "writer")

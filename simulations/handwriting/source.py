@@ -7,7 +7,7 @@ import numpy as np
 
 from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.clients.handwriting.sources import load_femnist, load_npz
+from flwr_kld.clients.handwriting.sources import load_femnist, load_leaf, load_npz
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 
@@ -19,15 +19,14 @@ def load_digits(clients: int = 10) -> Handwriting:
     return Handwriting(bunch.images.astype(np.uint8), bunch.target, writer, pixels="digits")
 
 
-_FEMNIST_WRITERS = 500
-
-
 def load_source(source: str | Path) -> Handwriting:
     """Load the digits of a source by its name."""
     if str(source) == "digits":
         return load_digits(1)
     if str(source) == "femnist":
-        return load_femnist(range(_FEMNIST_WRITERS))
+        return load_femnist()
+    if Path(source).is_dir() or Path(source).suffix == ".json":
+        return load_leaf(source)
     return load_npz(source).with_labels()
 
 
@@ -55,4 +54,4 @@ def load_writers(source: str | Path, writers: int, records: int) -> Handwriting:
         np.concatenate([getattr(part, name) for part in parts]) for name in ("images", "labels")
     )
     writer = np.repeat(np.arange(writers), records)
-    return Handwriting(images, labels, writer, data.pixels, data.pages)
+    return Handwriting(images, labels, writer, data.pixels)

@@ -28,7 +28,7 @@ class Hands:
         """Take what each writer of a data set wrote."""
         order = np.argsort(data.writer, kind="stable")
         _, start, size = np.unique(data.writer[order], return_index=True, return_counts=True)
-        symbols = data.patterns().encode(data.images[order])
+        symbols = data.patterns(cropped=False).encode(data.images[order])
         return cls(symbols, start.astype(np.int64), size.astype(np.int64))
 
     @classmethod

@@ -50,7 +50,7 @@ class Writers:
 
     def reference(self, digits: list[int], rows: int, rng: np.random.Generator) -> Reference:
         """Sample so many rows of these digits, or take all there are."""
-        domain, found = self.past.patterns(), self.past.with_labels(digits)
+        domain, found = self.past.patterns(cropped=False), self.past.with_labels(digits)
         symbols = rng.permutation(domain.encode(found.images))[:rows]
         return Reference.from_counts(domain, np.bincount(symbols, minlength=domain.size))
 

@@ -19,6 +19,7 @@ from flwr_kld import Reference
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -109,6 +110,32 @@ def test_model_monitoring(run: Run):
 def test_images_by_writer(run: Run):
     assert not run("images-by-writer", nodes=4).startswith("drift")
     assert run("images-by-writer", nodes=4, slant=0.5).startswith("drift: ")
+
+
+def test_femnist_by_writer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A data set of FEMNIST's form in a folder, which Flower's partitioner cuts by writer."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    digits = load_digits(30)
+    ink = np.pad(np.kron(digits.images, np.ones((1, 3, 3))) * (255 / 16), ((0, 0), (2, 2), (2, 2)))
+    columns = {
+        "image": list(255 - ink.astype(np.uint8)),
+        "writer_id": [f"f{writer:04}" for writer in digits.writer],
+        "character": digits.labels,
+    }
+    features = datasets.Features(
+        image=datasets.Image(),
+        writer_id=datasets.Value("string"),
+        character=datasets.ClassLabel(num_classes=62),
+    )
+    (tmp_path / "femnist").mkdir()
+    table = datasets.Dataset.from_dict(columns, features=features)
+    table.to_parquet(tmp_path / "femnist" / "train.parquet")
+    text = run(
+        "femnist-by-writer", nodes=12, writers=12, public=18, dataset=str(tmp_path / "femnist")
+    )
+    assert f"clients: 12 of 12, {(digits.writer < 12).sum()} records" in text
 
 
 def test_a_nightly_check_reads_each_nodes_file_and_runs_once(

@@ -66,6 +66,8 @@ def test_femnist_by_writer(hub_of: Callable[[Any], None]) -> None:
     assert np.count_nonzero(data.images) == 3
     assert load_femnist([0], labels=range(62)).labels.tolist() == [40, 0]
     assert load_femnist([]).images.shape == (0, 28, 28)
+    assert load_femnist().labels.tolist() == [0, 3, 9]
+    assert load_femnist([0], labels=[5]).images.shape == (0, 28, 28)
     for partition in (-1, 2):
         with pytest.raises(ValueError, match="no such partition"):
             load_femnist([partition])
@@ -91,5 +93,5 @@ def test_femnist_without_a_network_says_what_to_do(
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
     with pytest.raises(ConnectionError, match="could not download flwrlabs/femnist") as caught:
         load_femnist([0])
-    assert "use load_npz" in str(caught.value)
+    assert "use load_leaf or load_npz" in str(caught.value)
     assert caught.value.__suppress_context__

@@ -1,0 +1,1 @@
+"""Drift checks of FEMNIST, one writer on each node."""
