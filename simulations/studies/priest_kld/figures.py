@@ -19,6 +19,10 @@ _LABELS: dict[Series, str] = {
     ("paper", "trusted"): "paper's rule, Trusted",
     ("paper", "aggregator"): "paper's rule, TAgg",
     ("paper", "distributed"): "paper's rule, Dist",
+    ("post-processed", "none"): "post-processed, no privacy",
+    ("post-processed", "trusted"): "post-processed, Trusted",
+    ("post-processed", "aggregator"): "post-processed, TAgg",
+    ("post-processed", "distributed"): "post-processed, Dist",
     ("scalar", "none"): "Scalar, no privacy",
     ("scalar", "central"): "Scalar, Trusted and TAgg",
     ("default", "none"): "our defaults, no privacy",
@@ -32,34 +36,40 @@ _COLOURS = {
     "central": "#8e44ad",
     "distributed": "#1f77b4",
 }
-_LINES = {"paper": ":", "scalar": "--", "default": "-"}
+_LINES = {"paper": ":", "post-processed": "-.", "scalar": "--", "default": "-"}
 _MODELS: dict[str, tuple[Series, ...]] = {
-    "Dist": (("paper", "distributed"), ("default", "distributed")),
-    "TAgg": (("paper", "aggregator"), ("scalar", "central"), ("default", "central")),
-    "Trusted": (("paper", "trusted"), ("scalar", "central"), ("default", "central")),
-}
+    "Dist": (("paper", "distributed"), ("post-processed", "distributed"),
+             ("default", "distributed")),
+    "TAgg": (("paper", "aggregator"), ("post-processed", "aggregator"), ("scalar", "central"),
+             ("default", "central")),
+    "Trusted": (("paper", "trusted"), ("post-processed", "trusted"), ("scalar", "central"),
+                ("default", "central")),
+}  # fmt: skip
 _PAIRS = {"mean of all pairs": "", "min pair": "_min", "max pair": "_max"}
 _MSE = "MSE  [nats²]"
 
 
 def draw(rows: list[Row], study: Study, out: Path) -> list[Path]:
     """Draw every figure that has points."""
-    at = {"clients": CLIENTS, "draws": DRAWS}
-    cohorts = sorted({clients for clients, draws, _ in study.settings if draws == DRAWS})
-    epsilons = [e for clients, draws, of in study.settings for e in of
-                if (clients, draws) == (CLIENTS, DRAWS)]  # fmt: skip
-    common = [e for e in (0.5, 2.0, 5.0) if all(pick(rows, clients=c, draws=DRAWS, epsilon=e)
-                                                for c in cohorts)]  # fmt: skip
+    rows = pick(rows, delta=0.0, anew=False)
+    asked = study.of_paper(CLIENTS)
+    at = {"clients": asked, "draws": DRAWS}
+    cohorts = sorted({s.clients for s in study.settings if s.draws == DRAWS})
+    epsilons = _epsilons(rows, at)
+    common = [e for e in (0.5, 2.0, 5.0)
+              if all(e in _epsilons(rows, at | {"clients": c}) for c in cohorts)]  # fmt: skip
     figures: list[tuple[str, Any]] = [
         (
             "figure_1",
             _by_lambda(rows, [(f"ε = {e:g}", at | {"epsilon": e}) for e in (0.05, 0.5, 3.0)
-                              if e in epsilons], f"|Cₜ| = {CLIENTS}"),
+                              if e in epsilons], f"|Cₜ| = {asked}"),
         ),
         (
             "figure_2",
-            _by_lambda(rows, [(f"|Cₜ| = {c}", {"clients": c, "draws": DRAWS, "epsilon": 0.5})
-                              for c in (36, 270, 540) if c in cohorts], "ε = 0.5"),
+            _by_lambda(rows, [(f"|Cₜ| = {c}", at | {"clients": c, "epsilon": 0.5})
+                              for c in map(study.of_paper, (36, 270, 540))
+                              if 0.5 in _epsilons(rows, at | {"clients": c})],
+                       "ε = 0.5"),
         ),
         ("figure_3", _by_epsilon(rows, at, epsilons, "mse", _MSE)),
         ("figure_4", _by_epsilon(rows, at, epsilons, "noise", "noise  [% of the truth]")),
@@ -73,6 +83,14 @@ def draw(rows: list[Row], study: Study, out: Path) -> list[Path]:
     return written
 
 
+def _epsilons(rows: list[Row], at: Row) -> list[float]:
+    """Values of ε for which every rule has been measured."""
+    found = pick(rows, **at)
+    by_rule = [{row["epsilon"] for row in pick(found, rule=rule) if row["epsilon"]}
+               for rule in _LINES]  # fmt: skip
+    return sorted(set[float].intersection(*by_rule))
+
+
 def _by_lambda(rows: list[Row], panels: list[tuple[str, Row]], where: str) -> Any:
     if not panels:
         return None
@@ -84,6 +102,7 @@ def _by_lambda(rows: list[Row], panels: list[tuple[str, Row]], where: str) -> An
             own = _of(rows, series, fixed)
             if series[0] == "default":
                 own = [own[0], own[0] | {"lam": 2.0}]  # no λ: a level line
+            own = [best(pick(own, lam=lam)) for lam in dict.fromkeys(row["lam"] for row in own)]
             _curve(axes, series, [row["lam"] for row in own], own)
         axes.set(yscale="log", xlabel="λ", title=f"({letter}) {title}")
     figure.suptitle(f"Effect of λ on the mean MSE, {where}")
@@ -114,7 +133,7 @@ def _by_epsilon(rows: list[Row], at: Row, epsilons: Sequence[float], number: str
         axes.set_xticks((0.05, 0.25, 1, 3, 6), ("0.05", "0.25", "1", "3", "6"))
         axes.minorticks_off()
     what = "MSE" if number == "mse" else "noise as a fraction of the truth"
-    figure.suptitle(f"Effect of ε on the {what}, |Cₜ| = {CLIENTS}, each rule at its best λ")
+    figure.suptitle(f"Effect of ε on the {what}, |Cₜ| = {at['clients']}, each rule at its best λ")
     return _finished(figure, unit)
 
 

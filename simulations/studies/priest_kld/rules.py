@@ -2,8 +2,8 @@
 
 Both are ``F(h) = Σ w [λ (r - 1) - ln r]`` over T draws of Π, with w the multiplicities over T. The
 paper clips, ``r = max(h / N, τ) / Π``; the scalar rule smooths, ``r = (h + a) / (N + A) / Π``.
-F is linear in λ, so all λ are one outer product. Noise has the law of the product's tables, on a
-grid, and hides F's exact sensitivity, which hangs on λ and the queries. Proof note:
+F is linear in λ, so all λ are one outer product. Noise hides F's exact sensitivity, which hangs on
+λ and the queries: pure noise has the law of the product's tables, on a grid. Proof note:
 ``docs/proofs/papers.md``.
 """
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from flwr_kld.calibration.central import analytic_sigma
 
 Floats = NDArray[np.float64]
 TAU = 1e-6
@@ -64,15 +66,23 @@ def paper_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rule
     # Shapes: counts [S], pi [S], weight [S].
     if not 2 <= records <= 0.5 / TAU:
         raise ValueError(f"a cohort needs 2 to {0.5 / TAU:,.0f} records of a digit")
-    ratio = np.maximum(counts / records, TAU) / pi
+    linear, logarithm = clipped(counts, records, pi, weight, TAU)
     every = np.ones(len(pi))
     return Rule(
-        float(weight @ (ratio - 1)), float(weight @ np.log(ratio)), weight,
+        float(linear), float(logarithm), weight,
         slope=1 / (records * pi),
         first=-math.log(records * TAU) * every,
         last=math.log(records / (records - 1)) * every,
         clipped=records * TAU,
     )  # fmt: skip
+
+
+def clipped(
+    counts: Floats, records: Floats | int, pi: Floats, weight: Floats, tau: float
+) -> tuple[Floats, Floats]:
+    """``Σ w (r - 1)`` and ``Σ w ln r`` with probabilities clipped at τ; counts are [..., S]."""
+    ratio = np.maximum(counts / records, tau) / pi
+    return (ratio - 1) @ weight, np.log(ratio) @ weight
 
 
 def scalar_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rule:
@@ -85,12 +95,18 @@ def scalar_rule(counts: Floats, records: int, pi: Floats, weight: Floats) -> Rul
     )  # fmt: skip
 
 
-def noised(value: Floats, sensitivity: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
-    """Release numbers, each for ε by itself, on a grid; any shape.
+def noised(
+    value: Floats, sensitivity: Floats, epsilon: float, delta: float, rng: np.random.Generator
+) -> Floats:
+    """Release numbers, each for (ε, δ) by itself, on a grid; any shape.
 
-    Discrete Laplace noise is a difference of two geometric variables, which NumPy draws for all
-    scales at once; a table for each would take most of the study's time.
+    Without δ, noise is discrete Laplace: a difference of two geometric variables, which NumPy draws
+    for all scales at once; a table for each would take most of the study's time. With δ, it is the
+    analytic Gaussian mechanism's, on real numbers.
     """
+    if delta:
+        sigma = analytic_sigma(epsilon, delta, (1.0,)) * sensitivity
+        return value + sigma * rng.standard_normal(value.shape)
     step, moves = grid(sensitivity)
     stop = -np.expm1(-(1 - _ROUNDING_SLACK) * epsilon / moves)
     noise = rng.geometric(stop) - rng.geometric(stop)

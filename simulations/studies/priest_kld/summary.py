@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,12 @@ import numpy as np
 from flwr_kld.simulations.studies.priest_kld.measure import truths
 from flwr_kld.simulations.studies.priest_kld.rules import Floats
 from flwr_kld.simulations.studies.priest_kld.settings import (
-    CLIENTS,
     DRAWS,
+    FIVE,
     SERIES,
+    TAUS,
     THETA,
+    Setting,
     Study,
 )
 from flwr_kld.simulations.studies.priest_kld.written import Written
@@ -23,6 +28,9 @@ from flwr_kld.simulations.studies.runner import Row, significant
 
 six = partial(significant, digits=6)
 _BAND = (0.05, 0.95)
+BY_REPEAT = "by repeat"
+"""Column of a row's mean square error in each repeat, which no file has."""
+RATIOS = "mean square error of baselines over ours"
 
 
 def rows_of(study: Study, written: Written, kept: Kept) -> list[Row]:
@@ -34,25 +42,59 @@ def rows_of(study: Study, written: Written, kept: Kept) -> list[Row]:
     """
     truth = truths(written, written.counts, list(study.pairs))
     rows: list[Row] = []
-    for clients, draws, epsilons in study.settings:
-        tasks = [study.task(clients, draws, epsilons, k) for k in range(study.repeats)]
-        found = [kept.load(task) for task in tasks]
-        for rule, trusts in SERIES.items():
+    clean_before = set[Setting]()  # Without noise, values of ε make no difference
+    for setting in study.settings:
+        alike = replace(setting, epsilons=(), delta=0.0)
+        by_repeat = [
+            [kept.load(study.task(setting, part, k)) for part in study.parts(setting)]
+            for k in range(study.repeats)
+        ]
+        found: dict[str, list[Floats]] = {}
+        for results in by_repeat:
+            for name, values in (item for each in results if each for item in each.items()):
+                found.setdefault(name, []).append(values.astype(np.float64))
+        for (rule, trust), (taus, values, clean) in _series(found, len(study.lambdas)).items():
             lambdas = (0.0,) if rule == "default" else study.lambdas
-            for trust in trusts:
-                levels: tuple[float | None, ...] = (None,) if trust == "none" else epsilons
-                values, clean = (
-                    np.stack([each[f"{rule}/{who}"] for each in found if each]).astype(np.float64)
-                    for who in (trust, "none")
-                )
-                values = values.reshape(study.repeats, len(levels), len(lambdas), len(truth))
-                clean = clean.reshape(study.repeats, 1, len(lambdas), len(truth))
-                for e, epsilon in enumerate(levels):
-                    for at, lam in enumerate(lambdas):
-                        head = {"clients": clients, "draws": draws, "epsilon": epsilon,
-                                "rule": rule, "trust": trust, "lam": lam}  # fmt: skip
-                        rows.append(head | _compared(values[:, e, at], clean[:, 0, at], truth))
+            levels: tuple[float | None, ...] = setting.epsilons
+            if trust == "none":
+                levels = () if alike in clean_before else (None,)
+            for e, epsilon in enumerate(levels):
+                for at, (tau, lam) in enumerate(product(taus, lambdas)):
+                    head = {"clients": setting.clients, "draws": setting.draws,
+                            "delta": setting.delta, "anew": setting.anew, "epsilon": epsilon,
+                            "rule": rule, "trust": trust, "tau": tau, "lam": lam}  # fmt: skip
+                    rows.append(head | _compared(values[:, e, at], clean[:, 0, at], truth))
+        clean_before.add(alike)
     return rows
+
+
+def _series(
+    found: dict[str, list[Floats]], lambdas: int
+) -> dict[tuple[str, str], tuple[tuple[float, ...], Floats, Floats]]:
+    """Return τ, the estimates and those without noise, [repeats, epsilons, parameters, pairs]."""
+    arrays = {name: np.stack(values) for name, values in found.items()}
+    arrays = {name: x[:, None] if name.endswith("/none") else x for name, x in arrays.items()}
+    for name, x in [*arrays.items()]:
+        rule, _, trust = name.partition("/")
+        if rule == "default":
+            arrays[name] = x[:, :, None]
+        elif rule == "taus":
+            arrays[f"post-processed/{trust}"] = x
+            arrays[f"{'paper' if trust == 'none' else 'dithered'}/{trust}"] = x[:, :, :lambdas]
+        elif rule == "paper":
+            arrays.setdefault(f"post-processed/{trust}", x)
+    series: dict[tuple[str, str], tuple[tuple[float, ...], Floats, Floats]] = {}
+    for rule, trust in ((rule, trust) for rule, trusts in SERIES.items() for trust in trusts):
+        values = arrays.get(f"{rule}/{trust}")
+        clean = arrays.get(f"{'paper' if rule == 'dithered' else rule}/none")
+        if values is None or clean is None:
+            continue
+        if rule in ("post-processed", "scalar"):  # D_θ lies between 0 and -ln θ
+            values, clean = (np.clip(x, 0, -math.log(THETA)) for x in (values, clean))
+        repeats = min(len(values), len(clean))
+        taus = TAUS if values.shape[2] > lambdas else TAUS[:1]
+        series[rule, trust] = taus, values[:repeats], clean[:repeats]
+    return series
 
 
 def _compared(values: Floats, clean: Floats, truth: Floats) -> Row:
@@ -67,7 +109,8 @@ def _compared(values: Floats, clean: Floats, truth: Floats) -> Row:
         "mse_min": by_pair[least], "mse_max": by_pair[most], "bias": error.mean(),
         "noise": noise.mean(), "noise_min": noise[least], "noise_max": noise[most],
     }  # fmt: skip
-    return {name: six(number) for name, number in numbers.items()} | {"repeats": len(values)}
+    found: Row = {name: six(number) for name, number in numbers.items()}
+    return found | {"repeats": len(values), BY_REPEAT: by_repeat}
 
 
 def pick(rows: list[Row], **where: Any) -> list[Row]:
@@ -75,31 +118,62 @@ def pick(rows: list[Row], **where: Any) -> list[Row]:
     return [row for row in rows if all(row[name] == value for name, value in where.items())]
 
 
-def curves(rows: list[Row], clients: int, draws: int) -> Iterator[list[Row]]:
-    """Yield the rows of every ε, rule and trust model in a setting, over λ."""
-    here = pick(rows, clients=clients, draws=draws)
-    for rule, trust, epsilon in dict.fromkeys(
-        (row["rule"], row["trust"], row["epsilon"]) for row in here
-    ):
-        yield pick(here, rule=rule, trust=trust, epsilon=epsilon)
+def curves(rows: list[Row]) -> Iterator[list[Row]]:
+    """Yield the rows of every ε, rule and trust model in a setting, over λ and τ."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["rule"], row["trust"], row["epsilon"]), []).append(row)
+    yield from groups.values()
 
 
 def best(rows: list[Row]) -> Row:
-    """Row of the λ that errs least, chosen in hindsight as in the paper."""
+    """Row of the λ and τ that err least, chosen in hindsight as in the paper."""
     return min(rows, key=lambda row: row["mse"])
+
+
+def ratio(above: Row, below: Row) -> tuple[float, float]:
+    """Quotient of two mean square errors, and its standard error over repeats (delta method)."""
+    shared = min(above["repeats"], below["repeats"])
+    a, b = above[BY_REPEAT][:shared], below[BY_REPEAT][:shared]
+    quotient = a.mean() / b.mean()
+    error = (a - quotient * b).std(ddof=1) / math.sqrt(shared) / b.mean()
+    return significant(quotient, 3), significant(error, 2)
+
+
+def ratios(rows: list[Row], study: Study) -> list[Row]:
+    """Compare what errs least of each baseline with our defaults of the same trust model."""
+    found = []
+    for setting in dict.fromkeys(Setting(s.clients, delta=s.delta) for s in study.settings):
+        here = {"clients": setting.clients, "draws": DRAWS, "delta": setting.delta, "anew": False}
+        for epsilon in FIVE:
+            for trust, ours in (("distributed", "distributed"), ("trusted", "central"),
+                                ("aggregator", "central"), ("central", "central")):  # fmt: skip
+                defaults = pick(rows, **here, epsilon=epsilon, rule="default", trust=ours)
+                for curve in curves(pick(rows, **here, epsilon=epsilon, trust=trust)):
+                    if defaults and curve[0]["rule"] != "default":
+                        least = best(curve)
+                        quotient, error = ratio(least, defaults[0])
+                        found.append({
+                            "rule": least["rule"], "trust": trust, "clients": setting.clients,
+                            "delta": setting.delta, "epsilon": epsilon, "tau": least["tau"],
+                            "lam": least["lam"], "mse": least["mse"], "ours": defaults[0]["mse"],
+                            "ratio": quotient, "standard_error": error,
+                            "repeats": min(least["repeats"], defaults[0]["repeats"]),
+                        })  # fmt: skip
+    return found
 
 
 def summary_of(rows: list[Row], study: Study, written: Written) -> Row:
     """Say what was studied, and what it must show."""
     truth = truths(written, written.counts, list(study.pairs))
-    here = {"clients": CLIENTS, "draws": DRAWS, "epsilon": 0.5, "trust": "distributed"}
-    paper = pick(rows, **here, rule="paper")
-    found: Row = {
+    return {
         "private": False,
         "randomness": "seeded by each task's configuration; noise of the implemented laws",
         "data": study.data,
         "writers": written.writers,
         "records": len(written.symbol),
+        "symbols that occur": len(written.occurring),
+        "left out": list(study.left_out),
         "theta": THETA,
         "repeats": study.repeats,
         "pairs": len(truth),
@@ -108,11 +182,5 @@ def summary_of(rows: list[Row], study: Study, written: Written) -> Row:
             "mean": six(truth.mean()),
             "largest": six(truth.max()),
         },
+        RATIOS: ratios(rows, study),
     }
-    if paper:
-        (ours,) = pick(rows, **here, rule="default")
-        found["distributed: paper's MSE over ours"] = {
-            "lam = 0": six(pick(paper, lam=0.0)[0]["mse"] / ours["mse"]),
-            "best lam": six(best(paper)["mse"] / ours["mse"]),
-        }
-    return found

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers
@@ -32,17 +31,16 @@ class Written:
     writer: Integers
 
     @classmethod
-    def of(cls, data: Handwriting) -> Written:
-        """Encode a data set's digits."""
-        data = data.with_labels()
-        occurring, symbol = np.unique(data.patterns().encode(data.images), return_inverse=True)
-        writer = np.unique(data.writer, return_inverse=True)[1]
-        return cls(data.patterns(), occurring.astype(np.int64), symbol, data.labels, writer)
+    def load(cls, source: str, writers: int = WRITERS, *, cropped: bool = False) -> Written:
+        """Load and encode the digits of a source; writers are made if it has none.
 
-    @classmethod
-    def load(cls, source: str, writers: int = WRITERS) -> Written:
-        """Load a source by its name; writers are made if it has none."""
-        return cls.of(load_writers(source, writers, RECORDS))
+        By default blocks are those of the whole image, as in the paper.
+        """
+        data = load_writers(source, writers, RECORDS)
+        domain = data.patterns(cropped=cropped)
+        occurring, symbol = np.unique(domain.encode(data.images), return_inverse=True)
+        writer = np.unique(data.writer, return_inverse=True)[1]
+        return cls(domain, occurring.astype(np.int64), symbol, data.labels, writer)
 
     @cached_property
     def writers(self) -> int:
@@ -75,6 +73,29 @@ class Written:
         mine, width = chosen[self.writer], len(self.occurring)
         cells = self.digit[mine] * width + self.symbol[mine]
         return np.bincount(cells, minlength=_DIGITS * width).reshape(_DIGITS, width)
+
+    @cached_property
+    def records_by_writer(self) -> Integers:
+        """How many records each writer has of each digit, shape [writers, 10]."""
+        cells = self.writer * _DIGITS + self.digit
+        return np.bincount(cells, minlength=self.writers * _DIGITS).reshape(-1, _DIGITS)
+
+    def wrote(self, digit: int, symbols: Integers) -> tuple[Integers, Integers]:
+        """Return each record of the symbols, by its place in `symbols`, and who wrote it."""
+        width = len(self.occurring)
+        cells = self._in_order[1]
+        first = np.searchsorted(cells, digit * width + symbols)
+        times = np.searchsorted(cells, digit * width + symbols, side="right") - first
+        query = np.repeat(np.arange(len(symbols)), times)
+        within = np.arange(len(query)) - np.repeat(np.cumsum(times) - times, times)
+        return query, self.writer[self._in_order[0][first[query] + within]]
+
+    @cached_property
+    def _in_order(self) -> tuple[Integers, Integers]:
+        """Records by digit and symbol, and those cells in order."""
+        cells = self.digit * len(self.occurring) + self.symbol
+        order = np.argsort(cells, kind="stable")
+        return order, cells[order]
 
     def reference(self, digit: int) -> Reference:
         """Take as Π what all writers write as a digit."""
