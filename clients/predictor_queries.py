@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flwr_kld")
 
 _USED = "flwr_kld.predicted"
+_CONTEXT = "drift-context"
 
 
 def answer_predictor_queries(
@@ -60,7 +62,9 @@ def answer_predictor_queries(
     app : ClientApp
         The node's app.
     records : Callable[[Context], Any]
-        Loads this node's raw records, in a form that ``domain.encode`` takes.
+        Loads this node's raw records, in a form that ``domain.encode`` takes. Where hypotheses
+        depend on a context, ``context.run_config["drift-context"]`` says of which one the round
+        asks for labels: load those only.
     domain : Domain
         What they mean. A server with another domain is refused.
 
@@ -108,7 +112,8 @@ def host_predictor_queries(
                     raise QueryRefused("this node does not host the client that is asked")
                 gate.admit(member)
                 number, query = queries[member]
-                label = _label(own, context, member, query.labels)
+                config = {**context.run_config, _CONTEXT: query.context}
+                label = _label(own, replace(context, run_config=config), member, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
                 reports[member] = Held(struct.pack(REPORT, number, symbol))
         answer = Answer(terms.fingerprint, list(reports), list(refused.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,7 +74,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         Says which clients there are.
     context : str
         Public context of the labels that are asked for, where hypotheses depend on one; an
-        attribute, which may be changed between rounds.
+        attribute, which may be changed between rounds. It travels with the question: a client's
+        loader finds it as ``context.run_config["drift-context"]``.
     min_clients : int
         With fewer reports a round fails, and teaches nothing.
     timeout : float
@@ -277,7 +278,9 @@ class LabelExchange(Asking):
         }
         queries = {
             f"{QUERY}.{number}": ConfigRecord(
-                {**self.predictor.query(number, self.context).to_config()}
+                replace(
+                    self.predictor.query(number, self.context), context=self.context
+                ).to_config()
             )
             for number in set(which.values())
         }

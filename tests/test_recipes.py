@@ -131,6 +131,15 @@ def test_the_predictor_recipe_learns(capsys):
     assert "300 of 300 reports" in capsys.readouterr().out.splitlines()[-1]
 
 
+@pytest.mark.rate(1e-5)
+def test_the_recipe_with_contexts_learns_on_weekends():
+    names = recipe("weekends.py")
+    grid = InProcessGrid(names["client_app"], nodes=200)
+    weekdays = names["rounds"](grid, ["weekday"] * 2).reading.weights
+    assert weekdays["July"] == pytest.approx(0.5)
+    assert names["rounds"](grid, ["weekday", "weekend", "weekend"]).reading.weights["July"] > 0.9
+
+
 def test_the_recipe_for_few_clients_reads_all_records_on_every_night(tmp_path):
     """Of 12,000 records at each of three clients; 0.04 nats from Π."""
     client = recipe("small_client.py")["app"]

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,44 @@ class Hypotheses:
             known = candidate.values() if isinstance(candidate, Mapping) else [candidate]
             for reference in known:
                 self._check(reference)
+
+    @classmethod
+    def from_frame(
+        cls,
+        domain: Domain,
+        frame: Any,
+        *,
+        label: str,
+        candidate: str,
+        context: str | None = None,
+        floor: float = 1e-3,
+    ) -> Hypotheses:
+        """Count the rows of one public frame: a candidate for each value of a column.
+
+        Parameters
+        ----------
+        domain : Domain
+            Of what a client reports.
+        frame : data frame, or mapping of column to array [n]
+            Public rows.
+        label, candidate, context : str
+            Columns: what a client would report, which candidate a row is of, and in which context
+            it was seen; without the last, candidates are the same in all contexts.
+        floor : float
+            As of `Hypotheses`.
+        """
+        labels, of = (np.asarray(frame[column]) for column in (label, candidate))
+        when = None if context is None else np.asarray(frame[context])
+
+        def law(name: Any) -> Hypothesis:
+            if when is None:
+                return Reference.from_samples(domain, labels[of == name])
+            return {
+                str(at): Reference.from_samples(domain, labels[(of == name) & (when == at)])
+                for at in np.unique(when[of == name])
+            }
+
+        return cls({str(name): law(name) for name in np.unique(of)}, floor=floor)
 
     @property
     def names(self) -> tuple[str, ...]:

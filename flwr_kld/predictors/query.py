@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Json
 
-from flwr_kld.codec.model import Model
+from flwr_kld.codec.model import Model, Text
 from flwr_kld.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors import class_maps
@@ -39,6 +40,7 @@ class _Wire(Model, what="the predictor's query", refused=QueryRefused):
     classes: int
     epsilon: float
     class_of: bytes
+    context: Json[tuple[Text]]  # in a list, as Flower counts no empty text
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,7 @@ class Query:
 
     class_of: ClassMap  # Class of each label, shape [M], in 0..channel.classes-1
     channel: RandomisedResponse  # What blurs the class
+    context: str = ""  # Which labels are asked for, where hypotheses depend on it
 
     @property
     def labels(self) -> int:
@@ -62,7 +65,8 @@ class Query:
     def to_config(self) -> dict[str, str | int | float | bytes]:
         """Return the query as values of a Flower ConfigRecord."""
         packed = zlib.compress(self.class_of.astype("<u2").tobytes())
-        return _Wire(self.channel.classes, self.channel.epsilon, packed).to_config()
+        wire = _Wire(self.channel.classes, self.channel.epsilon, packed, (self.context,))
+        return wire.to_config()
 
     @classmethod
     def from_config(cls, config: object, labels: int) -> Query:
@@ -76,7 +80,7 @@ class Query:
                 raise ValueError("a class has no row in the channel")
         except (ValueError, ArithmeticError):
             raise QueryRefused("the predictor's query is not readable over this domain") from None
-        return cls(class_of, channel)
+        return cls(class_of, channel, *wire.context)
 
 
 def named_query(laws: Laws, name: str, epsilon: float) -> Query:

@@ -1,6 +1,7 @@
 """Hypotheses: constant, or by context; always over one domain and never impossible."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from flwr_kld.domain.labels import Labels
@@ -23,6 +24,29 @@ def test_every_kind_of_hypothesis_gives_its_law_in_a_context():
     for context, rows in {"x": [EVEN, ODD], "y": [EVEN, EVEN]}.items():
         table = hypotheses.at(context).probabilities
         np.testing.assert_array_equal(table, [r.probabilities for r in rows])
+
+
+FRAME = {
+    "ward": list("aabbbccabc"),
+    "year": ["2024"] * 5 + ["2025"] * 5,
+    "day": ["week", "week", "end", "end", "end", "week", "week", "end", "end", "week"],
+}
+
+
+@pytest.mark.parametrize("frame", [FRAME, pd.DataFrame(FRAME)], ids=["mapping", "pandas"])
+def test_one_frame_holds_candidates_of_every_context(frame):
+    hypotheses = Hypotheses.from_frame(
+        DOMAIN, frame, label="ward", candidate="year", context="day", floor=0.0
+    )
+    assert hypotheses.names == ("2024", "2025")
+    np.testing.assert_allclose(
+        hypotheses.at("week").probabilities, [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
+    )
+    np.testing.assert_allclose(
+        hypotheses.at("end").probabilities, [[0, 1, 0, 0, 0], [0.5, 0.5, 0, 0, 0]]
+    )
+    constant = Hypotheses.from_frame(DOMAIN, frame, label="ward", candidate="year", floor=0.0)
+    np.testing.assert_allclose(constant.at("any").probabilities[0], [0.4, 0.6, 0, 0, 0])
 
 
 def test_the_floor_leaves_no_label_impossible():

@@ -53,7 +53,7 @@ def require_private(query: Query, epsilon: float) -> None:
 def wire(class_of, *, classes=None, epsilon=1.0):
     packed = zlib.compress(np.asarray(class_of, dtype="<u2").tobytes())
     classes = max(2, max(class_of, default=0) + 1) if classes is None else classes
-    return {"classes": classes, "epsilon": epsilon, "class_of": packed}
+    return {"classes": classes, "epsilon": epsilon, "class_of": packed, "context": '["today"]'}
 
 
 @settings(max_examples=examples(60))
@@ -106,6 +106,10 @@ RAW = np.array([0, 1, 0, 1, 0, 1, 0], dtype="<u2").tobytes()
         {"class_of": b""},
         {"class_of": zlib.compress(bytes(1 << 22))},
         {"more": 1},
+        {"context": ""},
+        {"context": "today"},
+        {"context": '["today","tomorrow"]'},
+        {"context": "[1]"},
     ],
 )
 def test_what_is_not_one_query_in_one_form_is_refused(change):

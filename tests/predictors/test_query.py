@@ -1,5 +1,6 @@
 """Queries: the whole way from a label to a symbol is private, also over the wire."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -83,8 +84,9 @@ def test_a_label_outside_is_refused_without_being_named(label):
 
 @pytest.mark.parametrize("name", ["labels", "ovr/0"])
 def test_the_wire_carries_map_and_channel(name):
-    query = named_query(LAWS, name, 0.7)
+    query = replace(named_query(LAWS, name, 0.7), context="weekend")
     read = Query.from_config(query.to_config(), 11)
+    assert read.context == "weekend"
     assert read.class_of.tolist() == query.class_of.tolist()
     assert read.channel.epsilon == 0.7
     for c in range(read.channel.classes):

@@ -294,6 +294,24 @@ def test_rounds_of_several_contexts_teach_one_predictor(ledger):
     assert ledger.spent().epsilon == pytest.approx(6.0)
 
 
+def test_a_rounds_context_reaches_the_loader():
+    """Each client is asked for the labels of the round's context, and no other is read."""
+    asked = []
+
+    def of_the_day(context):
+        asked.append((context.run_config["drift-context"], context.run_config["mine"]))
+        return ["apple"] * 5
+
+    laws = Hypotheses({"as usual": REFERENCE, "turned round": {"weekday": REFERENCE, "": NOW}})
+    learning = PrivatePredictor(BayesMixture(laws, epsilon=2.0), context="weekday")
+    grid = grid_of(app(of_the_day), 3)
+    grid.set_run_config({"mine": 1, "drift-context": "of the run"})
+    learning.check(grid)
+    learning.context = ""
+    learning.check(grid)
+    assert asked == [("weekday", 1)] * 3 + [("", 1)] * 3
+
+
 def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
     learning = predictor(ledger=ledger, cohort=RotatingCohort(10))
     grid = grid_of(app(), 40)
