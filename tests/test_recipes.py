@@ -9,16 +9,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 from recipes import recipe_text
 
-from flwr_kld import Labels, Reference
+from flwr_kld import Labels, Reference, Table
 from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.accounting.kept_reference import kept_reference
-from flwr_kld.clients import AggregatorKey
+from flwr_kld.clients import AggregatorKey, answer_drift_queries
+from flwr_kld.errors import CheckFailed, NobodyAnswered
 from flwr_kld.simulations import simulate
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.strategies import (
+    Distributed,
+    KLDrift,
+    Standing,
+    Statistics,
+    Trusted,
+    TrustedAggregator,
+)
 from flwr_kld.sums import Identity, Roster
 
 
@@ -268,3 +277,33 @@ def test_a_cohort_rule_of_ones_own_asks_by_its_day():
     reference = Reference.from_counts(Labels(["bus", "car"]), [300, 300, 1, 1])
     report = simulate(KLDrift(reference, Trusted(3.0), cohort=rule), ["bus"] * 210, clients=21)
     assert (report.cohort.asked, report.reading.records) == (3, 30)
+
+
+def test_an_aggregation_of_ones_own_asks_its_sites_or_nobody():
+    made = recipe("sites.py")["SumOfSites"]
+    domain = Labels(["bus", "car"])
+    reference = Reference.from_counts(domain, [300, 300, 1, 1])
+    app = ClientApp()
+    answer_drift_queries(app, lambda context: ["bus"] * 10, domain)
+    grid = InProcessGrid(app, nodes=5)
+    nodes = list(grid.get_node_ids())
+    report = KLDrift(reference, Trusted(3.0), aggregation=made(nodes[:3])).check(grid)
+    assert (report.cohort.asked, report.reading.records) == (3, 30)
+    assert report.protection.aggregation == "sum-of-sites"
+    with pytest.raises(CheckFailed, match="1 of 4 sites"):
+        KLDrift(reference, Trusted(3.0), aggregation=made([*nodes[:3], 1])).check(grid)
+    statistics = Statistics(Table({"trip": domain}), Trusted(3.0), aggregation=made(nodes[:2]))
+    assert statistics.aggregation.name == "sum-of-sites"
+
+    class Boast(made):
+        hides_parts = True
+
+    distributed = KLDrift(reference, Distributed(3.0, min_clients=3), aggregation=Boast(nodes[:4]))
+    with pytest.raises(NobodyAnswered, match="nothing is spent"):
+        distributed.check(grid)
+    sealed = TrustedAggregator(1.0, aggregator=AggregatorKey.generate().public)
+    for trust in (sealed, Distributed(1.0, min_clients=2)):
+        with pytest.raises(ValueError, match="needs aggregation="):
+            KLDrift(reference, trust, aggregation=made(nodes))
+    with pytest.raises(ValueError, match="PlainSum"):
+        KLDrift(reference, Standing(Trusted(1.0, 1e-6), nights=7), aggregation=made(nodes))
