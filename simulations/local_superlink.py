@@ -27,8 +27,9 @@ _QUIET = {
     # Without a network the run-time installation of dependencies fails every run.
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ADDRESS": "local",  # a Ray of its own, though another may run on this machine
 }
+_USUAL = {"RAY_ADDRESS": "local"}
+"""A Ray of its own, though another may run here, unless the environment names a cluster."""
 _END_TIMEOUT = 15.0
 
 
@@ -64,7 +65,7 @@ def local_superlink(log: Path) -> Iterator[LocalSuperLink]:
         )
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         own = {**_QUIET, "FLWR_HOME": home, "PATH": path}
-        environment = {**os.environ, **own}
+        environment = {**_USUAL, **os.environ, **own}
         command = [
             _script("flower-superlink"), "--insecure", "--simulation",
             "--isolation", "subprocess", "--host", "127.0.0.1", "--port", str(port),
