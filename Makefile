@@ -19,16 +19,19 @@ demo: $(VENV)/ready
 DATA ?= digits
 REPEATS ?= 50
 WORKERS ?= $(shell nproc)
+STUDIES = out/$(if $(QUICK),quick,study)
 study: $(VENV)/ready
-	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) --out out/study/priest_kld
+	$(BIN)/python simulations/studies/priest_kld/study.py --data $(DATA) --repeats $(REPEATS) --workers $(WORKERS) $(QUICK) --out $(STUDIES)/priest_kld
 
 # The studies of all three papers, each in out/study/NAME: an hour more. Those that are done take seconds.
+# `make studies QUICK=--quick` takes minutes, in out/quick.
 PREDICTORS := risk select
 studies: study
+	$(BIN)/python simulations/studies/theorems.py $(QUICK) --out $(STUDIES)/theorems
 	for name in $(PREDICTORS:%=predictor_%); do \
-		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) --out out/study/$$name || exit; \
+		$(BIN)/python simulations/studies/$$name.py --workers $(WORKERS) $(QUICK) --out $(STUDIES)/$$name || exit; \
 	done
-	test -e out/study/integral/integral_ring.png || $(BIN)/python simulations/studies/integral.py --out out/study/integral
+	test -e $(STUDIES)/integral/integral_ring.png || $(BIN)/python simulations/studies/integral.py $(QUICK) --out $(STUDIES)/integral
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.

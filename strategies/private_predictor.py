@@ -40,6 +40,7 @@ from flwr_kld.strategies.round import Monitor, Opening, Settled
 if TYPE_CHECKING:
     from flwr_kld.accounting import Ledger
     from flwr_kld.accounting.life import Reservation
+    from flwr_kld.predictors.query import Query
 
 logger = logging.getLogger("flwr_kld")
 
@@ -277,11 +278,7 @@ class LabelExchange(Asking):
             for p in members
         }
         queries = {
-            f"{QUERY}.{number}": ConfigRecord(
-                replace(
-                    self.predictor.query(number, self.context), context=self.context
-                ).to_config()
-            )
+            f"{QUERY}.{number}": ConfigRecord({**self._query(number).to_config()})
             for number in set(which.values())
         }
         return RecordDict(
@@ -292,6 +289,10 @@ class LabelExchange(Asking):
                 **queries,
             }
         )
+
+    def _query(self, number: int) -> Query:
+        """Return a query that names the round's context."""
+        return replace(self.predictor.query(number, self.context), context=self.context)
 
 
 def _taken(cohort: CohortReplies, intake: Intake) -> None:

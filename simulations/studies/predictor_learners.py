@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -178,14 +179,26 @@ class Trajectory:
         return float(np.interp(every, np.log(self.times), self.kl).sum())
 
 
-def run(learner: Learner, law: Floats, horizon: int, *, every: int = 0) -> Trajectory:
+def total_variation(law: Floats, predicted: Floats) -> float:
+    """Half of ``Σ |law - predicted|``."""
+    return float(np.abs(law - predicted).sum() / 2)
+
+
+def run(
+    learner: Learner,
+    law: Floats,
+    horizon: int,
+    *,
+    every: int = 0,
+    apart: Callable[[Floats, Floats], float] = divergence,
+) -> Trajectory:
     """Let a learner predict, and learn from, `horizon` reports in turn."""
     times = np.unique(np.rint(np.geomspace(1, horizon, _POINTS))).astype(np.int64)
     if every:
         times = np.arange(1, horizon + 1, every)
     kl = []
     for now, then in zip(times, [*times[1:], 0], strict=True):
-        kl.append(divergence(law, learner.predict()))
+        kl.append(apart(law, learner.predict()))
         if then:
             learner.learn(int(then - now))
     if every:  # a prediction stands for the whole round

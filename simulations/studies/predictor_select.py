@@ -1,6 +1,6 @@
 """How many reports `BayesMixture.select` needs: sample complexity of private hypothesis selection.
 
-Run ``python simulations/studies/predictor_select.py [--runs 40] [--workers 2] [--out DIR]``; the
+Run ``python simulations/studies/predictor_select.py [--runs 40] [--quick] [--out DIR]``; the
 same command goes on where it was stopped. K laws any two of which are α apart in total variation;
 the truth is one of them, or four fifths of one and a fifth of another. Only the first is within the
 factor 3 of the guarantee then: the second is four times as far from the truth, all others five
@@ -168,13 +168,16 @@ def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    chosen = parser_of(
+    parser = parser_of(
         __doc__,
         out="predictor_select",
         runs=(40, "of each setting, in blocks of 8"),
         most=(max(HYPOTHESES), "largest K"),
-    ).parse_args(arguments)
-    tasks = tasks_of(chosen.runs, [k for k in HYPOTHESES if k <= chosen.most])
+    )
+    parser.add_argument("--quick", action="store_true", help="one block, and K up to 8")
+    chosen = parser.parse_args(arguments)
+    runs, most = (BLOCK, 8) if chosen.quick else (chosen.runs, chosen.most)
+    tasks = tasks_of(runs, [k for k in HYPOTHESES if k <= most])
     rows = rows_of(computed(measure, None, tasks, chosen))
     show("reports until the selection is right with probability .9", rows)
     found = exponents(rows)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from integral.laws import contains, finite_base, kl
-from integral.theorems import round_bound, rounds_of, total_bound
 from scipy.integrate import quad
 
 from examples import examples
@@ -20,6 +19,7 @@ from flwr_kld.integral.boosting import (
 )
 from flwr_kld.integral.fit import mbde_boosted
 from flwr_kld.integral.tree import log_odds
+from flwr_kld.simulations.studies.papers.rounds import round_bound, rounds_of, total_bound
 
 
 def fixed(values):

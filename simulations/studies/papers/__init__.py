@@ -9,6 +9,7 @@ here                what it is                                      what the pro
 `learners`          Algorithms 1 and 2 of the online paper          `BayesMixture`
 ==================  ==============================================  ===========================
 
-The theorems' bounds stand with what they bound; PRIEST-KLD's one number is a rule of its study.
+`rounds` has the theorems of boosting, mended; ``simulations/studies/theorems.py`` computes every
+statement of the three papers, and says which hold. PRIEST-KLD's rules are those of its study.
 Algorithm 3 and the trusted aggregator of PRIEST-KLD are `Distributed` and `TrustedAggregator`.
 """

@@ -1,11 +1,15 @@
 """What each round of boosting does, and what Theorems 6 and 7, mended, promise of it."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.integral.boosting import LN_2, boost
+from flwr_kld.integral.base import Floats
+from flwr_kld.integral.boosting import LN_2, Learner, boost
 
 
 @dataclass(frozen=True)
@@ -20,17 +24,29 @@ class Round:
 
     @property
     def bound(self) -> float:
+        """What Theorem 6, mended, promises of the drop."""
         return round_bound(self.step, self.reach, self.target_edge, self.model_edge)
 
 
-def rounds_of(target, base, learner, steps, *, clamp=LN_2) -> list[Round]:
+def rounds_of(
+    target: Floats,
+    base: Floats,
+    learner: Learner,
+    steps: Sequence[float],
+    *,
+    clamp: float = LN_2,
+    features: Floats | None = None,
+) -> list[Round]:
     """Boost, and say what each round did."""
-    found, seen = [], []
-    features = np.arange(len(base), dtype=float)[:, None]
+    found: list[Round] = []
+    seen: list[tuple[Floats, Floats]] = []
+    if features is None:
+        features = np.arange(len(base), dtype=float)[:, None]
 
-    def watched(*given):
-        seen.append((given[2], np.clip(learner(*given), -clamp, clamp)))
-        return seen[-1][1]
+    def watched(features: Floats, target: Floats, model: Floats, records: int) -> Floats:
+        values = np.clip(learner(features, target, model, records), -clamp, clamp)
+        seen.append((model, values))
+        return values
 
     boost(features, target, base, 1000, steps, clamp=clamp, learner=watched)
     for step, (model, values) in zip(steps, seen, strict=True):
