@@ -72,7 +72,6 @@ from flwr_kld.simulations import InProcessGrid
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
-from flwr_kld.simulations.studies.papers.estimators import paper
 from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3
 from flwr_kld.sums.graph import Shape, Tolerance, choose_shape
 from flwr_kld.sums.policy import ClientPolicy
@@ -110,7 +109,6 @@ EXAMPLES = {
     Survival: {"time": "months", "event": "died"},
     Reference: {"domain": Labels(["a", "b"]), "probabilities": [0.5, 0.5], "records": 9.0},
     posterior_ratios: {"counts": COUNTS},
-    paper: {"counts": COUNTS},
     StylePopulation: {},
     WriterResampler: {"source": IMAGES, "seed": 1},
     WriterStyle: {

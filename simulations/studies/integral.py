@@ -6,10 +6,12 @@ budgets and metrics are the paper's (Section 5) plus real 4x4 patterns. Methods:
 - ``MBDE``: Algorithm 1 as printed, T = 3, with our weak learner in place of the paper's network;
 - ``ours``: free boosting, cooled on held-out records, projected into the symmetric box, and into
   boxes for data on a fraction s of the base;
-- ``optimum``: the projection of the truth itself, which nobody can exceed in that box.
+- ``optimum``: the projection of the truth itself, which nobody can exceed in that box;
+- ``DPB``: the paper's contender, on the line, at ε for one record and at ε for everybody.
 
-Writes ``integral.csv`` (every setting), ``integral_curves.png`` (the paper's Figure 4) and
-``integral_ring.png`` (Figure 3).
+The paper's other contender, a private GAN at δ = .1, is not run: the paper itself finds it below
+DPB, and leaves it out of its curves. Writes ``integral.csv`` (every setting), and the paper's
+figures 3, 4 and 7: ``integral_ring.png``, ``integral_curves.png`` and ``integral_scattered.png``.
 """
 
 from __future__ import annotations
@@ -34,16 +36,27 @@ from flwr_kld.simulations.studies.integral_domains import (
     patterns,
     random_gaussians,
     ring,
+    scattered,
 )
-from flwr_kld.simulations.studies.runner import Row, console, plain_parser, save, show
+from flwr_kld.simulations.studies.papers.bernstein import bernstein
+from flwr_kld.simulations.studies.runner import (
+    Row,
+    console,
+    generator,
+    plain_parser,
+    save,
+    show,
+)
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 SHARES = (None, 0.1, 0.02)
 ROUNDS_PRINTED = 3
 REPEATS = 4
+_LINES = {"": "-", " s=0.1": "--", " s=0.02": ":", " a record": "--", " everybody": "-"}
 _SHOWN = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Of the epsilons, those in the printed tables."""
-_COLOURS = {"Q0": "0.6", "MBDE": "C0", "ours": "C1", "optimum": "C2"}
+_COLOURS = {"Q0": "0.6", "MBDE": "C0", "ours": "C1", "optimum": "C2", "DPB": "C3"}
+_PICTURED = ("ring", "scattered")
 
 
 def box_of(epsilon: float, share: float | None) -> Mollifier:
@@ -67,7 +80,12 @@ def densities(
     began = time.perf_counter()
     log_ratio, held = boost_freely(domain.records, base, bits=SeededBits(1))
     boosting = time.perf_counter() - began
+    rng, histogram = generator("DPB", base.size), base.histogram(domain.records).astype(np.float64)
     for epsilon in epsilons:
+        for whom in ("a record", "everybody") if domain.on_the_line else ():
+            began = time.perf_counter()
+            density = bernstein(histogram, epsilon, domain.kl, rng, everybody=whom == "everybody")
+            yield f"DPB, {whom}", epsilon, density, time.perf_counter() - began
         began = time.perf_counter()
         fitted = mbde_boosted(domain.records, base, epsilon, rounds=ROUNDS_PRINTED)
         yield "MBDE", epsilon, tilted(base.mass, fitted), time.perf_counter() - began
@@ -137,7 +155,7 @@ def plot_curves(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None
                 axes.plot(
                     epsilons, [p[0][metric] for p in points], color=colour_of(method),
                     marker="" if method == "Q0" else ".", label=method,
-                    linestyle={"": "-", " s=0.1": "--", " s=0.02": ":"}[method.partition(",")[2]],
+                    linestyle=_LINES[method.partition(",")[2]],
                 )  # fmt: skip
             axes.set(xscale="log", title=f"{domain}: {metric.replace('_', ' ')}")
             _tidy(axes)
@@ -147,9 +165,11 @@ def plot_curves(rows: list[Row], epsilons: tuple[float, ...], out: Path) -> None
     figure.savefig(out / "integral_curves.png", dpi=130)
 
 
-def plot_ring(pictures: dict[tuple[str, float], Floats], domain: StudyDomain, out: Path) -> None:
-    """Draw the paper's Figure 3: densities, one row a method, one column an epsilon."""
-    methods = [m for m in dict.fromkeys(m for m, _ in pictures) if m != "Q0" and "s=" not in m]
+def plot_densities(
+    pictures: dict[tuple[str, float], Floats], domain: StudyDomain, out: Path
+) -> None:
+    """Draw the paper's Figure 3 or 7: densities, one row a method, one column an epsilon."""
+    methods = [m for m in dict.fromkeys(m for m, _ in pictures) if m != "Q0" and "," not in m]
     epsilons = sorted({e for _, e in pictures if e}, reverse=True)
     side = round(domain.base.size**0.5)
     middles = domain.base.features[:: side + 1, 0]
@@ -165,7 +185,7 @@ def plot_ring(pictures: dict[tuple[str, float], Floats], domain: StudyDomain, ou
             if row == 0:
                 axes.set_title(f"ε = {epsilon:g}", fontsize=9)
         panels[row, 0].set_ylabel(method, fontsize=9)
-    figure.savefig(out / "integral_ring.png", dpi=130)
+    figure.savefig(out / f"integral_{domain.name}.png", dpi=130)
 
 
 def _figure(size: tuple[float, float]) -> Any:
@@ -190,8 +210,9 @@ def main() -> None:
         for repeat in range(repeats)
     ]
     rows: list[Row] = []
-    pictures: dict[tuple[str, float], Floats] = {}
-    jobs = [(ring, 0), (mixture, 0), (patterns, 0), *random_domains]
+    pictures: dict[str, dict[tuple[str, float], Floats]] = {name: {} for name in _PICTURED}
+    pictured: dict[str, StudyDomain] = {}
+    jobs = [(ring, 0), (scattered, 0), (mixture, 0), (patterns, 0), *random_domains]
     for make, repeat in track(jobs, description="domains"):
         domain = make(repeat)
         start = domain.kl(domain.base.mass)
@@ -202,12 +223,14 @@ def main() -> None:
                 "kl": kl, "drop": start - kl, "nll": domain.nll(density),
                 "mode_coverage": domain.mode_coverage(density), "seconds": seconds,
             })  # fmt: skip
-            if domain.name == "ring":
-                pictures[method, epsilon], pictured = density, domain
+            if domain.name in _PICTURED:
+                pictures[domain.name][method, epsilon] = density
+                pictured[domain.name] = domain
     report(rows, epsilons)
     save(rows, arguments.out, "integral")
     plot_curves(rows, epsilons, arguments.out)
-    plot_ring(pictures, pictured, arguments.out)
+    for name, domain in pictured.items():
+        plot_densities(pictures[name], domain, arguments.out)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The domains of the integral-privacy study, each with its truth known exactly on cells.
 
-The paper's: a ring of eight Gaussians, a mixture of three in one dimension, m random ones; points
-are cut into cells of equal mass under Q0 = N(0, I). Ours: real digits as 4x4 block patterns.
+The paper's: a ring of eight Gaussians, a mixture of three in one dimension, m random ones on the
+line, five in the plane; points are cut into cells of equal mass under Q0 = N(0, I). Ours: real
+digits as 4x4 block patterns.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class StudyDomain:
     records: NDArray[np.int64]  # Private data, as cells, shape [m]
     base_nll: float  # ``-E_P ln q0(x)`` in nats, q0 the base's density at the point itself
     base_density: Floats  # q0 at each cell's middle, shape [n]
+
+    @property
+    def on_the_line(self) -> bool:
+        """Whether records are points of one dimension, in cells of even mass under the base."""
+        return bool(self.base.features.shape[1] == 1)
 
     def kl(self, density: Floats) -> float:
         """``KL(P || Q)`` on the cells, in nats."""
@@ -87,6 +93,13 @@ def ring(seed: int) -> StudyDomain:
     angles = np.arange(8) * np.pi / 4
     centres = tuple((1.5 * math.cos(a), 1.5 * math.sin(a)) for a in angles)
     return _on_cells("ring", GaussianCells(2, 96), Gaussians(centres, (0.15,) * 8), seed)
+
+
+def scattered(seed: int) -> StudyDomain:
+    """Place five Gaussians at random in the plane, away from the base's middle."""
+    places = np.random.default_rng([5, seed]).uniform(-2, 2, (5, 2))
+    centres = tuple(map(tuple, places.tolist()))
+    return _on_cells("scattered", GaussianCells(2, 96), Gaussians(centres, (0.25,) * 5), seed)
 
 
 def mixture(seed: int) -> StudyDomain:

@@ -8,8 +8,10 @@ queries that adapt, up to 1,000 labels. Two families of hypotheses: ``dirichlet`
 each other; ``drift``, a Zipf law and K - 1 drifts of it in which 30 % of the mass moves onto random
 fifths of the labels. Risks are integrated over 45 points in time, spaced evenly in ln t.
 
-Algorithm 1 has three repeats where the others have eight, and none at K = 100, T = 100,000: it
-draws K noises a report. Writes ``predictor_risk.csv`` and ``.json``, with every setting and repeat.
+Algorithm 2 is run as printed, which hardly moves the weights, and with its scores read as means, at
+the best of six rates in hindsight. Algorithm 1 has three repeats where the others have eight, and
+none at K = 100, T = 100,000: it draws K noises a report. Writes ``predictor_risk.csv`` and
+``.json``, with every setting and repeat.
 """
 
 from __future__ import annotations
@@ -40,11 +42,15 @@ HYPOTHESES, LABELS, EPSILONS = (2, 10, 100), (10, 1_000, 65_536), (0.5, 1.0, 4.0
 ROUND, SHARE = 200, 0.01
 WITH_SHARE = "design, share, rounds"
 BAYES = ("design", "ovr", "mlq")
+TUNED = {f"algorithm 2, rate {rate:g}": rate for rate in (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)}
+"""Rates for mean scores: the same reports, read better, so post-processing."""
+BEST = "algorithm 2, best rate"
 METHODS = (
-    *BAYES, WITH_SHARE, "adaptive", "algorithm 2", "algorithm 1", "bound", "theorem 5", "theorem 4",
+    *BAYES, WITH_SHARE, "adaptive", "algorithm 2", BEST, "algorithm 1", "bound", "theorem 5",
+    "theorem 4",
 )  # fmt: skip
 """Learners, and bounds on their risk."""
-DELTA, _VERSION = 1e-6, 3
+DELTA, _VERSION = 1e-6, 5
 
 
 def truth_of(task: Configuration) -> tuple[Hypotheses, int]:
@@ -80,9 +86,11 @@ def risks(task: Configuration) -> Iterator[tuple[str, float]]:
             bound = float(kl_risk_bound(predictor.design())[true])
             yield from ((f"{horizon} bound", bound) for horizon in task["horizons"])
     for horizon in task["horizons"]:
-        fixed = {"algorithm 2": Scores(
-            PureLocalEXP3(laws, epsilon, horizon=horizon), law, k, generator("algorithm 2")
-        )}  # fmt: skip
+        fixed = {
+            name: Scores(PureLocalEXP3(laws, epsilon, horizon=horizon, rate=rate), law, k,
+                         generator("algorithm 2"))
+            for name, rate in {"algorithm 2": None, **TUNED}.items()
+        }  # fmt: skip
         if task["repeat"] < 3 and k * horizon <= 1_000_000:
             wma = LocallyPrivateWMA(laws, epsilon, delta=DELTA, horizon=horizon)
             fixed["algorithm 1"] = Scores(wma, law, 1, generator("algorithm 1"))
@@ -116,8 +124,11 @@ def rows_of(found: Sequence[tuple[Configuration, Arrays]]) -> list[Row]:
     return rows
 
 
-def relative(rows: list[Row], **where: float | str) -> Floats:
+def relative(rows: list[Row], method: str, **where: float | str) -> Floats:
     """Risk over the uniform mixture's, mean over repeats, for every setting that fits."""
+    if method == BEST:  # in hindsight, in each setting
+        return np.asarray(np.min([relative(rows, name, **where) for name in TUNED], axis=0))
+    where = {**where, "method": method}
     risks: dict[tuple[str | int, ...], list[tuple[float, float]]] = {}
     for row in rows:
         if all(row[key] == value for key, value in where.items()):
@@ -152,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table = [
             {"M, ε": method} | {
                 f"{m:,}, {epsilon:g}": middle(
-                    relative(rows, method=method, horizon=horizon, M=m, epsilon=epsilon)
+                    relative(rows, method, horizon=horizon, M=m, epsilon=epsilon)
                 )
                 for m, epsilon in product(sorted(labels), EPSILONS)
             }

@@ -5,7 +5,6 @@ They run on a study's own data or on numbers that are public, with the product's
 ==================  ==============================================  ===========================
 here                what it is                                      what the product has
 ==================  ==============================================  ===========================
-`estimators`        its draws from Π, ``Σ w [λ (r - 1) - ln r]``     `Partition`, `posterior_ratios`
 `learners`          Algorithms 1 and 2 of the online paper          `BayesMixture`
 ==================  ==============================================  ===========================
 

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, BitSource, sample, uniform_128
 from flwr_kld.kernel.promise import check_epsilon_delta
@@ -257,9 +257,13 @@ class LocallyPrivateWMA(ScorePredictor):
 class PureLocalEXP3(ScorePredictor):
     """Algorithm 2, pure epsilon: a report holds the noised log-likelihood of one hypothesis."""
 
-    def __init__(self, laws: Laws, epsilon: float, *, horizon: int) -> None:
+    def __init__(
+        self, laws: Laws, epsilon: float, *, horizon: int, rate: float | None = None
+    ) -> None:
+        """Take a rate for mean scores instead of the paper's for sums: post-processing."""
         k, horizon = laws.hypotheses, whole("horizon", horizon, least=2)
         epsilon, _ = check_epsilon_delta(epsilon, 0.0)
+        self._own = None if rate is None else real("rate", rate, above=0)
         super().__init__(
             laws,
             horizon,
@@ -267,6 +271,19 @@ class PureLocalEXP3(ScorePredictor):
             arms=np.arange(k)[:, None],
             rate=math.sqrt(2 * k * math.log(k) / horizon),
         )
+
+    @property
+    def weights(self) -> Floats:
+        """As the paper has them; at an own rate, of the estimated log-likelihoods of all labels.
+
+        The paper adds a large constant to each answer, and answers differ in number: at its own
+        rate this is nearly all that weights show.
+        """
+        if self._own is None:
+            return super().weights
+        means = self._grid * self._sums / np.maximum(self._counts, 1)
+        steps = self._own * means * self._counts.sum()
+        return np.asarray(np.exp(steps - logsumexp(steps)))
 
 
 def kl_risk(hypotheses: int, epsilon: float, horizon: int, *, delta: float = 0.0) -> float:
