@@ -114,7 +114,7 @@ def test_a_task_depends_on_its_configuration_alone(written, part):
 def test_truth_is_of_all_clients_and_a_whole_cohort_reads_it(written):
     """Without noise, all writers asked: our defaults' baseline is the truth itself."""
     small = Study(written.digest, (3, 8), 1, lambdas=(0.0,))
-    found = measure(written, small.task(Setting(written.writers, 50, (6.0,)), OURS, 0))
+    found = measure(written, small.task(Setting(written.writers, 400, (6.0,)), OURS, 0))
     truth = [skewed_divergence(written.laws[i], written.counts[j], THETA) for i, j in small.pairs]
     assert found["default/none"] == pytest.approx(truth, rel=1e-6)
     assert found["default/central"] == pytest.approx(np.array([truth]), rel=0.1)
