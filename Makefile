@@ -39,7 +39,7 @@ test: $(VENV)/ready
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # The same as other processors compute: NumPy without AVX-512 and without AVX2, OpenBLAS's kernels for the
-# oldest and for most processors. `make test-portable TESTS=tests/domain` for fewer tests.
+# oldest and for most processors. `make test-portable TESTS=tests/table` for fewer tests.
 PROCESSORS := 'NPY_DISABLE_CPU_FEATURES=X86_V4 AVX512_ICL AVX512_SPR' \
 	'NPY_DISABLE_CPU_FEATURES=X86_V3 X86_V4 AVX512_ICL AVX512_SPR' \
 	OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell
@@ -61,7 +61,7 @@ test-deployment: $(VENV)/ready
 # Tests of the ledger and of node records on servers of their own, PostgreSQL and MariaDB; Debian's packages are
 # installed if missing.
 test-databases: $(VENV)/ready
-	tests/accounting/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/accounting tests/clients/test_any_record.py tests/examples/test_nightly.py
+	tests/ledger/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/ledger tests/clients/test_any_record.py tests/examples/test_nightly.py
 
 # Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
 bench: $(VENV)/bench
@@ -98,7 +98,7 @@ release: $(VENV)/ready
 	build/release/bin/python -P tests/wheel_check.py
 
 # The fast tests with the oldest versions that pyproject.toml accepts of what it lists, and with the
-# newest; `make test-lowest PYTHON=python3.13 TESTS=tests/domain` for another Python, or fewer tests.
+# newest; `make test-lowest PYTHON=python3.13 TESTS=tests/table` for another Python, or fewer tests.
 TESTS ?= tests
 test-lowest: $(VENV)/ready
 	for versions in lowest-direct highest; do \

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from flwr_kld._extras import on_request
+from flwr_kld.common.extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.clients.aggregator import AggregatorLimits, aggregate_drift_checks
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from flwr_kld.clients.predictor_queries import answer_predictor_queries
     from flwr_kld.clients.records_of_node import node_records
     from flwr_kld.clients.sum_members import FirstUse, PinnedByNode, SumMembers
-    from flwr_kld.messages.sealing import AggregatorKey
+    from flwr_kld.trust.sealing import AggregatorKey
 
 __all__ = [
     "AggregatorKey",

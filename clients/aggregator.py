@@ -19,15 +19,16 @@ from flwr_kld.clients.answers import refuse, tell
 from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
-from flwr_kld.codec.model import Model, NotNegative, Real, Text, must
-from flwr_kld.errors import QueryRefused, SessionMismatch
+from flwr_kld.common.errors import QueryRefused, SessionMismatch
+from flwr_kld.common.strict_model import Model, NotNegative, Real, Text, must
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real, whole
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, Held, Layout
-from flwr_kld.messages.envelopes import (
+from flwr_kld.secure_sums import Roster
+from flwr_kld.trust.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
     CHALLENGE,
@@ -41,17 +42,16 @@ from flwr_kld.messages.envelopes import (
     PartMessage,
     Published,
 )
-from flwr_kld.messages.sealing import (
+from flwr_kld.trust.sealing import (
     AggregatorKey,
     NotOpened,
     SealContext,
     check_public,
     open_sealed,
 )
-from flwr_kld.messages.terms import Terms
-from flwr_kld.sums import Roster
-from flwr_kld.sums.session_book import NightAnswers, SessionBook
-from flwr_kld.sums.two_aggregators import Addition
+from flwr_kld.trust.session_book import NightAnswers, SessionBook
+from flwr_kld.trust.split_sum import Addition
+from flwr_kld.trust.terms import Terms
 from flwr_kld.trust.worst_move import require_move
 
 logger = logging.getLogger("flwr_kld")

@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.envelopes import ANSWER, NUMBERS, Answer
+from flwr_kld.trust.envelopes import ANSWER, NUMBERS, Answer
 
 
 def reply(

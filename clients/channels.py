@@ -7,13 +7,13 @@ from collections.abc import Callable
 from flwr.app import Context
 
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.errors import QueryRefused, SecureSumError
+from flwr_kld.common.errors import QueryRefused, SecureSumError
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import ClientLabels
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.messages.sealing import SealContext
-from flwr_kld.messages.terms import Terms
-from flwr_kld.sums.two_aggregators import split
+from flwr_kld.trust.sealing import SealContext
+from flwr_kld.trust.split_sum import split
+from flwr_kld.trust.terms import Terms
 
 Rows = ClientRows | ClientLabels
 """What some members answer with, a row each."""

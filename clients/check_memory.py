@@ -17,8 +17,8 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.admission import guard_of
-from flwr_kld.codec.durable import Schema, writing
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.durable_files import Schema, writing
+from flwr_kld.common.errors import QueryRefused
 
 logger = logging.getLogger("flwr_kld")
 

@@ -14,6 +14,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
+from flwr_kld.ask.period import of_period
 from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.answers import refuse, reply, tell
 from flwr_kld.clients.check_memory import claims_file, use_once
@@ -21,20 +22,19 @@ from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.shown_model import keep_model, model_of, require_model
-from flwr_kld.domain.base import Domain
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held, SumVector
-from flwr_kld.messages.envelopes import (
+from flwr_kld.table.base import Domain
+from flwr_kld.trust.envelopes import (
     DRIFT_ACTION,
     HOSTED_ACTION,
     Answer,
     Hosted,
     asked,
 )
-from flwr_kld.messages.terms import Terms
-from flwr_kld.query.period import of_period
+from flwr_kld.trust.terms import Terms
 
 if TYPE_CHECKING:
     from flwr_kld.clients.channels import Channel, Rows, Send
@@ -257,12 +257,12 @@ def host_drift_queries(
         answer_secure_sums(app, agree, contribution, present, secure_sum)
     if aggregator is not None:
         from flwr_kld.clients.channels import sealed
-        from flwr_kld.messages.sealing import check_public
+        from flwr_kld.trust.sealing import check_public
 
         channels["trusted-aggregator"] = (check_public(aggregator).hex(),), sealed
     if aggregators is not None:
         from flwr_kld.clients.channels import split_by
-        from flwr_kld.messages.sealing import check_pair
+        from flwr_kld.trust.sealing import check_pair
 
         if secure_sum is None:
             raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from flwr.app import Context
 
-from flwr_kld.errors import QueryRefused, SecureSumError
+from flwr_kld.common.errors import QueryRefused, SecureSumError
 
 ROLE = "drift-role"
 """Key of the node config; ``"aggregator"`` makes a node the aggregator."""

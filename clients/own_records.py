@@ -13,18 +13,18 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from flwr_kld.clients.deadline import ended_in_time
-from flwr_kld.domain.base import Domain, Symbols
-from flwr_kld.domain.blind import blind_columns
-from flwr_kld.domain.table import Table
-from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import MOST_COUNTED, ClientLabels
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClientRows, Held, Private
-from flwr_kld.messages.terms import Terms
-from flwr_kld.standing.record_ids import record_ids
+from flwr_kld.table.base import Domain, Symbols
+from flwr_kld.table.blind import blind_columns
+from flwr_kld.table.record_ids import record_ids
+from flwr_kld.table.table import Table
+from flwr_kld.trust.terms import Terms
 
 if TYPE_CHECKING:
-    from flwr_kld.standing.memory import Memory
+    from flwr_kld.trust.session_memory import Memory
 
 logger = logging.getLogger("flwr_kld")
 

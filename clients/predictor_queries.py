@@ -23,14 +23,14 @@ from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.envelopes import (
+from flwr_kld.table.base import Domain
+from flwr_kld.table.table import require_one_symbol
+from flwr_kld.trust.envelopes import (
     PREDICT_ACTION,
     QUERY,
     REPORT,
@@ -38,7 +38,7 @@ from flwr_kld.messages.envelopes import (
     asked,
     member_of,
 )
-from flwr_kld.messages.terms import Terms
+from flwr_kld.trust.terms import Terms
 
 if TYPE_CHECKING:
     from flwr_kld.predictors.query import Query

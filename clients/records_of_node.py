@@ -12,12 +12,12 @@ from typing import Any
 
 from flwr.app import Context
 
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.dialect import FILES, Dialect, is_text_file
-from flwr_kld.domain.files import DATABASES, parquet_parts, require_database, rows_in
-from flwr_kld.domain.frame import OwnColumns, TextFile, columns_of
-from flwr_kld.errors import DomainError, QueryRefused
-from flwr_kld.query.period import asked_period
+from flwr_kld.ask.period import asked_period
+from flwr_kld.common.errors import DomainError, QueryRefused
+from flwr_kld.table.base import Domain
+from flwr_kld.table.dialect import FILES, Dialect, is_text_file
+from flwr_kld.table.files import DATABASES, parquet_parts, require_database, rows_in
+from flwr_kld.table.frame import OwnColumns, TextFile, columns_of
 
 logger = logging.getLogger("flwr_kld")
 
@@ -232,7 +232,7 @@ def _require_file(place: str | None) -> None:
 def _of_database(url: str, query: Any) -> dict[str, list[Any]]:
     from sqlalchemy import make_url  # imported here: an app starts anew for every message
 
-    from flwr_kld.domain.database import read_rows
+    from flwr_kld.table.database import read_rows
 
     require_database(url)
     if not isinstance(query, str) or not query.strip():

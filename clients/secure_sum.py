@@ -20,10 +20,15 @@ from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
-from flwr_kld.errors import DomainError, QueryRefused, SecureSumError
+from flwr_kld.common.errors import DomainError, QueryRefused, SecureSumError
+from flwr_kld.common.identity import Identity, Roster, claim_text
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.envelopes import (
+from flwr_kld.secure_sums.client import SumClient
+from flwr_kld.secure_sums.messages import Adverts, Deliveries, Phase, Survivors, decode
+from flwr_kld.secure_sums.policy import ClientPolicy, check_question
+from flwr_kld.secure_sums.session import Session
+from flwr_kld.trust.envelopes import (
     ANSWER,
     CHALLENGE,
     CHALLENGED,
@@ -36,12 +41,7 @@ from flwr_kld.messages.envelopes import (
     Signers,
     member_of,
 )
-from flwr_kld.messages.terms import NoiseShares, Terms
-from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.identity import Identity, Roster, claim_text
-from flwr_kld.sums.messages import Adverts, Deliveries, Phase, Survivors, decode
-from flwr_kld.sums.policy import ClientPolicy, check_question
-from flwr_kld.sums.session import Session
+from flwr_kld.trust.terms import NoiseShares, Terms
 
 logger = logging.getLogger("flwr_kld")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
-from flwr_kld.errors import QueryRefused
-from flwr_kld.messages.envelopes import MODEL
-from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
+from flwr_kld.common.errors import QueryRefused
+from flwr_kld.trust.envelopes import MODEL
+from flwr_kld.trust.terms import NO_MODEL, Terms, model_fingerprint
 
 _SHOWN, _FINGERPRINT = "flwr_kld.model", "flwr_kld.model.fingerprint"
 

@@ -11,8 +11,8 @@ from flwr.app import Context
 from flwr_kld.clients.admission import Answering, Gate
 from flwr_kld.clients.check_memory import standing_file, unusable
 from flwr_kld.clients.own_records import Records
-from flwr_kld.messages.terms import Terms
-from flwr_kld.standing.memory import remembering
+from flwr_kld.trust.session_memory import remembering
+from flwr_kld.trust.terms import Terms
 
 
 def tokens_tonight(

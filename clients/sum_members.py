@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from flwr.app import ConfigRecord, Context
 
 from flwr_kld.clients.node_config import read_named
-from flwr_kld.errors import QueryRefused
-from flwr_kld.sums import Identity, Roster
+from flwr_kld.common.errors import QueryRefused
+from flwr_kld.secure_sums import Identity, Roster
 
 _KEYS = "flwr_kld.identities"
 _ROSTER = "flwr_kld.roster"

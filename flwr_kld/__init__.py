@@ -8,23 +8,23 @@ most people import first from ``flwr_kld.strategies`` is here, too: `KLDrift`, `
 
 from typing import TYPE_CHECKING, Any
 
-from flwr_kld._extras import on_request
+from flwr_kld.common.extras import on_request
 
 if TYPE_CHECKING:
-    from flwr_kld.domain.base import Domain
-    from flwr_kld.domain.binned import Binned
-    from flwr_kld.domain.block_patterns import BlockPatterns
-    from flwr_kld.domain.categories import Categories
-    from flwr_kld.domain.codes import Codes
-    from flwr_kld.domain.dialect import Dialect
-    from flwr_kld.domain.labels import Labels
-    from flwr_kld.domain.table import Table
-    from flwr_kld.domain.times import Times
     from flwr_kld.kernel.promise import WholeClients as WholeClients
     from flwr_kld.reference import Reference
     from flwr_kld.report.report import Report
     from flwr_kld.strategies.kl_drift import KLDrift as KLDrift
     from flwr_kld.strategies.with_drift_checks import WithDriftChecks as WithDriftChecks
+    from flwr_kld.table.base import Domain
+    from flwr_kld.table.binned import Binned
+    from flwr_kld.table.block_patterns import BlockPatterns
+    from flwr_kld.table.categories import Categories
+    from flwr_kld.table.codes import Codes
+    from flwr_kld.table.dialect import Dialect
+    from flwr_kld.table.labels import Labels
+    from flwr_kld.table.table import Table
+    from flwr_kld.table.times import Times
     from flwr_kld.trust.trusted import Trusted as Trusted
 
     __version__: str

@@ -14,18 +14,18 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flwr_kld.codec.durable import put_in_place
-from flwr_kld.codec.model import Model, Real, Text, Whole, parsed
-from flwr_kld.domain.base import Domain, domain_from_spec
-from flwr_kld.domain.blind import require_sight
-from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.files import rows_in
-from flwr_kld.domain.frame import TextFile
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.sniff import sniff
-from flwr_kld.domain.table import Table
-from flwr_kld.guesses import suggests
+from flwr_kld.common.durable_files import put_in_place
+from flwr_kld.common.guesses import suggests
+from flwr_kld.common.strict_model import Model, Real, Text, Whole, parsed
 from flwr_kld.kernel.arguments import instance, keep, real
+from flwr_kld.table.base import Domain, domain_from_spec
+from flwr_kld.table.blind import require_sight
+from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.files import rows_in
+from flwr_kld.table.frame import TextFile
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.sniff import sniff
+from flwr_kld.table.table import Table
 
 _FORMAT = 1
 _BAD_COUNTS = (
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12
 
 @suggests(
     {
-        "kl": "flwr_kld.inference.divergence.skewed_divergence",
+        "kl": "flwr_kld.infer.divergence.skewed_divergence",
         "plot": "reference.columns[name].probabilities",
         "to_frame": "reference.columns[name].probabilities",
     }

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flwr_kld._extras import on_request
+from flwr_kld.common.extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.simulations.in_notebook import simulate

@@ -18,18 +18,18 @@ import numpy as np
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from flwr_kld._extras import require
 from flwr_kld.clients import host_drift_queries
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.common.extras import require
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift
+from flwr_kld.table.base import Domain
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
 
 MONTHS = range(1, 13)
 NUMBERS = ("dep_delay", "arr_delay", "air_time", "distance", "sched_dep_time", "dep_time")

@@ -13,6 +13,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
+from flwr_kld.common.identity import Identity
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies.kl_drift import KLDrift
@@ -21,7 +22,6 @@ from flwr_kld.strategies.private_predictor import PrivatePredictor
 from flwr_kld.strategies.publisher import Question
 from flwr_kld.strategies.round import Monitor
 from flwr_kld.strategies.statistics import Statistics
-from flwr_kld.sums import Identity
 
 R = TypeVar("R")
 

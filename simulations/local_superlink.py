@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from flwr_kld._extras import require
+from flwr_kld.common.extras import require
 
 _CONNECTION = "simulation"
 _START_TIMEOUT = 300.0  # an end to waiting for what hangs; a busy machine may need minutes

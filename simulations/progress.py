@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flwr_kld.report import CheckSeries
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
+from flwr_kld.views import CheckSeries
 
 _POLL = 0.2
 

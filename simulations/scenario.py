@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.domain.block_patterns import BlockPatterns
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_source, split_writers
 from flwr_kld.simulations.handwriting.style import OTHER_HAND
+from flwr_kld.table.block_patterns import BlockPatterns
 
 if TYPE_CHECKING:
-    from flwr_kld.cohort.cohort import Participant
+    from flwr_kld.ask.cohort import Participant
 
 Drift = Literal["none", "digits", "writers"]
 

@@ -15,8 +15,8 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
-from flwr_kld.codec.model import json_text
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.common.strict_model import json_text
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.scenario import Drift, Scenario

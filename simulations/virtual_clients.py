@@ -11,8 +11,8 @@ from flwr.clientapp.typing import ClientAppCallable
 
 from flwr_kld.clients import host_drift_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
-from flwr_kld.domain.base import Domain
 from flwr_kld.simulations.scenario import Scenario
+from flwr_kld.table.base import Domain
 
 _CLOCK = "flwr_kld.clock"
 

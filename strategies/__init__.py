@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from flwr_kld._extras import on_request
+from flwr_kld.common.extras import on_request
 
 if TYPE_CHECKING:
-    from flwr_kld.cohort.cohort import RotatingCohort, UniformCohort
-    from flwr_kld.inference.alarm import Alarm
+    from flwr_kld.ask.cohort import RotatingCohort, UniformCohort
+    from flwr_kld.ask.period import Period, SinceLastCheck
+    from flwr_kld.infer.alarm import Alarm
     from flwr_kld.kernel.promise import WholeClients
-    from flwr_kld.query.period import Period, SinceLastCheck
-    from flwr_kld.standing.standing import Standing
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.label_discovery import LabelDiscovery
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from flwr_kld.strategies.statistics import Statistics
     from flwr_kld.strategies.with_drift_checks import WithDriftChecks
     from flwr_kld.trust.distributed import Distributed
+    from flwr_kld.trust.standing import Standing
     from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
 __all__ = [

@@ -10,19 +10,19 @@ from typing import Protocol, runtime_checkable
 
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed, QueryRefused, SessionMismatch, SessionOver
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed, QueryRefused, SessionMismatch, SessionOver
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
 from flwr_kld.report.words import some_of
-from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
-from flwr_kld.sums.session_book import NightAnswers
 from flwr_kld.trust import Trust
+from flwr_kld.trust.session_book import NightAnswers
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trust_model import require_kept
 
 logger = logging.getLogger("flwr_kld")

@@ -8,10 +8,18 @@ from typing import TypeVar
 from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed, SessionOver
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed, SessionOver
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import (
+from flwr_kld.strategies.exchange import (
+    NO_REPLY,
+    Exchange,
+    failure,
+    first_replies,
+    refusal,
+    replies,
+)
+from flwr_kld.trust.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
     CHALLENGE,
@@ -26,15 +34,7 @@ from flwr_kld.messages.envelopes import (
     PartMessage,
     Published,
 )
-from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.strategies.exchange import (
-    NO_REPLY,
-    Exchange,
-    failure,
-    first_replies,
-    refusal,
-    replies,
-)
+from flwr_kld.trust.sealing import AggregatorKey
 
 
 class ByAggregators:

@@ -9,12 +9,12 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import SessionOver
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import SessionOver
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.envelopes import ANSWER, NUMBERS, Answer
 from flwr_kld.strategies.exchange import NO_REPLY, Asking, failure, refusal, refusals, replies
+from flwr_kld.trust.envelopes import ANSWER, NUMBERS, Answer
 
 _NO_NUMBERS = "the reply carries no numbers, or not one row for each client that answered"
 

@@ -14,17 +14,17 @@ from typing import ClassVar
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.errors import NobodyAnswered
+from flwr_kld.ask.cohort import Participant, require_clients
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.errors import NobodyAnswered
 from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
-from flwr_kld.messages.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
-from flwr_kld.messages.terms import NO_MODEL, Terms, model_fingerprint
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies.clock import ASKING, WAITING, phase
 from flwr_kld.trust import Trust
+from flwr_kld.trust.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
+from flwr_kld.trust.terms import NO_MODEL, Terms, model_fingerprint
 
 _PAUSE, _LONGEST_PAUSE = 0.1, 3.0
 """Seconds between two looks, at least and at most."""

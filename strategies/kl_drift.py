@@ -11,35 +11,35 @@ import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Kind
-from flwr_kld.accounting.budget import Spent
-from flwr_kld.check.conclusions import Conclusions
-from flwr_kld.check.report_parts import compared, metrics
-from flwr_kld.cohort.charges import warn_of_pace
-from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
-from flwr_kld.domain.table import Table
-from flwr_kld.guesses import suggests
-from flwr_kld.inference.alarm import Alarm, require_each
-from flwr_kld.inference.estimators.score import check_threshold
+from flwr_kld.ask.cohort import AskedClients, Cohort, Participant, draws
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.period import Period, SinceLastCheck
+from flwr_kld.common.guesses import suggests
+from flwr_kld.infer.alarm import Alarm, require_each
+from flwr_kld.infer.estimators.score import check_threshold
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.ledger import Kind
+from flwr_kld.ledger.budget import Spent
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import Period, SinceLastCheck
 from flwr_kld.reference import Reference
+from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.entries import last_period
+from flwr_kld.report.parts import compared, metrics
 from flwr_kld.report.report import Report
-from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation, fitting
+from flwr_kld.strategies.charges import warn_of_pace
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Asked, Counting, Publisher
 from flwr_kld.strategies.round import Monitor, Opening, Settled
+from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trust_model import require_records_protected, require_trust
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
 logger = logging.getLogger("flwr_kld")
 

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flwr_kld.accounting import Kind
-from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.label_counts import found_from, interval
+from flwr_kld.ask.cohort import AskedClients, Cohort, Participant
+from flwr_kld.ask.noisy import NoisyLabels
+from flwr_kld.ask.plan import QueryPlan, plan_for_labels
+from flwr_kld.ask.unlisted_labels import UnlistedLabels, labels_in
+from flwr_kld.infer.label_counts import found_from, interval
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.query.noisy import NoisyLabels
-from flwr_kld.query.plan import QueryPlan, plan_for_labels
-from flwr_kld.query.unlisted_labels import UnlistedLabels, labels_in
+from flwr_kld.ledger import Kind
+from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
+from flwr_kld.report.measured import Measured
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
+from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 from flwr_kld.trust.trusted import ForLabels
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
 
 class LabelDiscovery(Question[DiscoveryReport]):

@@ -9,11 +9,11 @@ from typing import Protocol, runtime_checkable
 
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.messages.envelopes import ANSWER, HOSTED_ACTION, Hosted
 from flwr_kld.strategies.exchange import NO_REPLY, failure, first_replies
+from flwr_kld.trust.envelopes import ANSWER, HOSTED_ACTION, Hosted
 
 logger = logging.getLogger("flwr_kld")
 

@@ -12,22 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge, Cost, Kind
-from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Remembered
-from flwr_kld.codec.model import Model, NotNegative
-from flwr_kld.cohort.cohort import Cohort, Participant, require_clients
-from flwr_kld.guesses import suggests
+from flwr_kld.ask.cohort import Cohort, Participant, require_clients
+from flwr_kld.common.guesses import suggests
+from flwr_kld.common.strict_model import Model, NotNegative
 from flwr_kld.kernel.arguments import instance, text
-from flwr_kld.messages.envelopes import (
-    MEMBERS,
-    PREDICT_ACTION,
-    QUERY,
-    REPORT,
-    TERMS,
-    Members,
-)
-from flwr_kld.messages.terms import ChannelNoise, Terms
+from flwr_kld.ledger import Charge, Cost, Kind
+from flwr_kld.ledger.budget import Spent
+from flwr_kld.ledger.entry import Remembered
 from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
 from flwr_kld.predictors.laws import Floats
 from flwr_kld.report.envelope import CohortSeen, Outlay
@@ -36,10 +27,19 @@ from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Asking, by_reason, last_moment
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.round import Monitor, Opening, Settled
+from flwr_kld.trust.envelopes import (
+    MEMBERS,
+    PREDICT_ACTION,
+    QUERY,
+    REPORT,
+    TERMS,
+    Members,
+)
+from flwr_kld.trust.terms import ChannelNoise, Terms
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
-    from flwr_kld.accounting.life import Reservation
+    from flwr_kld.ledger import Ledger
+    from flwr_kld.ledger.reservations import Reservation
     from flwr_kld.predictors.query import Query
 
 logger = logging.getLogger("flwr_kld")

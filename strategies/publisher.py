@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any, cast
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.accounting import Charge
-from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Remembered
-from flwr_kld.check.measured import Measured
-from flwr_kld.check.report_parts import epsilon_delivered, protection
-from flwr_kld.cohort.charges import charges
-from flwr_kld.cohort.cohort import AskedClients, Participant, UniformCohort, require_clients
-from flwr_kld.errors import CheckFailed
+from flwr_kld.ask.cohort import AskedClients, Participant, UniformCohort, require_clients
+from flwr_kld.ask.noisy import NoisyCounts, NoisyLabels, noisy
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
-from flwr_kld.messages.terms import Night
-from flwr_kld.query.noisy import NoisyCounts, NoisyLabels, noisy
-from flwr_kld.query.plan import QueryPlan
+from flwr_kld.ledger import Charge
+from flwr_kld.ledger.budget import Spent
+from flwr_kld.ledger.entry import Remembered
 from flwr_kld.report.envelope import Envelope
-from flwr_kld.standing.session import Session
-from flwr_kld.standing.standing import Standing
+from flwr_kld.report.measured import Measured
+from flwr_kld.report.parts import epsilon_delivered, protection
 from flwr_kld.strategies.aggregation import Aggregation, failing, fitting
+from flwr_kld.strategies.charges import charges
 from flwr_kld.strategies.exchange import Exchange, by_reason, require_answers
 from flwr_kld.strategies.round import Opening, R, Round, Settled
+from flwr_kld.strategies.standing_session import Session
 from flwr_kld.trust import Trust
+from flwr_kld.trust.standing import Standing
+from flwr_kld.trust.terms import Night
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
 
 @dataclass(frozen=True)

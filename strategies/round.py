@@ -21,21 +21,21 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from flwr_kld.accounting import BudgetExhausted, Charge, Cost, Kind, LedgerError
-from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Failure, Remembered
-from flwr_kld.codec.model import json_text
-from flwr_kld.cohort.cohort import Cohort, Participant, UniformCohort, require_clients
-from flwr_kld.errors import CheckFailed, LedgerUnavailable, StateChanged
+from flwr_kld.ask.cohort import Cohort, Participant, UniformCohort, require_clients
+from flwr_kld.common.errors import CheckFailed, LedgerUnavailable, StateChanged
+from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.arguments import instance, real, whole
 from flwr_kld.kernel.law import SystemBits
+from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, LedgerError
+from flwr_kld.ledger.budget import Spent
+from flwr_kld.ledger.entry import Failure, Remembered
 from flwr_kld.report.envelope import CohortSeen, Envelope, Outlay
 from flwr_kld.strategies.clock import ASKING, WAITING, Clock
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
-    from flwr_kld.accounting.life import Reservation
+    from flwr_kld.ledger import Ledger
+    from flwr_kld.ledger.reservations import Reservation
 logger = logging.getLogger("flwr_kld")
 
 
@@ -85,7 +85,7 @@ class Settled(Generic[R]):
 def _opened(ledger: Ledger | str | None) -> Ledger | None:
     if ledger is None:
         return None
-    from flwr_kld.accounting import Ledger  # imported here: who keeps none needs no database
+    from flwr_kld.ledger import Ledger  # imported here: who keeps none needs no database
 
     if isinstance(ledger, str):
         return Ledger(ledger)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.envelopes import Published
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
-from flwr_kld.sums.session_book import silent_names
+from flwr_kld.trust.envelopes import Published
+from flwr_kld.trust.session_book import silent_names
 
 
 class SealedSum(ByAggregators):

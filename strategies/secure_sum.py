@@ -10,21 +10,15 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from flwr_kld.cohort.cohort import Participant, require_clients
-from flwr_kld.errors import BadSignature, CheckFailed, NobodyAnswered, SecureSumError
+from flwr_kld.ask.cohort import Participant, require_clients
+from flwr_kld.common.errors import BadSignature, CheckFailed, NobodyAnswered, SecureSumError
+from flwr_kld.common.identity import claim_text
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import ClearSum, ShareSum
-from flwr_kld.messages.envelopes import (
-    ANSWER,
-    CHALLENGE,
-    CHALLENGED,
-    IDENTITY_ACTION,
-    PHASE,
-    ROSTER,
-    SUM_ACTION,
-    Answer,
-    Signers,
-)
+from flwr_kld.secure_sums import Roster
+from flwr_kld.secure_sums.messages import Deliveries, decode
+from flwr_kld.secure_sums.server import SumResult, SumServer
+from flwr_kld.secure_sums.session import Session
 from flwr_kld.strategies.exchange import (
     NO_REPLY,
     Collected,
@@ -36,11 +30,17 @@ from flwr_kld.strategies.exchange import (
     refusals,
     replies,
 )
-from flwr_kld.sums import Roster
-from flwr_kld.sums.identity import claim_text
-from flwr_kld.sums.messages import Deliveries, decode
-from flwr_kld.sums.server import SumResult, SumServer
-from flwr_kld.sums.session import Session
+from flwr_kld.trust.envelopes import (
+    ANSWER,
+    CHALLENGE,
+    CHALLENGED,
+    IDENTITY_ACTION,
+    PHASE,
+    ROSTER,
+    SUM_ACTION,
+    Answer,
+    Signers,
+)
 
 _MOST_RECORDS = 2**32
 """Records of a whole cohort in one cell that a sum with noise shares has room for."""
@@ -51,7 +51,7 @@ _TAKEN = "it claims another client's name or key"
 
 @dataclass
 class SecureSum:
-    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: `flwr_kld.sums`.
+    """Bonawitz et al. 2017 on the sparse graph of Bell et al. 2020: `flwr_kld.secure_sums`.
 
     Parameters
     ----------

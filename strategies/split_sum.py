@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
-from flwr_kld.messages.envelopes import PartMessage
-from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
-from flwr_kld.sums.two_aggregators import Parcel, split_length
+from flwr_kld.trust.envelopes import PartMessage
+from flwr_kld.trust.split_sum import Parcel, split_length
+from flwr_kld.trust.terms import Terms
 
 
 class SplitSum(ByAggregators):

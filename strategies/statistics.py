@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flwr_kld.accounting import Kind
-from flwr_kld.accounting.entry import Remembered
-from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.check.description import about_whom, described, reference_of
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Cohort, Participant, draws
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.rounded_table import rounded
-from flwr_kld.errors import CheckFailed
+from flwr_kld.ask.cohort import AskedClients, Cohort, Participant, draws
+from flwr_kld.ask.plan import QueryPlan, each_symbol
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.ledger import Kind
+from flwr_kld.ledger.entry import Remembered
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.plan import QueryPlan, each_symbol
+from flwr_kld.report.description import about_whom, described, reference_of
+from flwr_kld.report.kept_reference import kept_as
+from flwr_kld.report.measured import Measured
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.standing.standing import Standing
 from flwr_kld.strategies.aggregation import Aggregation
 from flwr_kld.strategies.population import Population
 from flwr_kld.strategies.publisher import Question
+from flwr_kld.table.base import Domain
+from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust import Trust
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trust_model import require_records_protected, require_trust
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
 
 MANY = 40

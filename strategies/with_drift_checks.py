@@ -14,9 +14,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from flwr_kld.accounting import LedgerError
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.kl_drift import KLDrift

@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def ledger_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
     """Put an empty ledger in a place and return its URL: a copy, which takes less time."""
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
     first = tmp_path_factory.mktemp("ledger") / "drift.db"
     Ledger(f"sqlite:///{first}")
@@ -78,4 +78,4 @@ def no_plots(monkeypatch):
     def blank(series, file, **options):
         file.write_text("<svg/>", encoding="utf-8")
 
-    monkeypatch.setattr("flwr_kld.report.series.Series.plot", blank)
+    monkeypatch.setattr("flwr_kld.views.series.Series.plot", blank)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from flwr_kld.ask.noisy import noisy
+from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel.vector import ClearSum, ShareSum
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.sums.server import SumResult
+from flwr_kld.secure_sums.server import SumResult
 
 
 def words(result: SumResult) -> Any:

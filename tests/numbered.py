@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain
+from flwr_kld.table.base import Domain
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import time
 
-from flwr_kld.messages.terms import MARK, Night
+from flwr_kld.trust.terms import MARK, Night
 
 _DAY = 24 * 60 * 60
 TOMORROW = (int(time.time()) // _DAY + 2) * _DAY

@@ -8,8 +8,8 @@ from flwr.clientapp import ClientApp
 from sealed_federation import WatchedGrid
 
 from flwr_kld.clients import AggregatorKey, AggregatorLimits, FirstUse, aggregate_drift_checks
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.strategies import KLDrift, TwoAggregators
-from flwr_kld.sums import Identity, Roster
 
 KEYS = AggregatorKey.generate(), AggregatorKey.generate()
 PAIR = KEYS[0].public, KEYS[1].public

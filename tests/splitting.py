@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from session_nights import TOMORROW
 
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.messages.terms import AggregatorNoise, Terms
-from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.two_aggregators import Addition, Parcel, split
+from flwr_kld.secure_sums import Identity, Roster
+from flwr_kld.trust.sealing import AggregatorKey
+from flwr_kld.trust.split_sum import Addition, Parcel, split
+from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 CELLS = 20
 RUN = 7

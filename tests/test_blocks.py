@@ -24,9 +24,9 @@ from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.app import app
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import PrivatePredictor
@@ -108,7 +108,7 @@ def audited() -> dict[str, object]:
     from guard.files import period_of
 
     from flwr_kld.guard.receipts import Claim, Receipts
-    from flwr_kld.sums import Identity
+    from flwr_kld.secure_sums import Identity
 
     key = Identity.generate()
     file = Receipts(Path("receipts.db"), key)

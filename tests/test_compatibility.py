@@ -6,10 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from flwr_kld import reference
-from flwr_kld.accounting import schema
-from flwr_kld.messages import sealing, terms
+from flwr_kld.common import canonical_bytes as wire
+from flwr_kld.ledger import schema
 from flwr_kld.report import envelope
-from flwr_kld.sums import wire
+from flwr_kld.trust import sealing, terms
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/deployment.md").read_text()

@@ -17,34 +17,30 @@ from report.samples import STATISTICS
 
 from flwr_kld import (
     Table,
-    accounting,
     clients,
     integral,
     kernel,
+    ledger,
     planner,
     predictors,
     report,
     simulations,
     strategies,
+    views,
 )
-from flwr_kld.accounting.budget import Spent
-from flwr_kld.accounting.entry import Entry, ReleaseCost
-from flwr_kld.accounting.life import Reservation
-from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.period import SinceLastCheck
+from flwr_kld.ask.plan import QueryPlan, cells_from_wire
 from flwr_kld.clients import handwriting
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.block_patterns import BlockPatterns
-from flwr_kld.domain.codes import Codes
-from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.labels import Labels
-from flwr_kld.errors import SecureSumError
+from flwr_kld.common.errors import SecureSumError
 from flwr_kld.guard.receipts import Receipt
-from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.result import ErrorSplit, Estimate
-from flwr_kld.inference.outside import OutsideLimits
-from flwr_kld.inference.upper_limit import UpperLimit, upper_limit
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.estimators.result import ErrorSplit, Estimate
+from flwr_kld.infer.outside import OutsideLimits
+from flwr_kld.infer.upper_limit import UpperLimit, upper_limit
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.sampler import IntegralEvent, delta_of_draws, epsilon_of_draws
 from flwr_kld.kernel import Guarantee
@@ -54,29 +50,34 @@ from flwr_kld.kernel.law import NoiseTable, SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import ClientRows
+from flwr_kld.ledger.budget import Spent
+from flwr_kld.ledger.entry import Entry, ReleaseCost
+from flwr_kld.ledger.reservations import Reservation
 from flwr_kld.planner.forecast import Forecast
 from flwr_kld.predictors.bayes_mixture import Intake
 from flwr_kld.predictors.readouts import Leader
 from flwr_kld.predictors.tally import LocalReports
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import SinceLastCheck
-from flwr_kld.query.plan import QueryPlan, cells_from_wire
 from flwr_kld.reference import Reference
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.survival import Survival
+from flwr_kld.secure_sums.graph import Shape, Tolerance, choose_shape
+from flwr_kld.secure_sums.policy import ClientPolicy
+from flwr_kld.secure_sums.server import SumResult
+from flwr_kld.secure_sums.session import Session
 from flwr_kld.simulations import InProcessGrid
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits, load_source
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle
 from flwr_kld.simulations.studies.papers.learners import LocallyPrivateWMA, PureLocalEXP3
-from flwr_kld.sums.graph import Shape, Tolerance, choose_shape
-from flwr_kld.sums.policy import ClientPolicy
-from flwr_kld.sums.server import SumResult
-from flwr_kld.sums.session import Session
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.block_patterns import BlockPatterns
+from flwr_kld.table.codes import Codes
+from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.labels import Labels
+from flwr_kld.trust.calibration import calibrated_gaussian, calibrated_laplace
 
 DOMAIN = Labels([f"label {i}" for i in range(20)])
 EVEN = Reference.from_counts(DOMAIN, np.ones(DOMAIN.size))
@@ -125,12 +126,12 @@ EXAMPLES = {
     epsilon_of_draws: {"box": BOX, "draws": 1, "delta": 0.0},
     integral.mbde: {"symbols": [0, 1], "base": BASE, "epsilon": 1.0, "rounds": 1},
     integral.mollify: {"symbols": [0, 1, 1], "base": BASE, "box": BOX},
-    accounting.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
-    accounting.Charge: {"cost": accounting.Cost.claimed("m", Guarantee(1.0)), "clients": ["a"]},
-    accounting.Cost: {
+    ledger.Budget: {"epsilon": 1.0, "delta": 0.0, "window_days": 1.0},
+    ledger.Charge: {"cost": ledger.Cost.claimed("m", Guarantee(1.0)), "clients": ["a"]},
+    ledger.Cost: {
         "mechanism": "m", "epsilon": 1, "delta": 0, "protects": "record", "shifts": (1, -1),
     },
-    accounting.Ledger: {"url": "sqlite:///{folder}/accounting.db"},
+    ledger.Ledger: {"url": "sqlite:///{folder}/ledger.db"},
     planner.Setting: {"clients": 20, "records": 9.0, "trust": TRUST, "population": 40},
     planner.forecast: {"reference": EVEN, "setting": SETTING},
     predictors.BayesMixture: {"hypotheses": HYPOTHESES, "epsilon": 1.0},
@@ -149,7 +150,7 @@ EXAMPLES = {
     hockey_stick: {"table": EVENT.table, "shifts": (1, -1), "epsilon": 1.0},
     sample: {"table": EVENT.table, "size": 3, "bits": SystemBits()},
     Partition: {},
-    report.CheckSeries: {"points": [], "drift_from": 2},
+    views.CheckSeries: {"points": [], "drift_from": 2},
     report.best_candidate: {
         "report": STATISTICS, "column": "minutes", "design_effect": 1.0,
         "candidates": {"even": [0.25, 0.25, 0.25, 0.25, 0], "few": [1, 0, 0, 0, 0]},
@@ -199,9 +200,9 @@ EXAMPLES = {
 
 ANSWERS = {
     UpperLimit, OutsideLimits, NoisyCounts,
-    accounting.BudgetExhausted,
+    ledger.BudgetExhausted,
     Entry, ReleaseCost, Reservation, Spent,
-    accounting.entry.Remembered, ErrorSplit, Estimate,
+    ledger.entry.Remembered, ErrorSplit, Estimate,
     Receipt, IntegralEvent,
     Forecast, Leader, Release, ShareRelease, QueryPlan, Point,
     PredictorReport, StatisticsReport, DriftReport, report.BestCandidate, report.Verdict,

@@ -4,10 +4,10 @@ import pytest
 from report.samples import REPORT
 
 from flwr_kld import KLDrift, Reference, Trusted
-from flwr_kld.accounting import Budget
+from flwr_kld.ledger import Budget
 from flwr_kld.planner import Setting
-from flwr_kld.report import CheckSeries
 from flwr_kld.strategies import Distributed, TrustedAggregator
+from flwr_kld.views import CheckSeries
 
 LOOKED_FOR = ["clients", "date", "drift", "epsilon", "kl", "records", "summary", "value"]
 

@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 
 import flwr_kld
-from flwr_kld import accounting, clients, report, strategies, trust
+from flwr_kld import clients, ledger, report, strategies, trust, views
 
-LAZY = (flwr_kld, accounting, clients, report, strategies, trust)
+LAZY = (flwr_kld, clients, ledger, report, strategies, trust, views)
 DATABASE = {"sqlalchemy"}
 BLOCKED = 'import sys; sys.modules["flwr"] = None; '
 
@@ -33,12 +33,13 @@ def ours(modules: set[str]) -> set[str]:
 
 
 def test_the_package_alone_loads_nothing_else():
-    assert ours(loaded_by("import flwr_kld")) == {"flwr_kld", "flwr_kld._extras"}
+    extras = {"flwr_kld.common", "flwr_kld.common.extras"}
+    assert ours(loaded_by("import flwr_kld")) == {"flwr_kld"} | extras
 
 
 def test_a_server_without_a_ledger_loads_no_database():
     assert not DATABASE & loaded_by("from flwr_kld.strategies import *")
-    assert loaded_by("from flwr_kld.accounting import Ledger") >= DATABASE
+    assert loaded_by("from flwr_kld.ledger import Ledger") >= DATABASE
 
 
 def test_a_drift_check_loads_no_predictor_and_no_integral():

@@ -7,7 +7,6 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import (
     aggregate_drift_checks,
     answer_drift_queries,
@@ -17,9 +16,9 @@ from flwr_kld.clients import (
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify, project
 from flwr_kld.kernel.arguments import instance
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.predictors import BayesMixture, Hypotheses
-from flwr_kld.report import CheckSeries
 from flwr_kld.strategies import (
     KLDrift,
     PlainSum,
@@ -30,6 +29,7 @@ from flwr_kld.strategies import (
     UniformCohort,
     WithDriftChecks,
 )
+from flwr_kld.views import CheckSeries
 
 DOMAIN = Labels(["a", "b"])
 REFERENCE = Reference.from_counts(DOMAIN, [5, 5])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.ledger import Ledger
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -59,7 +59,7 @@ if os.fork():  # two processes, as what Flower loads cannot be unloaded
     places = [flwr_kld.strategies.__file__, str(flwr_kld.simulations.APP)]
     print(json.dumps(["places", places]))
 else:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
     Ledger(URL)
     stage("ledger")
     import flwr_kld.cli.app
@@ -189,7 +189,7 @@ def test_a_client_loads_nothing_of_the_server(loaded):
     own = loaded["clients"]
     assert "flwr_kld.clients.aggregator" in own
     assert not {name for name in own if name.startswith("flwr_kld.strategies")}
-    assert not {"scipy", "sqlalchemy", "flwr_kld.inference.estimators"} & own
+    assert not {"scipy", "sqlalchemy", "flwr_kld.infer.estimators"} & own
     more = own - loaded["flower's client side"]
     assert "flwr" not in packages(more)
 

@@ -14,10 +14,11 @@ from flwr.serverapp.strategy import Strategy
 from recipes import recipe_text
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.clients import AggregatorKey, answer_drift_queries
-from flwr_kld.errors import NobodyAnswered
+from flwr_kld.common.errors import NobodyAnswered
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.report.kept_reference import kept_reference
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.simulations import simulate
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -28,7 +29,6 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
-from flwr_kld.sums import Identity, Roster
 
 
 def recipe(name: str) -> dict[str, object]:

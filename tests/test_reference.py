@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numbered import Numbered
 
 from flwr_kld.clients import node_records
-from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
+from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
 
 COLOURS = Labels(["red", "green", "blue", "black"])
 COUNTS = [6, 3, 0, 1]

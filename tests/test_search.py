@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.search import edge, root
+from flwr_kld.common.search import edge, root
 
 
 @given(

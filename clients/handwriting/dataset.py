@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.block_patterns import FULL_SCALE, BlockPatterns
 from flwr_kld.kernel.arguments import choice, instance
+from flwr_kld.table.block_patterns import FULL_SCALE, BlockPatterns
 
 DIGITS = range(10)
 """Labels of the digits. FEMNIST's capitals A to Z are 10 to 35, its small letters 36 to 61."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import DIGITS, Handwriting
+from flwr_kld.common.extras import require
 
 _DATASET, _SPLIT, _WRITER = "flwrlabs/femnist", "train", "writer_id"
 _SIDE = 28

@@ -19,7 +19,7 @@ python - <<'PYTHON'
 from pathlib import Path
 
 from flwr_kld.guard import node_identity
-from flwr_kld.sums import Roster
+from flwr_kld.secure_sums import Roster
 
 names = [f"hospital-{i}" for i in (1, 2, 3, 4)]
 keys = {name: node_identity(Path(f"{name}.sign").resolve()).public for name in names}

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flwr_kld.accounting import LedgerError
 from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import ExitCode, complain, existing_ledger
-from flwr_kld.operate.notices import Notifier, drift_notice
+from flwr_kld.cli.notices import Notifier, drift_notice
+from flwr_kld.ledger import LedgerError
 from flwr_kld.report.entries import report_of
-from flwr_kld.report.prometheus import MonitorState, save_metrics
 from flwr_kld.report.report import Report
+from flwr_kld.views.prometheus import MonitorState, save_metrics
 
 
 class AfterCheck:

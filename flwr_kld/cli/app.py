@@ -31,7 +31,7 @@ from flwr_kld.cli.reference import reference
 from flwr_kld.cli.serve import serve
 from flwr_kld.cli.show import report
 from flwr_kld.cli.simulate import demo, simulate
-from flwr_kld.errors import LedgerUnavailable, NoBudget
+from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from rich.text import Text
 
-from flwr_kld.accounting import Kind, Ledger
-from flwr_kld.accounting.entry import Entry, FailureKind
 from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
 from flwr_kld.cli.flower_app import facts_of, require_same
 from flwr_kld.cli.flower_run import (
@@ -23,8 +21,10 @@ from flwr_kld.cli.flower_run import (
     FlowerRun,
     run_app,
 )
-from flwr_kld.errors import LedgerUnavailable, NoBudget
+from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel.arguments import real
+from flwr_kld.ledger import Kind, Ledger
+from flwr_kld.ledger.entry import Entry, FailureKind
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.entries import read_report, why_no_report
 from flwr_kld.report.report import Report

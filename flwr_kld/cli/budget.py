@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.budget import Composition
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -20,8 +18,10 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.show import utc
-from flwr_kld.errors import NoBudget
+from flwr_kld.common.errors import NoBudget
 from flwr_kld.kernel.promise import Protected
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger.budget import Composition
 
 _ELSE = "; by default that of the budget in force, else"
 

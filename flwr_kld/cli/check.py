@@ -32,15 +32,15 @@ from flwr_kld.cli.common import (
     slots_of,
 )
 from flwr_kld.cli.flower_app import facts_of, require_app, require_same
-from flwr_kld.cli.show import answer_lines
-from flwr_kld.operate.schedule import (
+from flwr_kld.cli.schedule import (
     Schedule,
     parse_schedule,
     run_schedule,
     slot_key,
     stop_on_signals,
 )
-from flwr_kld.report.prometheus import MonitorState, serve_metrics
+from flwr_kld.cli.show import answer_lines
+from flwr_kld.views.prometheus import MonitorState, serve_metrics
 
 _MINUTE = timedelta(minutes=1)
 """Slots are at least this far apart."""

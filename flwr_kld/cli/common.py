@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.accounting import Ledger
-from flwr_kld.codec.model import json_text
-from flwr_kld.operate.schedule import Schedule, parse_schedule
+from flwr_kld.cli.schedule import Schedule, parse_schedule
+from flwr_kld.common.strict_model import json_text
+from flwr_kld.ledger import Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 

@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from flwr_kld.accounting import Kind
-from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.cli.app_runs import Answer, AppRuns, require_key
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
@@ -31,10 +29,12 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import quoted
 from flwr_kld.cli.reference import require_ending
-from flwr_kld.domain.table import Table
+from flwr_kld.ledger import Kind
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import DiscoveryReport
+from flwr_kld.report.kept_reference import kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
+from flwr_kld.table.table import Table
 
 
 def describe(

@@ -24,7 +24,7 @@ import tomli_w
 import typer
 from pydantic import Field, Strict
 
-from flwr_kld.accounting.budget import exact
+from flwr_kld.ask.partition import plan_to_pin
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     NIGHTLY,
@@ -53,15 +53,15 @@ from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.records import check_records
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
-from flwr_kld.codec.model import Model
-from flwr_kld.domain.table import Table
-from flwr_kld.errors import LedgerError, NoBudget
+from flwr_kld.cli.schedule import Schedule, parse_schedule
+from flwr_kld.common.errors import LedgerError, NoBudget
+from flwr_kld.common.strict_model import Model
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.messages.terms import VERSION
-from flwr_kld.operate.schedule import Schedule, parse_schedule
-from flwr_kld.query.partition import plan_to_pin
+from flwr_kld.ledger.budget import exact
 from flwr_kld.reference import Reference
+from flwr_kld.table.table import Table
+from flwr_kld.trust.terms import VERSION
 
 
 @dataclass(frozen=True)

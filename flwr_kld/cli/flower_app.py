@@ -12,13 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.accounting.budget import Budget
-from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.pace import Pace
 from flwr_kld.cli.common import pairs_in
 from flwr_kld.cli.new_app import LEDGER, SAMPLE, SIMULATED
+from flwr_kld.cli.schedule import Schedule, most_in_window
 from flwr_kld.kernel import Guarantee
-from flwr_kld.operate.schedule import Schedule, most_in_window
+from flwr_kld.ledger.budget import Budget
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.pace import Pace
 
 BY_HAND = "; add the lines of docs/quickstart/table.md by hand"
 """What is left where an app is not as `flwr-kld init --into` knows it."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from flwr_kld.accounting.entry import CheckUnfinished
 from flwr_kld.cli.common import no_budget, say
 from flwr_kld.cli.flower_app import require_app
-from flwr_kld.errors import NoBudget, SessionBusy
+from flwr_kld.common.errors import NoBudget, SessionBusy
+from flwr_kld.ledger.entry import CheckUnfinished
 
 CHECK_IN_RUN_CONFIG = "drift-check"
 """The run config's name for the idempotency key of a check; the app must declare it."""

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 from rich.syntax import Syntax
 
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, absolute_url, results, say, sqlite_file
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
@@ -40,12 +39,13 @@ from flwr_kld.cli.reference import (
     rows_of_columns,
 )
 from flwr_kld.cli.sample import Sample, read_sample
-from flwr_kld.domain.dialect import FILES
-from flwr_kld.domain.frame import texts_in
-from flwr_kld.domain.sniff import signs_in
-from flwr_kld.domain.table import Table
-from flwr_kld.errors import NoBudget
-from flwr_kld.operate.schedule import Cron, most_in_window
+from flwr_kld.cli.schedule import Cron, most_in_window
+from flwr_kld.common.errors import NoBudget
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.table.dialect import FILES
+from flwr_kld.table.frame import texts_in
+from flwr_kld.table.sniff import signs_in
+from flwr_kld.table.table import Table
 
 CRON = "deploy/kld.cron"
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)

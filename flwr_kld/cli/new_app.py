@@ -14,13 +14,13 @@ from string import Template
 from textwrap import indent
 from typing import Any
 
-from flwr_kld.accounting.budget import Budget
-from flwr_kld.accounting.cost import Cost
-from flwr_kld.accounting.pace import FEW, Pace, rounded
-from flwr_kld.codec.model import json_text
+from flwr_kld.ask.partition import plan_to_pin
+from flwr_kld.ask.period import Period
+from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel import Guarantee
-from flwr_kld.query.partition import plan_to_pin
-from flwr_kld.query.period import Period
+from flwr_kld.ledger.budget import Budget
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.pace import FEW, Pace, rounded
 from flwr_kld.reference import Reference
 
 _FOLDER = Path(__file__).parent / "app_templates"

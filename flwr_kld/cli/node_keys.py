@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from flwr_kld.cli.common import results, say
+from flwr_kld.common.identity import Roster
 from flwr_kld.guard import node_identity
-from flwr_kld.sums import Roster
 
 _PUBLIC = re.compile("[0-9a-f]{64}")
 

@@ -28,7 +28,7 @@ from flwr_kld.report.words import table_of
 
 if TYPE_CHECKING:
     from flwr_kld.planner.forecast import Forecast
-    from flwr_kld.planner.last_check import LastCheck
+    from flwr_kld.report.last_check import LastCheck
     from flwr_kld.trust import Trust
 
 _RELIED_ON = 0.8
@@ -137,7 +137,7 @@ def _promised(usual: Guarantee, epsilon: float, delta: float | None) -> Guarante
 
 def last_check(place: str) -> LastCheck:
     """Read the last check of a ledger, or a report's file."""
-    from flwr_kld.planner.last_check import LastCheck
+    from flwr_kld.report.last_check import LastCheck
 
     if "://" not in place:
         file = Path(place)
@@ -155,9 +155,9 @@ def last_check(place: str) -> LastCheck:
 
 def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust:
     """Return the model of that name, for so many clients in an exchange and nights in a session."""
-    from flwr_kld.messages.sealing import AggregatorKey
-    from flwr_kld.standing.standing import Standing
     from flwr_kld.trust.distributed import Distributed
+    from flwr_kld.trust.sealing import AggregatorKey
+    from flwr_kld.trust.standing import Standing
     from flwr_kld.trust.trusted import CentralNoise, Trusted, TrustedAggregator, TwoAggregators
 
     epsilon, delta, protects = promised.epsilon, promised.delta, promised.protects

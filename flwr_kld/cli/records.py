@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from flwr_kld.cli.common import absolute_url, pairs_in, print_json, results, say
-from flwr_kld.codec.model import json_text
-from flwr_kld.domain.base import Symbols
-from flwr_kld.domain.dialect import NO_VALUE
-from flwr_kld.domain.frame import TextFile, columns_of, texts_in
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.sniff import SPELLINGS, sniff
-from flwr_kld.domain.table import Table
+from flwr_kld.common.strict_model import json_text
 from flwr_kld.reference import Reference
 from flwr_kld.report.words import table_of
+from flwr_kld.table.base import Symbols
+from flwr_kld.table.dialect import NO_VALUE
+from flwr_kld.table.frame import TextFile, columns_of, texts_in
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.sniff import SPELLINGS, sniff
+from flwr_kld.table.table import Table
 
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""

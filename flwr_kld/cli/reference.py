@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from flwr_kld.ask.partition import plan_to_pin
+from flwr_kld.ask.plan import each_symbol
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -22,17 +24,15 @@ from flwr_kld.cli.common import (
     say,
 )
 from flwr_kld.cli.sample import read_rows, say_dialect
-from flwr_kld.domain.dialect import FILES
-from flwr_kld.domain.frame import TextFile
-from flwr_kld.domain.rounded_table import rounded
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.allowance import rows_needed
+from flwr_kld.infer.allowance import rows_needed
 from flwr_kld.kernel.arguments import real
-from flwr_kld.query.partition import plan_to_pin
-from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import table_of
+from flwr_kld.table.dialect import FILES
+from flwr_kld.table.frame import TextFile
+from flwr_kld.table.rounded_table import rounded
+from flwr_kld.table.table import Table
 
 _HEAVIEST = 10
 """Symbols that are shown."""
@@ -239,7 +239,7 @@ _NAMED = 5
 
 def rows_of_columns(reference: Reference, threshold: float | None = None) -> dict[str, int]:
     """Return about how many records the threshold of each column that has one needs, most first."""
-    from flwr_kld.inference.alarm import Alarm  # imported here: it takes a while
+    from flwr_kld.infer.alarm import Alarm  # imported here: it takes a while
 
     alarm, domain = Alarm(), reference.domain
     nats = DEFAULT_THRESHOLD if threshold is None else threshold

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from flwr_kld.ask.period import Period
 from flwr_kld.cli.common import say
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.dialect import Dialect
-from flwr_kld.domain.files import require_database, rows_in
-from flwr_kld.domain.frame import TextFile, columns_of, texts_in
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.sniff import in_words, sniff
-from flwr_kld.domain.table import Table
-from flwr_kld.domain.times import Times, times_in
-from flwr_kld.query.period import Period
 from flwr_kld.reference import Reference
+from flwr_kld.table.base import Domain
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.files import require_database, rows_in
+from flwr_kld.table.frame import TextFile, columns_of, texts_in
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.sniff import in_words, sniff
+from flwr_kld.table.table import Table
+from flwr_kld.table.times import Times, times_in
 
 _ROWS = 1000
 

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld._extras import require
 from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, require_ledger, say
+from flwr_kld.common.extras import require
 
 TOKEN = "FLWR_KLD_SERVE_TOKEN"
 _STOPPED = (130, 143)
@@ -42,9 +42,9 @@ def serve(
     """
     import uvicorn  # these take a second, which other commands need not wait for
 
-    from flwr_kld.accounting.view import LedgerView
-    from flwr_kld.operate.door import Door
-    from flwr_kld.operate.pages import Pages, site
+    from flwr_kld.ledger.read_only import LedgerView
+    from flwr_kld.serve.door import Door
+    from flwr_kld.serve.pages import Pages, site
 
     try:
         token = token_file.read_text("utf-8").strip() if token_file else os.environ.get(TOKEN)

@@ -21,7 +21,7 @@ from flwr_kld.cli.common import (
     results,
     say,
 )
-from flwr_kld.report import CheckSeries, Outcome, RoundSeries
+from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
     back_to,
@@ -33,8 +33,9 @@ from flwr_kld.report.entries import (
 )
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report, report_lines
-from flwr_kld.report.series import FORMATS, Series, require_form
 from flwr_kld.report.words import counted
+from flwr_kld.views import CheckSeries, RoundSeries
+from flwr_kld.views.series import FORMATS, Series, require_form
 
 _SHOWN, _WRITTEN = 30, 365
 """Latest checks or rounds on a terminal and in a file."""

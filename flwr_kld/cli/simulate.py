@@ -15,11 +15,11 @@ from rich.table import Table
 from flwr_kld.cli.common import ExitCode, messages, results, say
 from flwr_kld.cli.show import failures
 from flwr_kld.kernel.arguments import real
-from flwr_kld.report import CheckSeries
 from flwr_kld.report.column import drifted
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
+from flwr_kld.views import CheckSeries
 
 EPSILON, DELTA = 1.0, 1e-6
 """Of a check, for all columns together."""

@@ -11,14 +11,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from flwr_kld.accounting.budget import exact, shown
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import Unfit
-from flwr_kld.messages.terms import Terms
-from flwr_kld.sums.policy import ClientPolicy
+from flwr_kld.ledger.budget import exact, shown
+from flwr_kld.secure_sums.policy import ClientPolicy
+from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")
 

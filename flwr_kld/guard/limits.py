@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, Strict
 
-from flwr_kld.codec.model import Model, Unmet, must
+from flwr_kld.common.strict_model import Model, Unmet, must
 from flwr_kld.kernel.promise import Protected
-from flwr_kld.messages.terms import TRUST_MODELS
-from flwr_kld.sums.graph import Collusion
-from flwr_kld.sums.policy import ClientPolicy
+from flwr_kld.secure_sums.graph import Collusion
+from flwr_kld.secure_sums.policy import ClientPolicy
+from flwr_kld.trust.terms import TRUST_MODELS
 
 _DAY = 24 * 60 * 60
 _LONGEST_PERIOD = 36_600

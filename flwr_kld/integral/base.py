@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.block_patterns import BlockPatterns
-from flwr_kld.domain.categories import Categories
-from flwr_kld.domain.table import require_one_symbol
 from flwr_kld.kernel.arguments import instance, keep, whole
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.reference import Reference
+from flwr_kld.table.base import Domain
+from flwr_kld.table.block_patterns import BlockPatterns
+from flwr_kld.table.categories import Categories
+from flwr_kld.table.table import require_one_symbol
 
 Floats = NDArray[np.float64]
 _UNLISTED = 0.01

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flwr_kld.common.search import edge
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
 from flwr_kld.kernel.arguments import instance, keep, real
-from flwr_kld.search import edge
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12

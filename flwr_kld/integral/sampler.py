@@ -23,6 +23,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.common.search import edge
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier
@@ -30,7 +31,6 @@ from flwr_kld.kernel.arguments import Unfit, real, whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.vector import OneProcess
-from flwr_kld.search import edge
 
 _MOST_DRAWS = 2**63 - 1
 """NumPy counts no further."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld._extras import require
+from flwr_kld.common.extras import require
 from flwr_kld.integral.base import Floats
 
 DEPTH = 8

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from flwr_kld.inference.upper_limit import usual_margin
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.search import edge
+from flwr_kld.infer.upper_limit import usual_margin
 from flwr_kld.kernel.count import moved_by
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.search import edge
 from flwr_kld.trust import Trust
 
 _USUAL = 10_000.0

@@ -10,19 +10,19 @@ from functools import cache, partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from flwr_kld.inference.allowance import Allowance
-from flwr_kld.inference.decision import ERRORS, LIKELY
-from flwr_kld.inference.divergence_test import DivergenceTest, divergence_test
-from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.part_of_records import least_if_missed, missed_part
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.search import root
+from flwr_kld.infer.allowance import Allowance
+from flwr_kld.infer.decision import ERRORS, LIKELY
+from flwr_kld.infer.divergence_test import DivergenceTest, divergence_test
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.part_of_records import least_if_missed, missed_part
 from flwr_kld.kernel.law import BitSource, SeededBits
 from flwr_kld.kernel.release import Release
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.search import root
 
 _COHORTS = 16
 """Cohorts that are drawn."""

@@ -7,12 +7,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA, score_ceiling
+from flwr_kld.common.search import root
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA, score_ceiling
 from flwr_kld.kernel.arguments import choice
 from flwr_kld.reference import Reference
-from flwr_kld.search import root
+from flwr_kld.table.table import require_one_symbol
 
 Law = NDArray[np.float64]
 Shape = Literal["spread", "tilted", "vanishing", "one symbol"]

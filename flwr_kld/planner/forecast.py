@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.alarm import RESOLUTION
-from flwr_kld.inference.allowance import SHARE, Allowance, allowance, rows_needed
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.design_effect import Clients, DesignEffects, Spread, spread
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.score import THETA, check_threshold
-from flwr_kld.inference.one_thread import one_thread
+from flwr_kld.ask.noisy import noise_in_counts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.infer.alarm import RESOLUTION
+from flwr_kld.infer.allowance import SHARE, Allowance, allowance, rows_needed
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.design_effect import Clients, DesignEffects, Spread, spread
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.estimators.score import THETA, check_threshold
+from flwr_kld.infer.one_thread import one_thread
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
 from flwr_kld.planner.detection import Estimating, smallest_drift
 from flwr_kld.planner.drift import Drift, Law, Shape
 from flwr_kld.planner.setting import Setting, draw_cohorts, published
-from flwr_kld.query.noisy import noise_in_counts
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
+from flwr_kld.table.table import Table
 
 _PROMISED = 0.9
 """Probability with which a check that is promised to be quiet is, in all columns, if none moved."""

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.accounting.composition import composed_epsilon
-from flwr_kld.guesses import suggests
-from flwr_kld.inference.estimators.score import check_level
+from flwr_kld.ask.noisy import NoisyCounts, noise_in_counts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.guesses import suggests
+from flwr_kld.infer.estimators.score import check_level
 from flwr_kld.kernel.arguments import keep, real, whole
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.ledger.composition import composed_epsilon
 from flwr_kld.planner.drift import Law
-from flwr_kld.query.noisy import NoisyCounts, noise_in_counts
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import logsumexp
 
-from flwr_kld.codec.model import Model, NotNegative, Real, Text
+from flwr_kld.common.strict_model import Model, NotNegative, Real, Text
 from flwr_kld.kernel.arguments import choice, instance, real, whole
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.table import require_one_symbol
-from flwr_kld.guesses import suggests
+from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel.arguments import instance, real, text
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
+from flwr_kld.table.base import Domain
+from flwr_kld.table.table import require_one_symbol
 
 Hypothesis = Reference | Mapping[str, Reference]
 """A constant law, or a table by context (the paper's f: x ↦ D(Y))."""

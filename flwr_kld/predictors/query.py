@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Json
 
-from flwr_kld.codec.model import Model, Text
-from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.ask.plan import inflated
+from flwr_kld.common.errors import DomainError, QueryRefused
+from flwr_kld.common.strict_model import Model, Text
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.class_maps import ClassMap
 from flwr_kld.predictors.laws import Laws
-from flwr_kld.query.plan import inflated
 
 _MAPS: dict[str, Callable[..., ClassMap]] = {
     "labels": class_maps.labels,

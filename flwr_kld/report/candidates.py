@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, softmax, xlogy
 
-from flwr_kld.calibration.laws import noise_law
+from flwr_kld.ask.plan import cells_by_symbol
 from flwr_kld.kernel.arguments import instance, real, text
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.query.plan import cells_by_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.trust.noise_laws import noise_law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -9,13 +9,13 @@ from typing import Literal
 
 from rich.table import Table
 
-from flwr_kld.inference.decision import ranked
-from flwr_kld.inference.divergence import replaced
-from flwr_kld.inference.estimators.result import ErrorSplit
-from flwr_kld.inference.figures.calibration import Calibration
-from flwr_kld.inference.figures.figures import Figures
-from flwr_kld.inference.outside import OutsideFraction
-from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.infer.decision import ranked
+from flwr_kld.infer.divergence import replaced
+from flwr_kld.infer.estimators.result import ErrorSplit
+from flwr_kld.infer.figures.calibration import Calibration
+from flwr_kld.infer.figures.figures import Figures
+from flwr_kld.infer.outside import OutsideFraction
+from flwr_kld.infer.verdict import Outcome, Verdict
 from flwr_kld.report.words import table_of
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from flwr_kld.accounting import Kind
-from flwr_kld.accounting.entry import Entry, FailureKind
-from flwr_kld.query.period import Period
+from flwr_kld.ask.period import Period
+from flwr_kld.ledger import Kind
+from flwr_kld.ledger.entry import Entry, FailureKind
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.envelope import Point, R, content_of
 from flwr_kld.report.predictor_report import round_of
@@ -15,7 +15,7 @@ from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
 
 if TYPE_CHECKING:
-    from flwr_kld.accounting import Ledger
+    from flwr_kld.ledger import Ledger
 
 _BESIDE = (Kind.STATISTICS, Kind.DISCOVERY, Kind.DRAWS)
 NUMBERED = (Kind.CHECK, *_BESIDE)

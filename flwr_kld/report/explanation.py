@@ -9,20 +9,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.blind import MOST_UNLISTED
-from flwr_kld.inference.cell_fractions import as_law, in_cells, noisy_fractions
-from flwr_kld.inference.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.inference.fraction_interval import (
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.plan import HEAD, QueryPlan, cells_by_symbol
+from flwr_kld.infer.cell_fractions import as_law, in_cells, noisy_fractions
+from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.infer.fraction_interval import (
     fraction_intervals,
     group_intervals,
     weighted_variance,
 )
-from flwr_kld.inference.outside import OutsideCell, OutsideFraction
+from flwr_kld.infer.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import real
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.plan import HEAD, QueryPlan, cells_by_symbol
 from flwr_kld.report.column import CellCounts, Histogram
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.blind import MOST_UNLISTED
 
 
 def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:

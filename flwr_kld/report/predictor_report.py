@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flwr_kld.guesses import suggests
+from flwr_kld.common.guesses import suggests
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.words import aside
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
-from flwr_kld.calibration.laws import noise_law
-from flwr_kld.domain.base import Domain
-from flwr_kld.inference.allowance import CLEAR
+from flwr_kld.ask.plan import cells_by_symbol
+from flwr_kld.infer.allowance import CLEAR
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import NoiseTable
-from flwr_kld.query.plan import cells_by_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport
+from flwr_kld.table.base import Domain
+from flwr_kld.trust.noise_laws import noise_law
 
 Floats = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from flwr_kld.guesses import suggests
-from flwr_kld.inference.decision import table_verdict
-from flwr_kld.inference.verdict import Verdict
-from flwr_kld.query.period import Period
+from flwr_kld.ask.period import Period
+from flwr_kld.common.guesses import suggests
+from flwr_kld.infer.decision import table_verdict
+from flwr_kld.infer.verdict import Verdict
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport, Decided, Reading, columns_table, in_rank
 from flwr_kld.report.envelope import Envelope, OneClient, Protection

@@ -13,23 +13,23 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.table import Table as TextTable
 
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.binned import LEAST_POWER, Binned, quantile_levels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.contradictions import tail
-from flwr_kld.inference.figures.fractions import Fraction
-from flwr_kld.inference.figures.numbers import Figure, Quantile, Side
-from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
-from flwr_kld.inference.fraction_interval import Floats
+from flwr_kld.ask.plan import each_symbol
+from flwr_kld.infer.contradictions import tail
+from flwr_kld.infer.figures.fractions import Fraction
+from flwr_kld.infer.figures.numbers import Figure, Quantile, Side
+from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.infer.fraction_interval import Floats
 from flwr_kld.kernel.arguments import instance, whole
-from flwr_kld.query.plan import each_symbol
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import CellCounts
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
-from flwr_kld.report.render import pictures, render
-from flwr_kld.report.series import FORMATS, require_form, write_form
 from flwr_kld.report.words import as_text, counted, in_digits, shown, table_of
+from flwr_kld.table.base import Domain
+from flwr_kld.table.binned import LEAST_POWER, Binned, quantile_levels
+from flwr_kld.table.table import Table
+from flwr_kld.views.page import pictures, render
+from flwr_kld.views.series import FORMATS, require_form, write_form
 
 _BY_CHANCE = 0.01
 """Probability with which noise alone makes a range of a column, at most, whatever its law."""
@@ -206,7 +206,7 @@ class StatisticsReport(Envelope):
         labels, the most frequent; with 95 % intervals.
         """
         # Imported here: it needs the extra that draws.
-        from flwr_kld.report.statistics_plot import draw_statistics
+        from flwr_kld.views.statistics_plot import draw_statistics
 
         columns = {
             f"{name} ({column.unit})" if column.unit else name: column.statistics
@@ -250,7 +250,7 @@ class StatisticsReport(Envelope):
         file = self.require_form(file)
         if file.suffix == ".prom":
             # Imported here: it needs the extra that writes them.
-            from flwr_kld.report.prometheus import save_description
+            from flwr_kld.views.prometheus import save_description
 
             columns = {name: column.by_group for name, column in self.columns.items()}
             save_description(self.cost.population or "default", self.records, columns, file)

@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.frame import BY
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.figures.numbers import SIDES, Figure
-from flwr_kld.inference.survival import SurvivalCurve, curves
+from flwr_kld.infer.figures.numbers import SIDES, Figure
+from flwr_kld.infer.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import choice, instance, keep, text
-from flwr_kld.report.panels import canvas, shortened
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.words import shown
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.frame import BY
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
+from flwr_kld.views.panels import canvas, shortened
 
 _MOST_TICKS = 8
 """Times at which a plot shows numbers at risk."""

@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from flwr_kld.inference.verdict import Verdict
+from flwr_kld.infer.verdict import Verdict
 
 _ROUNDED = 1e-9
 """Part of the last digit that rounding made."""

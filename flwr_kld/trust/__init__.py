@@ -1,8 +1,8 @@
-"""Who adds the noise, and what each party sees: the trust models."""
+"""Who adds the noise, how much, and what each party sees: trust models, and their terms."""
 
 from typing import TYPE_CHECKING
 
-from flwr_kld._extras import on_request
+from flwr_kld.common.extras import on_request
 
 if TYPE_CHECKING:
     from flwr_kld.trust.trust_model import Trust

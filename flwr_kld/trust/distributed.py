@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from flwr_kld.accounting import Cost
-from flwr_kld.accounting.delivered import epsilon_of
-from flwr_kld.guesses import suggests
+from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, whole
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release, ShareRelease
-from flwr_kld.messages.terms import NoiseShares
+from flwr_kld.ledger import Cost
+from flwr_kld.ledger.delivered import epsilon_of
+from flwr_kld.trust.terms import NoiseShares
 from flwr_kld.trust.trust_model import OTHER_WORDS, Trust, allotted_to
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
-from flwr_kld.accounting import Cost
-from flwr_kld.accounting.budget import warn_of_delta
-from flwr_kld.domain.rounded_table import own_domain
+from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.law import BitSource
@@ -18,7 +16,11 @@ from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
-from flwr_kld.messages.terms import (
+from flwr_kld.ledger import Cost
+from flwr_kld.ledger.budget import warn_of_delta
+from flwr_kld.table.rounded_table import own_domain
+from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
+from flwr_kld.trust.terms import (
     MOST_COLUMNS,
     NO_MODEL,
     AggregatorNoise,
@@ -27,8 +29,6 @@ from flwr_kld.messages.terms import (
     Terms,
     trust_of,
 )
-from flwr_kld.query.plan import QueryPlan
-from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
 
 _AGGREGATIONS = {
     "trusted": ("plain-sum", "secure-sum"),

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from flwr_kld.accounting import Cost
-from flwr_kld.calibration.central import central_release, selection_release
-from flwr_kld.calibration.laws import TWICE
-from flwr_kld.guesses import suggests
+from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release
-from flwr_kld.messages.sealing import check_pair, check_public
-from flwr_kld.messages.terms import AggregatorNoise, Noise
+from flwr_kld.ledger import Cost
+from flwr_kld.trust.calibration import central_release, selection_release
+from flwr_kld.trust.noise_laws import TWICE
+from flwr_kld.trust.sealing import check_pair, check_public
 from flwr_kld.trust.sight import AGGREGATOR_SEES_LABELS, SERVER_SEES_LABELS, Sight
+from flwr_kld.trust.terms import AggregatorNoise, Noise
 from flwr_kld.trust.trust_model import OTHER_WORDS, Trust, allotted_to
 
 

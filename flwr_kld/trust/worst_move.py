@@ -6,9 +6,9 @@ move further than the noise hides.
 
 from __future__ import annotations
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.promise import Moves
-from flwr_kld.messages.terms import Terms
+from flwr_kld.trust.terms import Terms
 
 
 def worst_move(terms: Terms) -> Moves:

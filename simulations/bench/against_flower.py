@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from flwr_kld import Binned, Reference
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from measuring import Row, cpu, measured
 
-from flwr_kld._extras import require
-from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.common.extras import require
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
+from flwr_kld.trust.calibration import calibrated_laplace
 
 
 def opendp_laplace(scale: float) -> Callable[[int], object]:

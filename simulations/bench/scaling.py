@@ -21,9 +21,9 @@ from measuring import Row, Timed, cpu, in_a_process, measured
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import host_drift_queries
-from flwr_kld.domain.base import Domain
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import HostedClients, KLDrift, Standing, Trusted
+from flwr_kld.table.base import Domain
 from flwr_kld.trust import Trust
 
 _HOSTED = 1000

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from secaggplus import secaggplus_seconds
 
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.graph import Collusion, Shape, Tolerance, least_threshold
-from flwr_kld.sums.messages import Phase, decode
-from flwr_kld.sums.server import SumServer
-from flwr_kld.sums.session import Session
+from flwr_kld.secure_sums import Identity, Roster
+from flwr_kld.secure_sums.client import SumClient
+from flwr_kld.secure_sums.graph import Collusion, Shape, Tolerance, least_threshold
+from flwr_kld.secure_sums.messages import Phase, decode
+from flwr_kld.secure_sums.server import SumServer
+from flwr_kld.secure_sums.session import Session
 
 _RANDOM = np.random.default_rng(0)
 _CELLS = 1000

@@ -21,10 +21,10 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import SumVector
-from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.messages.terms import AggregatorNoise, Terms
-from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.two_aggregators import Addition, Parcel, split
+from flwr_kld.secure_sums import Identity, Roster
+from flwr_kld.trust.sealing import AggregatorKey
+from flwr_kld.trust.split_sum import Addition, Parcel, split
+from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 _RANDOM = np.random.default_rng(0)
 _NOISE = 60.0

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flwr_kld._extras import require
 from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.clients.handwriting.sources import load_femnist, load_leaf, load_npz
+from flwr_kld.common.extras import require
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 
 

@@ -10,12 +10,10 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from flwr_kld.calibration.central import calibrated_gaussian
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA, Floats
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA, Floats
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import Release
-from flwr_kld.messages.sealing import AggregatorKey
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import OTHER_HAND
@@ -31,7 +29,9 @@ from flwr_kld.simulations.studies.federations import (
 from flwr_kld.simulations.studies.hands import Hands, Writers
 from flwr_kld.simulations.studies.runner import generator
 from flwr_kld.trust import Trust
+from flwr_kld.trust.calibration import calibrated_gaussian
 from flwr_kld.trust.distributed import Distributed
+from flwr_kld.trust.sealing import AggregatorKey
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 
 _WRITERS, _PAST, _POOL = range(800), range(1_000_000, 1_001_500), 150

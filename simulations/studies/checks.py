@@ -9,22 +9,22 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from flwr_kld.check.conclusions import Conclusions
-from flwr_kld.check.decider import Decider
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Participant
-from flwr_kld.inference.alarm import RESOLUTION, Alarm
-from flwr_kld.inference.estimators.score import Floats
+from flwr_kld.ask.cohort import AskedClients, Participant
+from flwr_kld.ask.noisy import noisy
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.infer.alarm import RESOLUTION, Alarm
+from flwr_kld.infer.estimators.score import Floats
 from flwr_kld.kernel.count import ClientSizes, moved_by
 from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport
+from flwr_kld.report.conclusions import Conclusions
+from flwr_kld.report.decider import Decider
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed

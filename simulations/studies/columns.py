@@ -30,14 +30,14 @@ import pandas as pd
 from rich.progress import track
 
 from flwr_kld.clients import node_records
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.domain.times import Times
 from flwr_kld.reference import Reference
 from flwr_kld.simulations import simulate
 from flwr_kld.simulations.studies.runner import Row, generator, plain_parser, save, show
 from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
+from flwr_kld.table.times import Times
 
 _KEY = Path(__file__).with_name("columns_key.toml")
 _WAYS: dict[str, dict[str, Any]] = {

@@ -23,12 +23,12 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from flwr_kld.clients import host_drift_queries
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.figures.statistics import ColumnStatistics
+from flwr_kld.infer.figures.statistics import ColumnStatistics
 from flwr_kld.simulations.flights import NODES, Flights
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.runner import Row, in_processes, parser_of, save, show
 from flwr_kld.strategies import HostedClients, Statistics, Trusted, UniformCohort
+from flwr_kld.table.table import Table
 
 EPSILON, MOST = 1.0, 1000
 """Flights of an aircraft in a year, at most: a public number."""

@@ -13,13 +13,13 @@ from operator import itemgetter
 
 import numpy as np
 
-from flwr_kld.calibration.central import selection_release
-from flwr_kld.inference.label_counts import found_from
+from flwr_kld.infer.label_counts import found_from
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.selection import LONGEST, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import Held
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
+from flwr_kld.trust.calibration import selection_release
 
 _RARE, _DELTA, _OWN = 2_000, 1e-6, "#"
 Setting = tuple[float, int, int]

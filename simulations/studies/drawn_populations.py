@@ -20,21 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.check.description import described
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Participant
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.figures.figures import Figures, distances, figures
-from flwr_kld.inference.figures.statistics import ColumnStatistics
+from flwr_kld.ask.cohort import AskedClients, Participant
+from flwr_kld.ask.noisy import noisy
+from flwr_kld.ask.plan import QueryPlan, each_symbol
+from flwr_kld.infer.figures.figures import Figures, distances, figures
+from flwr_kld.infer.figures.statistics import ColumnStatistics
 from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.plan import QueryPlan, each_symbol
 from flwr_kld.reference import Reference
+from flwr_kld.report.description import described
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.checks import bits_of
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trusted import Trusted
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from flwr_kld.domain.labels import Labels
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA, Floats
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA, Floats
 from flwr_kld.reference import Reference
+from flwr_kld.table.labels import Labels
 
 Family = Callable[[float], Floats]
 """From an amount in [0, 1] to a law over the listed symbols and 'other'; 0 is the reference's."""

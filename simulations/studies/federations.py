@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.query.plan import QueryPlan
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.infer.estimators.score import Floats
 from flwr_kld.simulations.studies.records import Integers, Records
 
 

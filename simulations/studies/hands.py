@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.inference.estimators.score import Floats
-from flwr_kld.query.plan import QueryPlan
+from flwr_kld.infer.estimators.score import Floats
 from flwr_kld.simulations.handwriting.resample import WriterResampler
 from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.handwriting.style import StylePopulation

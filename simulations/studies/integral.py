@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from flwr_kld._extras import require
+from flwr_kld.common.extras import require
 from flwr_kld.integral import Mollifier, project
 from flwr_kld.integral.boosting import tilted
 from flwr_kld.integral.fit import boost_freely, cooled, mbde_boosted

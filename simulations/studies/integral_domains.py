@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.integral import FiniteBase
 from flwr_kld.integral.base import GaussianCells
 from flwr_kld.simulations.handwriting.resample import WriterResampler

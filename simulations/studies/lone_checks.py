@@ -28,15 +28,15 @@ from typing import Any
 
 import numpy as np
 
-from flwr_kld.check.measured import Measured
-from flwr_kld.inference.alarm import Alarm
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.divergence_test import divergence_test
-from flwr_kld.inference.estimators.score import THETA
-from flwr_kld.inference.fraction_interval import fraction_intervals
-from flwr_kld.inference.verdict import Verdict
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.divergence_test import divergence_test
+from flwr_kld.infer.estimators.score import THETA
+from flwr_kld.infer.fraction_interval import fraction_intervals
+from flwr_kld.infer.verdict import Verdict
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import ColumnReport
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks

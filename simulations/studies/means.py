@@ -20,23 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Participant
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.figures.statistics import column_statistics
+from flwr_kld.ask.cohort import AskedClients, Participant
+from flwr_kld.ask.noisy import noisy
+from flwr_kld.ask.plan import QueryPlan, each_symbol
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.figures.statistics import column_statistics
 from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.plan import QueryPlan, each_symbol
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.checks import bits_of
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies.statistics import counted
+from flwr_kld.table.base import Domain
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators

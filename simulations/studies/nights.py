@@ -30,26 +30,23 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.calibration.central import analytic_sigma, continual_release
-from flwr_kld.calibration.laws import discrete_gaussian
-from flwr_kld.check.decider import Decider
-from flwr_kld.check.measured import Measured
-from flwr_kld.cohort.cohort import AskedClients, Participant
-from flwr_kld.domain.labels import Labels
-from flwr_kld.inference.alarm import Alarm
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
-from flwr_kld.inference.one_thread import one_thread
+from flwr_kld.ask.cohort import AskedClients, Participant
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.search import root
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
+from flwr_kld.infer.one_thread import one_thread
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import Allotment, Guarantee
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
-from flwr_kld.search import root
+from flwr_kld.report.decider import Decider
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.flights import Flights
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
@@ -61,7 +58,10 @@ from flwr_kld.simulations.studies.runner import (
     save,
     show,
 )
-from flwr_kld.standing.standing import Standing
+from flwr_kld.table.labels import Labels
+from flwr_kld.trust.calibration import analytic_sigma, continual_release
+from flwr_kld.trust.noise_laws import discrete_gaussian
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trusted import Trusted
 
 Floats = NDArray[np.float64]

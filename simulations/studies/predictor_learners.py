@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 
-from flwr_kld.domain.binned import Binned
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.designs import Design
@@ -18,6 +17,7 @@ from flwr_kld.predictors.laws import Laws
 from flwr_kld.predictors.tally import LocalReports, RowCounts
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.studies.papers.learners import ScorePredictor
+from flwr_kld.table.binned import Binned
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

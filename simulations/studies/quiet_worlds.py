@@ -37,14 +37,11 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
-from flwr_kld._extras import require
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.clients.handwriting import Handwriting
-from flwr_kld.domain.binned import Binned
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.common.extras import require
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import USUAL
 from flwr_kld.planner.drift import Drift
@@ -58,6 +55,9 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.studies.describe import held
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies import KLDrift, Statistics, Trusted, UniformCohort
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
 
 _BINS, _THRESHOLD, _TRUST = 20, 0.1, Trusted(1.0, 1e-6)
 _QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)

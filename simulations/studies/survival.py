@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.survival import curves, kaplan_meier
+from flwr_kld.infer.survival import curves, kaplan_meier
 from flwr_kld.report import Survival
 from flwr_kld.report.survival import SurvivalCurves
 from flwr_kld.simulations.in_process_grid import InProcessGrid

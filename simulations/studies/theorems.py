@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy.linalg import hadamard
 
-from flwr_kld.calibration.central import analytic_sigma
 from flwr_kld.integral.boosting import LN_2, mbde_steps, tilted
 from flwr_kld.integral.fit import mbde_boosted
 from flwr_kld.integral.tree import log_odds
@@ -39,6 +38,7 @@ from flwr_kld.simulations.studies.runner import (
     show,
     significant,
 )
+from flwr_kld.trust.calibration import analytic_sigma
 
 DELTA = 1e-6
 Found = tuple[str, str, float, str, float, bool | None]

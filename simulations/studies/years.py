@@ -18,18 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from flwr_kld.check.measured import Measured
-from flwr_kld.domain.base import Domain
-from flwr_kld.domain.labels import Labels
-from flwr_kld.domain.table import Table
-from flwr_kld.inference.cell_fractions import as_law, noisy_fractions
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.estimators.score import THETA, Floats
-from flwr_kld.inference.part_of_records import least_if_missed, missed_part
+from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.estimators.score import THETA, Floats
+from flwr_kld.infer.part_of_records import least_if_missed, missed_part
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.explanation import outside_fraction
+from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.checks import Checks, bits_of, measured
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import (
@@ -41,6 +38,9 @@ from flwr_kld.simulations.studies.runner import (
     save,
     show,
 )  # fmt: skip
+from flwr_kld.table.base import Domain
+from flwr_kld.table.labels import Labels
+from flwr_kld.table.table import Table
 from flwr_kld.trust.trusted import Trusted
 
 THRESHOLD, TRUST, DAYS, CLIENTS = 0.05, Trusted(1.0, 1e-6), 365, 10_000

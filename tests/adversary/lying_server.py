@@ -28,13 +28,12 @@ from split_federation import federation as split_between
 from tables import REFERENCE as OF_TABLE
 from tables import TABLE, rows, table_app
 
-from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.clients.admission import Gate
 from flwr_kld.clients.own_records import OwnRecords
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
-from flwr_kld.messages.terms import NoiseShares, Terms
+from flwr_kld.secure_sums.session import Session
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -43,7 +42,8 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.sums.session import Session
+from flwr_kld.trust.calibration import calibrated_laplace
+from flwr_kld.trust.terms import NoiseShares, Terms
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
-from flwr_kld.messages.terms import Terms
-from flwr_kld.query.plan import plan_fingerprint
-from flwr_kld.sums.session import Session
+from flwr_kld.ask.plan import plan_fingerprint
+from flwr_kld.secure_sums.session import Session
+from flwr_kld.trust.terms import Terms
 
 NUMBERS = [0, 1, -1, 2, 3, 10, 11, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, -(2**63)]
 REALS = [

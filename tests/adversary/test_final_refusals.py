@@ -5,10 +5,10 @@ from federation import REFERENCE, app_of, grid_of
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from flwr_kld.clients import FirstUse
-from flwr_kld.errors import QueryRefused, SecureSumError
-from flwr_kld.messages.envelopes import member_of
+from flwr_kld.common.errors import QueryRefused, SecureSumError
+from flwr_kld.secure_sums.messages import Survivors, decode
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
-from flwr_kld.sums.messages import Survivors, decode
+from flwr_kld.trust.envelopes import member_of
 
 SPELLINGS = ["0", "00", "+0", " 0", "0 ", "٠", "0_0", "-0", "0.0", "", "zero", "9" * 5000]
 

@@ -13,20 +13,19 @@ import pytest
 from adversary.lying_server import watching
 from adversary.mutations import fit_sessions
 from federation import grid_of
-from messages.vector_forms import claim, counts
 from rows import rows_of
 from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
+from trust.vector_forms import claim, counts
 
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import plan_fingerprint
 from flwr_kld.clients.own_records import OwnRecords, Records
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, Layout
-from flwr_kld.messages.terms import Terms
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import plan_fingerprint
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -34,6 +33,7 @@ from flwr_kld.strategies import (
     Trusted,
     TrustedAggregator,
 )
+from flwr_kld.trust.terms import Terms
 
 PLAN = Partition().draw(REFERENCE, np.random.default_rng(0))
 CELLS, COLUMNS = PLAN.cell_of, 3

@@ -8,11 +8,11 @@ from flwr.app import Message
 from sealed_federation import WatchedGrid
 
 from flwr_kld.clients import FirstUse
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.secure_sums import policy
+from flwr_kld.secure_sums.graph import Shape
+from flwr_kld.secure_sums.session import Session
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
-from flwr_kld.sums import policy
-from flwr_kld.sums.graph import Shape
-from flwr_kld.sums.session import Session
 
 
 def test_a_client_works_out_no_tails_for_a_list_that_is_not_its_own(monkeypatch):

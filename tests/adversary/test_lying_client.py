@@ -9,18 +9,17 @@ from federation import FRUIT, REFERENCE, app_of, grid_of
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
 
-from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.clients import FirstUse
 from flwr_kld.clients.own_records import OwnRecords, Records
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.alarm import Alarm
-from flwr_kld.inference.contradictions import contradiction, impossible_estimate
-from flwr_kld.inference.decision import hold_to_estimates
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.contradictions import contradiction, impossible_estimate
+from flwr_kld.infer.decision import hold_to_estimates
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClientRows, SumVector
-from flwr_kld.query.noisy import NoisyCounts
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.strategies import (
     Distributed,
@@ -30,6 +29,7 @@ from flwr_kld.strategies import (
     Trusted,
     WholeClients,
 )
+from flwr_kld.trust.calibration import calibrated_laplace
 
 LIAR = 1000
 MOST = 2**31 - 1

@@ -10,9 +10,9 @@ from tables import REFERENCE as TABLE
 from tables import rows, table_app
 
 from flwr_kld.clients import FirstUse
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report, report_lines
 from flwr_kld.strategies import (
@@ -24,6 +24,7 @@ from flwr_kld.strategies import (
     Trusted,
     UniformCohort,
 )
+from flwr_kld.views import CheckSeries
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000

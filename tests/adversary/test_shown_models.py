@@ -14,8 +14,7 @@ from sealed_federation import KEY
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.clients.shown_model import keep_model
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.terms import NO_MODEL, model_fingerprint
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -24,6 +23,7 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
+from flwr_kld.trust.terms import NO_MODEL, model_fingerprint
 
 VICTIM = 1007
 TABLE = Table({"prediction": Binned([0.25, 0.5, 0.75]), "label": ["no", "yes"]})

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from federation import grid_of
 from guarded_nodes import summed, summing
-from messages.vector_forms import claim
+from trust.vector_forms import claim
 
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.terms import Terms
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.trust.terms import Terms
 
 VICTIM = 1000
 LESS_NOISE = {

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from guard.files import question
 
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.errors import QueryRefused
+from flwr_kld.ask.period import Period
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import Allotment, WholeClients
-from flwr_kld.messages.terms import AggregatorNoise, NoiseShares, RecordCounts
-from flwr_kld.query.period import Period
+from flwr_kld.trust.calibration import calibrated_laplace
+from flwr_kld.trust.terms import AggregatorNoise, NoiseShares, RecordCounts
 from flwr_kld.trust.worst_move import require_move
 
 CELLS, MOST, REACH = 2, 3, 14

@@ -15,11 +15,11 @@ from cli.place import Place
 from report.samples import checksummed
 from typer.testing import CliRunner
 
-from flwr_kld.accounting import Budget, Charge, Cost, Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.cli.app import app
 from flwr_kld.guard import node_identity
 from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Budget, Charge, Cost, Ledger
+from flwr_kld.ledger.entry import Failure, FailureKind
 
 
 @pytest.fixture

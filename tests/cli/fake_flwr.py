@@ -20,11 +20,11 @@ from typing import Any
 from report.samples import checksummed
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Charge, Cost, Kind, Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind
-from flwr_kld.accounting.kept_reference import kept_as
-from flwr_kld.errors import LedgerUnavailable, NoBudget
+from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Charge, Cost, Kind, Ledger
+from flwr_kld.ledger.entry import Failure, FailureKind
+from flwr_kld.report.kept_reference import kept_as
 
 _SCRIPT = """#!{python} -SE
 import json, os, socket, sys, time

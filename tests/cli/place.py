@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.ledger import Ledger
 
 Typed = Callable[["Place"], list[object]]
 """Makes a mistake; returns what is typed."""

@@ -11,13 +11,13 @@ from threading import Event
 import pytest
 from report.samples import REPORT, decided
 
-from flwr_kld.accounting import Charge, Cost, Ledger
-from flwr_kld.accounting.entry import FailureKind
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.common import ExitCode
-from flwr_kld.errors import LedgerUnavailable
+from flwr_kld.common.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Charge, Cost, Ledger
+from flwr_kld.ledger.entry import FailureKind
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flwr_kld.cli.app_runs import require_key
 from flwr_kld.cli.check import current_key, latest_slot
-from flwr_kld.operate.schedule import parse_schedule
+from flwr_kld.cli.schedule import parse_schedule
 
 MOMENTS = st.datetimes(
     datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC), allow_imaginary=False

@@ -10,13 +10,14 @@ import pytest
 from report.samples import STATISTICS, decided
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.accounting import Charge, Cost, Kind, Ledger
-from flwr_kld.accounting.entry import Remembered
-from flwr_kld.accounting.kept_reference import kept_as
 from flwr_kld.kernel import Guarantee
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.ledger import Charge, Cost, Kind, Ledger
+from flwr_kld.ledger.entry import Remembered
+from flwr_kld.report import Outcome
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
+from flwr_kld.report.kept_reference import kept_as
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.views import CheckSeries
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])

@@ -7,7 +7,7 @@ import json
 import pytest
 from report.samples import STATISTICS
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.ledger import Ledger
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
 
 FOUND = DiscoveryReport(

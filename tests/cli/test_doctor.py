@@ -9,9 +9,9 @@ import pytest
 from cli.place import Place, Typed, answered, elsewhere, without_budget
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.guard import node_identity
+from flwr_kld.ledger import Ledger
+from flwr_kld.ledger.entry import Failure, FailureKind
 
 
 def ahead(p: Place) -> list[object]:

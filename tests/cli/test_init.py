@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 from flwr_kld import Reference, Table
-from flwr_kld.accounting import Ledger
+from flwr_kld.ask.partition import plan_to_pin
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.query.partition import plan_to_pin
+from flwr_kld.ledger import Ledger
 
 HOSTILE = [
     '"""', "'''", "a'b\"c", "$package", "${ledger}", "{x}", "%s", "\\", "import os", "../../etc",

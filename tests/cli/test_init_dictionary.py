@@ -12,12 +12,12 @@ import pytest
 from patience import HANGS
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Kind, Ledger
-from flwr_kld.accounting.kept_reference import kept_reference
 from flwr_kld.cli.sample import read_sample
 from flwr_kld.guard.limits import read_limits
+from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
+from flwr_kld.report.kept_reference import kept_reference
 from flwr_kld.simulations.local_superlink import local_superlink
 
 COLUMNS = """

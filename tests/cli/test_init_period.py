@@ -12,8 +12,8 @@ from cli.apps import TRAINING, write_app
 from flwr.app import Context, RecordDict
 
 from flwr_kld import Table
-from flwr_kld.accounting import Ledger
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.ledger import Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.in_process_grid import InProcessGrid

@@ -12,7 +12,7 @@ import pytest
 from patience import HANGS
 
 from flwr_kld import Reference, Table
-from flwr_kld.accounting import Kind, Ledger
+from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.local_superlink import local_superlink

@@ -13,7 +13,7 @@ import pytest
 from cli.apps import ANALYTICS, TRAINING, write_app
 from patience import HANGS
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.ledger import Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
 from flwr_kld.simulations.local_superlink import LocalSuperLink, local_superlink

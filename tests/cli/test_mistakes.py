@@ -10,9 +10,9 @@ import pytest
 from cli.apps import TRAINING, write_app
 from cli.place import Place, Typed, answered, elsewhere, without_budget
 
-from flwr_kld.accounting import Ledger
-from flwr_kld.accounting.schema import ledger_version
 from flwr_kld.cli.flower_app import same_database
+from flwr_kld.ledger import Ledger
+from flwr_kld.ledger.schema import ledger_version
 
 
 def other(p: Place) -> list[object]:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-from flwr_kld.accounting import Ledger
 from flwr_kld.cli import doctor
 from flwr_kld.cli.doctor import Installed, _Heard
 from flwr_kld.cli.flower_run import FlowerRun
-from flwr_kld.messages.terms import VERSION
+from flwr_kld.ledger import Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.trust.terms import VERSION
 
 OWN = {"flwr": version("flwr"), "flwr_kld": version("flwr-kld"), "messages": VERSION, "keys": ""}
 MARK = doctor._MARK

@@ -11,7 +11,7 @@ from report.samples import decided
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.cli import check as watching
-from flwr_kld.operate.notices import Notifier, drift_notice
+from flwr_kld.cli.notices import Notifier, drift_notice
 from flwr_kld.report import Outcome
 
 DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()

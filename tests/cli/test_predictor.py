@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 from report.samples import decided, learnt
 
-from flwr_kld.accounting import Charge, Cost, Kind, Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind
 from flwr_kld.kernel import Guarantee
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.ledger import Charge, Cost, Kind, Ledger
+from flwr_kld.ledger.entry import Failure, FailureKind
+from flwr_kld.report import Outcome
 from flwr_kld.report.entries import predictor_of, predictors_of
 from flwr_kld.report.predictor_report import LOCAL, round_key
+from flwr_kld.views import CheckSeries
 
 CALM, DRIFT = (decided(o, b).to_dict() for o, b in ((Outcome.NO_DRIFT, 0.0), (Outcome.DRIFT, 0.2)))
 

@@ -9,8 +9,8 @@ import pytest
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Ledger
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.ledger import Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted
 

@@ -9,8 +9,8 @@ import pytest
 from report.samples import decided
 from report.tables import drifted
 
-from flwr_kld.accounting import Charge, Cost, Ledger
 from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Charge, Cost, Ledger
 from flwr_kld.report import Outcome
 
 ONE = Cost.claimed("a release", Guarantee(0.01))

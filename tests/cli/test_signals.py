@@ -14,10 +14,10 @@ from threading import Event, Thread
 import pytest
 from patience import HANGS
 
-from flwr_kld.accounting import Ledger
 from flwr_kld.cli import check as watching
 from flwr_kld.cli import flower_run
 from flwr_kld.cli.app import exit_on_signals
+from flwr_kld.ledger import Ledger
 from flwr_kld.simulations import local_superlink, progress
 
 SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]

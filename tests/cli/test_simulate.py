@@ -13,9 +13,9 @@ from typing import ClassVar
 import pytest
 from report.samples import REPORT
 
+from flwr_kld.ask.cohort import Participant
 from flwr_kld.cli import simulate
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.inference.alarm import Alarm
+from flwr_kld.infer.alarm import Alarm
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.column import ColumnReport
 from flwr_kld.simulations import flights, local_superlink

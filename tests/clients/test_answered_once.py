@@ -23,7 +23,7 @@ from flwr_kld.clients import (
     check_memory,
 )
 from flwr_kld.clients.check_memory import claim
-from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.common.errors import CheckFailed, QueryRefused
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld import Binned, Labels, Table, Times
+from flwr_kld.ask.period import Period, of_period
 from flwr_kld.clients import node_records
-from flwr_kld.errors import QueryRefused
-from flwr_kld.query.period import Period, of_period
+from flwr_kld.common.errors import QueryRefused
 
 TABLE = Table({"age": Binned([18, 65]), "job": Labels(["nurse", "clerk"]), "at": Times("hour")})
 LINES = [

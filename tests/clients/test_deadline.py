@@ -10,11 +10,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from session_nights import TOMORROW
 
+from flwr_kld.ask.plan import each_symbol
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
-from flwr_kld.query.plan import each_symbol
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Trusted
+from flwr_kld.trust.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
 
 
 def stubborn() -> None:

@@ -202,9 +202,9 @@ def test_no_frame_of_a_client_that_tells_labels_holds_them():
     assert not seen_in_frames(lambda: ask(InProcessGrid(app, NODES)), OWN[0])
 
 
-COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.sums"
+COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.secure_sums"
 STEPS = [
-    *(f"flwr_kld.domain.labels.Labels.{name}" for name in ("encode", "holds")),
+    *(f"flwr_kld.table.labels.Labels.{name}" for name in ("encode", "holds")),
     *(f"flwr_kld.clients.own_records.Records.{name}" for name in ("keep", "counted", "label")),
     "flwr_kld.clients.own_records.record_ids",
     *(f"{COUNTING}.{name}" for name in ("sample", "from_ring", "to_counts")),
@@ -219,10 +219,10 @@ STEPS = [
     *(f"{SUMMING}.{name}" for name in ("session.Seat.signed", "keys.mask_key")),
     "flwr_kld.clients.aggregator.open_sealed",
     "flwr_kld.clients.channels.split",
-    "flwr_kld.messages.sealing.SealContext.to_bytes",
-    "flwr_kld.sums.two_aggregators.signed_text",
-    *(f"flwr_kld.standing.lives.Lives.{name}" for name in ("after", "stored", "of_stored")),
-    "flwr_kld.sums.two_aggregators.open_sealed",
+    "flwr_kld.trust.sealing.SealContext.to_bytes",
+    "flwr_kld.trust.split_sum.signed_text",
+    *(f"flwr_kld.trust.session_records.Lives.{name}" for name in ("after", "stored", "of_stored")),
+    "flwr_kld.trust.split_sum.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""
 PACKAGE = Path(flwr_kld.__file__).parent

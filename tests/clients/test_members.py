@@ -10,13 +10,11 @@ from flwr.clientapp import ClientApp
 from sealed_federation import KEY
 from split_federation import KEYS, PAIR, Members
 
+from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import aggregate_drift_checks, host_drift_queries
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.channels import apply_masks, from_ring
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.messages.sealing import SealContext, open_sealed
-from flwr_kld.messages.terms import Terms
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     HostedClients,
@@ -25,7 +23,9 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.sums.two_aggregators import Parcel
+from flwr_kld.trust.sealing import SealContext, open_sealed
+from flwr_kld.trust.split_sum import Parcel
+from flwr_kld.trust.terms import Terms
 
 HOSTED = 300
 """More than are counted together."""

@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld import Binned, Labels, Reference, Table, Times
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.admission import Gate
-from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.common.errors import CheckFailed, QueryRefused
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Statistics, Trusted
 

@@ -9,12 +9,12 @@ from federation import FAR, REFERENCE, SHARES, app_of
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from flwr_kld.clients import FirstUse, PinnedByNode
-from flwr_kld.errors import CheckFailed, QueryRefused
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed, QueryRefused
+from flwr_kld.common.identity import claim_text
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
-from flwr_kld.sums import Identity, Roster
-from flwr_kld.sums.identity import claim_text
 
 NAMES = [f"hospital-{i}" for i in range(5)]
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)

@@ -14,20 +14,20 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from forks import forked, joined
 from guard.files import guard_file
-from messages.vector_forms import claim, counts
 from session_nights import TOMORROW, a_night
+from trust.vector_forms import claim, counts
 
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.period import Period
 from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.kernel.promise import Allotment
-from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, TERMS, Answer
-from flwr_kld.messages.envelopes import Members as Asked
-from flwr_kld.messages.sealing import SealContext, open_sealed
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import Period
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, SecureSum, Trusted, TrustedAggregator
+from flwr_kld.trust.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, NUMBERS, TERMS, Answer
+from flwr_kld.trust.envelopes import Members as Asked
+from flwr_kld.trust.sealing import SealContext, open_sealed
 
 KEY = AggregatorKey.generate()
 NAMES = FRUIT.names

@@ -10,7 +10,7 @@ import pytest
 from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
-from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.ledger import Budget, Ledger
 
 pytestmark = pytest.mark.slow
 APP = Path(__file__).parent / "apps" / "described"

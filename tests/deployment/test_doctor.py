@@ -10,9 +10,9 @@ from flower_deployment import Deployment, deployed, wait_for
 from patience import HANGS
 from typer.testing import CliRunner
 
-from flwr_kld.accounting import Ledger
 from flwr_kld.cli.app import app as flwr_kld
-from flwr_kld.messages.terms import VERSION
+from flwr_kld.ledger import Ledger
+from flwr_kld.trust.terms import VERSION
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import pytest
 from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
-from flwr_kld.accounting import Ledger
 from flwr_kld.guard import verify
+from flwr_kld.ledger import Ledger
 
 NODES, ROWS = 2, 6000
 

@@ -16,8 +16,8 @@ from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.ledger import Budget, Ledger
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from patience import HANGS
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import AggregatorKey
 from flwr_kld.guard import verify
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.sums import Identity, Roster
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.secure_sums import Identity, Roster
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from flower_deployment import deployed, wait_for
 from guard.files import guard_file
 from patience import HANGS
 
-from flwr_kld.accounting import Budget, Kind, Ledger
 from flwr_kld.clients import AggregatorKey
 from flwr_kld.guard import verify
+from flwr_kld.ledger import Budget, Kind, Ledger
 
 pytestmark = pytest.mark.slow
 CLIENTS, GUARDED, AGGREGATOR = ("ayr", "bern", "cork", "dover"), "ayr", "aggregator"

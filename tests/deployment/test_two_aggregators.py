@@ -14,7 +14,7 @@ import pytest
 from flower_deployment import Deployment, deployed
 
 from flwr_kld.clients import AggregatorKey
-from flwr_kld.sums import Identity, Roster
+from flwr_kld.secure_sums import Identity, Roster
 
 pytestmark = pytest.mark.slow
 CLIENTS, EACH = ("ayr", "bern"), 10_000

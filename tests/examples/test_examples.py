@@ -16,8 +16,8 @@ from example_trips import write_trips
 from flwr.app import Context, RecordDict
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.handwriting.source import load_digits
 from flwr_kld.simulations.in_process_grid import InProcessGrid

@@ -13,7 +13,7 @@ from example_trips import write_trips
 from flower_deployment import BIN, Deployment, deployed
 from patience import HANGS
 
-from flwr_kld.accounting import Ledger
+from flwr_kld.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 SERVER = "FLWR_KLD_TEST_POSTGRES"

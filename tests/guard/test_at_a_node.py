@@ -10,14 +10,14 @@ from guard.files import guard_file
 from session_nights import TOMORROW
 
 from flwr_kld import Binned, Reference, Table
+from flwr_kld.ask.partition import plan_to_pin
+from flwr_kld.ask.plan import each_symbol
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.domain.rounded_table import rounded
 from flwr_kld.guard import verify
-from flwr_kld.messages.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
-from flwr_kld.query.partition import plan_to_pin
-from flwr_kld.query.plan import each_symbol
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Trusted
+from flwr_kld.table.rounded_table import rounded
+from flwr_kld.trust.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
 
 TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 40, 50, 60])})
 USUAL = Reference.from_counts(TABLE, np.arange(1, TABLE.size + 1))

@@ -14,8 +14,8 @@ from patience import HANGS
 
 from flwr_kld.clients import check_memory
 from flwr_kld.clients.check_memory import claim
-from flwr_kld.codec.durable import Damaged, Schema, writing
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.durable_files import Damaged, Schema, writing
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 

@@ -11,12 +11,12 @@ import pytest
 from guard.files import DOMAIN, PLAN, guard_file, question
 from patience import HANGS
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.messages.terms import AggregatorNoise
-from flwr_kld.sums.policy import ClientPolicy
+from flwr_kld.secure_sums.policy import ClientPolicy
+from flwr_kld.trust.terms import AggregatorNoise
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_clock_that_shows_no_time_refuses_and_the_log_says_so(guard, clock, ca
 
 FULL = """
 import resource, sys
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard.guard import Guard
 sys.path.insert(0, sys.argv[2])
 from guard.files import question

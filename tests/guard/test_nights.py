@@ -7,11 +7,11 @@ import pytest
 from guard.files import guard_file, period_of, question
 from session_nights import a_night
 
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.receipts import Claim, Receipts
-from flwr_kld.sums import Identity
+from flwr_kld.secure_sums import Identity
 
 DAY = 86400
 LIMITS = period_of(30 * DAY, epsilon=10, delta=1)

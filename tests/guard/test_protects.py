@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.kernel.promise import WholeClients

@@ -12,11 +12,11 @@ import pytest
 from guard.files import period_of
 from patience import HANGS
 
-from flwr_kld.accounting.budget import exact
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.receipts import SCHEMA, Claim, Receipt, Receipts, ReceiptsTampered
-from flwr_kld.sums import Identity
+from flwr_kld.ledger.budget import exact
+from flwr_kld.secure_sums import Identity
 
 DAY = 86400
 NUMBERS = ("number", "time", "epsilon", "delta", "most_records", "until", "night")
@@ -281,7 +281,7 @@ def test_threads_do_not_answer_one_check_twice(tmp_path, key):
 PROCESS = """
 import sys
 from pathlib import Path
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard.guard import Guard
 sys.path.insert(0, sys.argv[3])
 from guard.files import question

@@ -9,14 +9,14 @@ from numbered import Numbered
 from rows import counted
 
 from flwr_kld import Reference
-from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
-from flwr_kld.calibration.laws import discrete_gaussian
+from flwr_kld.ask.noisy import noisy
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import ClearSum
-from flwr_kld.query.noisy import noisy
-from flwr_kld.query.partition import Partition
 from flwr_kld.report.released_reference import ColumnCells, denoised_fractions, reference_of_cells
+from flwr_kld.trust.calibration import calibrated_gaussian, calibrated_laplace
+from flwr_kld.trust.noise_laws import discrete_gaussian
 
 
 def zipf(size: int) -> np.ndarray:

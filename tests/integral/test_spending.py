@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from integral.laws import finite_base
 
-from flwr_kld.accounting import (
+from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.law import SeededBits
+from flwr_kld.ledger import (
     Budget,
     BudgetExhausted,
     Charge,
@@ -12,9 +15,6 @@ from flwr_kld.accounting import (
     Kind,
     Ledger,
 )
-from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
-from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.law import SeededBits
 
 BASE, BOX = finite_base([0.5, 0.3, 0.2]), Mollifier.symmetric(0.5)
 RECORDS = np.repeat([0, 1, 2], [20, 20, 160])

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import rows_of
 
-from flwr_kld.calibration.central import central_release, least_noise
-from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import alike_records
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
+from flwr_kld.trust.calibration import central_release, least_noise
+from flwr_kld.trust.noise_laws import discrete_laplace
 
 REPLACE, ADD = Guarantee(1.0), Guarantee(1.0, protects=WholeClients(2**20 - 1))
 COINS = (0, 1, 2**32 - 1, 2**32, 2**63, 2**63 + 2**40, 2**64 - 1)

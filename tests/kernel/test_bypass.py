@@ -11,8 +11,6 @@ import pytest
 from rows import answered, clear_of, rows_of
 
 import flwr_kld
-from flwr_kld.calibration.central import ball_event, calibrated_laplace, selection_release
-from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee, Release
 from flwr_kld.kernel.channels import from_ring
 from flwr_kld.kernel.continual import Continual
@@ -31,6 +29,8 @@ from flwr_kld.kernel.vector import (
     ShareSum,
     SumVector,
 )
+from flwr_kld.trust.calibration import ball_event, calibrated_laplace, selection_release
+from flwr_kld.trust.share_calibration import calibrate_shares
 
 ROOT = Path(flwr_kld.__file__).parents[1]
 KERNEL = ROOT / "flwr_kld/kernel"
@@ -220,16 +220,16 @@ ONE_PLACE = {"to_wire": "clients/drift_queries.py", "ShareSum": "strategies/secu
              "of_ring": "strategies/secure_sum.py"}  # fmt: skip
 """What hands out exact numbers, or takes a sum's word for its noise, and who may call it."""
 OF_PUBLIC_ROWS = {
-    "flwr_kld/_extras.py", "flwr_kld/domain/database.py",
-    "flwr_kld/codec/model.py", "flwr_kld/sums/client.py",
+    "flwr_kld/common/extras.py", "flwr_kld/table/database.py",
+    "flwr_kld/common/strict_model.py", "flwr_kld/secure_sums/client.py",
     "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
-    "flwr_kld/report/check_series.py", "flwr_kld/report/round_series.py",
-    "flwr_kld/report/series.py", "flwr_kld/report/explanation.py",
-    "flwr_kld/accounting/kept_reference.py", "flwr_kld/accounting/cost.py",
-    "flwr_kld/accounting/books.py", "flwr_kld/cli/doctor.py",
+    "flwr_kld/views/check_series.py", "flwr_kld/views/round_series.py",
+    "flwr_kld/views/series.py", "flwr_kld/report/explanation.py",
+    "flwr_kld/report/kept_reference.py", "flwr_kld/ledger/cost.py",
+    "flwr_kld/ledger/rows.py", "flwr_kld/cli/doctor.py",
     "flwr_kld/predictors/bayes_mixture.py",
     "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py",
-    "flwr_kld/cli/records.py", "flwr_kld/domain/base.py", "flwr_kld/domain/table.py",
+    "flwr_kld/cli/records.py", "flwr_kld/table/base.py", "flwr_kld/table/table.py",
     "strategies/private_predictor.py",
 }  # fmt: skip
 """Files that read attributes by computed names: of rows, options, domains and reports."""
@@ -309,4 +309,4 @@ def test_the_proof_of_a_release_loads_nothing_else():
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["flwr_kld._extras"]  # which loads names on request
+    assert done.stdout.split() == ["flwr_kld.common.extras"]  # which loads names on request

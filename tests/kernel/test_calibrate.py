@@ -2,9 +2,9 @@
 
 import pytest
 
-from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace
-from flwr_kld.calibration.laws import discrete_gaussian
 from flwr_kld.kernel import Guarantee
+from flwr_kld.trust.calibration import calibrated_gaussian, calibrated_laplace
+from flwr_kld.trust.noise_laws import discrete_gaussian
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from numbered import Numbered
 from rows import answered
 
 from flwr_kld import Reference
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, Held, Layout
-from flwr_kld.query.partition import Partition
 
 REPLACE = Guarantee(1.0)
 PLAN = Partition(16).draw(Reference.from_counts(Numbered(3), [3, 2, 1]), np.random.default_rng(0))

@@ -10,8 +10,6 @@ from forks import in_a_fork
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.calibration.central import continual_release
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.channels import KeyedBits
 from flwr_kld.kernel.continual import UNIT, Continual
 from flwr_kld.kernel.delta import gaussian_delta, hockey_stick, renyi_delta
@@ -19,6 +17,8 @@ from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
 from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.vector import ClearSum, ClientRows, Layout, NightNoise
+from flwr_kld.trust.calibration import continual_release
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 ONE = Allotment.even(1)
 PROMISED = Guarantee(1.0, 1e-6)

@@ -8,16 +8,16 @@ from numbered import Numbered
 from rows import answered, clear_of, counted, rows_of
 from scipy import stats
 
-from flwr_kld.calibration.central import ball_event, calibrated_laplace
-from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import apply_masks
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
-from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
+from flwr_kld.trust.calibration import ball_event, calibrated_laplace
+from flwr_kld.trust.share_calibration import calibrate_shares
 
 REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from flwr_kld.accounting.delivered import delivered_epsilon, epsilon_of
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.calibration.laws import discrete_gaussian, laplace_share
-from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import ORDERS, delivered_delta, exp_below, pure_delta, renyi_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Allotment, Ball, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
+from flwr_kld.ledger.delivered import delivered_epsilon, epsilon_of
+from flwr_kld.trust.calibration import calibrated_laplace
+from flwr_kld.trust.noise_laws import discrete_gaussian, laplace_share
+from flwr_kld.trust.share_calibration import calibrate_shares
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MECHANISMS = ("discrete-laplace", "discrete-gaussian")

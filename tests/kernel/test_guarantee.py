@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from pydantic import Json
 
-from flwr_kld.codec.model import Model, Unreadable
+from flwr_kld.common.strict_model import Model, Unreadable
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 

@@ -7,11 +7,11 @@ from itertools import pairwise, product
 
 import pytest
 
-from flwr_kld.calibration.central import calibrated_gaussian
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below, hockey_stick, is_pure
 from flwr_kld.kernel.law import TOTAL, NoiseTable
+from flwr_kld.trust.calibration import calibrated_gaussian
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 SHIFTS = ((1, -1), (1,))

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from examples import examples
-from flwr_kld.calibration.central import calibrated_gaussian, calibrated_laplace, least_noise
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel import delta as loss_distribution
 from flwr_kld.kernel.delta import exp_below, hockey_stick
 from flwr_kld.kernel.law import TOTAL, NoiseTable
+from flwr_kld.trust.calibration import calibrated_gaussian, calibrated_laplace, least_noise
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 COLUMNS = (11, 50, 380)
 

@@ -6,21 +6,21 @@ from itertools import pairwise, product
 
 import pytest
 
-from flwr_kld.accounting import Cost
-from flwr_kld.accounting.delivered import epsilon_of
-from flwr_kld.calibration.central import (
-    ball_event,
-    calibrated_gaussian,
-)
-from flwr_kld.calibration.laws import (
-    discrete_gaussian,
-    discrete_laplace,
-)
-from flwr_kld.calibration.shares import calibrate_shares
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below, hockey_stick, moves_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, WholeClients
+from flwr_kld.ledger import Cost
+from flwr_kld.ledger.delivered import epsilon_of
+from flwr_kld.trust.calibration import (
+    ball_event,
+    calibrated_gaussian,
+)
+from flwr_kld.trust.noise_laws import (
+    discrete_gaussian,
+    discrete_laplace,
+)
+from flwr_kld.trust.share_calibration import calibrate_shares
 
 TABLES = {
     "gaussian": discrete_gaussian(7.3),

@@ -19,12 +19,12 @@ from integral.laws import finite_base
 from numbered import Numbered
 from rich.console import Console
 from rows import rows_of
+from secure_sums.summing import EASY, Sum, people, session_of
 from session_nights import TOMORROW, a_night
 from splitting import Actors
-from sums.summing import EASY, Sum, people, session_of
 
 import flwr_kld
-from flwr_kld.calibration.shares import calibrate_shares
+from flwr_kld.ask.partition import Partition
 from flwr_kld.clients.own_records import Records
 from flwr_kld.integral import Mollifier, Sampler, mbde, mollify
 from flwr_kld.kernel import Guarantee
@@ -42,18 +42,18 @@ from flwr_kld.kernel.vector import (
     ShareSum,
     SumVector,
 )
-from flwr_kld.messages.sealing import AggregatorKey
-from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
-from flwr_kld.standing.lives import Lives
-from flwr_kld.standing.standing import Standing
+from flwr_kld.secure_sums import Identity
+from flwr_kld.secure_sums.client import SumClient
+from flwr_kld.secure_sums.keys import OneUseKey
+from flwr_kld.secure_sums.messages import Phase
 from flwr_kld.strategies import Trusted
-from flwr_kld.sums import Identity
-from flwr_kld.sums.client import SumClient
-from flwr_kld.sums.keys import OneUseKey
-from flwr_kld.sums.messages import Phase
-from flwr_kld.sums.session_book import NightAnswers, SessionBook
-from flwr_kld.sums.two_aggregators import Addition
+from flwr_kld.trust.sealing import AggregatorKey
+from flwr_kld.trust.session_book import NightAnswers, SessionBook
+from flwr_kld.trust.session_records import Lives
+from flwr_kld.trust.share_calibration import calibrate_shares
+from flwr_kld.trust.split_sum import Addition
+from flwr_kld.trust.standing import Standing
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))

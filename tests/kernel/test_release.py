@@ -10,12 +10,12 @@ import pytest
 from rows import answered, clear_of
 
 from flwr_kld import Labels, Reference
-from flwr_kld.calibration.central import ball_event, calibrated_gaussian, least_noise
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.promise import Ball, Guarantee, WholeClients, hides
 from flwr_kld.kernel.release import NotPrivateEnough, Release
-from flwr_kld.query.partition import Partition
+from flwr_kld.trust.calibration import ball_event, calibrated_gaussian, least_noise
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 ONE = Guarantee(1.0, 1e-6)
 CLIENT = replace(ONE, protects=WholeClients(30))

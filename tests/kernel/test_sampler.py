@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scripted import ScriptedBits
 
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, sample
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 DRAWS = 2_000_000
 FALSE_ALARM = 1e-7

@@ -9,15 +9,15 @@ from math import factorial
 import numpy as np
 import pytest
 
-from flwr_kld.calibration.central import calibrated_gaussian, least_noise, selection_release
-from flwr_kld.calibration.laws import truncated_laplace
 from flwr_kld.kernel import Guarantee, selection
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough, Release
 from flwr_kld.kernel.selection import LONGEST, MOST_COUNTED, ClientLabels, LabelSum
 from flwr_kld.kernel.vector import Held
-from flwr_kld.messages.sealing import AggregatorKey, SealContext, open_sealed
+from flwr_kld.trust.calibration import calibrated_gaussian, least_noise, selection_release
+from flwr_kld.trust.noise_laws import truncated_laplace
+from flwr_kld.trust.sealing import AggregatorKey, SealContext, open_sealed
 
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flwr_kld.accounting.delivered import epsilon_of
+from flwr_kld.ledger.delivered import epsilon_of
 from flwr_kld.trust.distributed import Distributed
 
 WHOLE, SHARDS = 400, 8

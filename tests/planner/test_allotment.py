@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from flwr_kld import Labels, Reference, Table
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.allotment import allot
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.plan import QueryPlan
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numbered import Numbered
 
 from flwr_kld import Reference
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.score import THETA
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.planner.drift import Drift, Shape
 
 WEIGHT = 1 / np.arange(1, 201)

@@ -8,9 +8,9 @@ from report.samples import REPORT, verdict
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.last_check import LastCheck
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import CellCounts, ColumnReport
+from flwr_kld.report.last_check import LastCheck
 from flwr_kld.trust.trusted import Trusted
 
 FIRST = REPORT.columns["labels"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from flwr_kld.calibration.central import calibrated_laplace
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.planner import Setting
+from flwr_kld.trust.calibration import calibrated_laplace
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flwr_kld.domain.labels import Labels
 from flwr_kld.predictors.hypotheses import Hypotheses
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
+from flwr_kld.table.labels import Labels
 
 DOMAIN = Labels(["a", "b", "c"])
 EVEN = Reference.from_probabilities(DOMAIN, [0.4, 0.3, 0.3])

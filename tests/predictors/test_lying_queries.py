@@ -16,7 +16,7 @@ from predictors.candidates import named, random_laws
 from scripted import ScriptedBits
 
 from examples import examples
-from flwr_kld.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture

@@ -8,7 +8,7 @@ import pytest
 from predictors.candidates import random_laws
 from scripted import ScriptedBits
 
-from flwr_kld.errors import DomainError, QueryRefused
+from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, SystemBits
 from flwr_kld.predictors.designs import DESIGNS

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from flwr_kld.inference.alarm import Alarm
-from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.estimators.result import ErrorSplit
-from flwr_kld.inference.figures.fractions import Fraction
-from flwr_kld.inference.figures.numbers import Figure, Quantile
-from flwr_kld.inference.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.infer.estimators.result import ErrorSplit
+from flwr_kld.infer.figures.fractions import Fraction
+from flwr_kld.infer.figures.numbers import Figure, Quantile
+from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome, Verdict

@@ -11,15 +11,15 @@ import numpy as np
 from report.samples import REPORT, decided
 
 from flwr_kld import Binned, Labels, Reference
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.check.report_parts import column_report, read
-from flwr_kld.inference.estimators.design_effect import INDEPENDENT
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
-from flwr_kld.inference.verdict import Outcome, Verdict
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.estimators.design_effect import INDEPENDENT
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.verdict import Outcome, Verdict
 from flwr_kld.kernel.promise import Guarantee
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
+from flwr_kld.report.parts import column_report, read
 from flwr_kld.report.report import Report
+from flwr_kld.trust.calibration import calibrated_laplace
 
 N = 4000
 JOBS = Reference.from_counts(Labels(["a", "b", "<c>"]), [500, 300, 200])

@@ -13,11 +13,11 @@ from scipy.special import gammaln, logsumexp, softmax, xlogy
 from scipy.stats import binom
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.calibration.laws import discrete_gaussian, discrete_laplace, noise_law
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.report import best_candidate, candidates
 from flwr_kld.report.candidates import log_likelihood
 from flwr_kld.report.column import CellCounts
+from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace, noise_law
 
 LAPLACE = discrete_laplace(2.0)
 NOISES = {

@@ -6,7 +6,7 @@ import pytest
 from report.samples import checksummed
 from report.tables import NAMES, drifted, table_report
 
-from flwr_kld.inference.verdict import Outcome
+from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.report import Report
 
 

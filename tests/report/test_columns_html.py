@@ -8,8 +8,8 @@ import pytest
 from report.samples import REPORT
 from report.tables import NAMES, drifted, table_report
 
-from flwr_kld.report import CheckSeries
-from flwr_kld.report.check_series import HIGH, bars
+from flwr_kld.views import CheckSeries
+from flwr_kld.views.check_series import HIGH, bars
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 TABLE = drifted()

@@ -15,7 +15,7 @@ from report.samples import decided
 from report.tables import drifted
 
 from flwr_kld.report import Outcome
-from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics
+from flwr_kld.views.prometheus import OUTCOMES, MonitorState, save_metrics
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "dashboards"
 RULES = yaml.safe_load((FOLDER / "prometheus-rules.yml").read_text(encoding="utf-8"))

@@ -5,10 +5,10 @@ import pytest
 from report.samples import REPORT
 from report.tables import NAMES, drifted, table_report
 
-from flwr_kld.inference.verdict import Outcome
-from flwr_kld.report import CheckSeries
-from flwr_kld.report.check_plot import MOST, heat_of, rows_of
+from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.views import CheckSeries
+from flwr_kld.views.check_plot import MOST, heat_of, rows_of
 
 STILL = table_report(dict.fromkeys(NAMES, 0.0))
 SERIES = CheckSeries([STILL, None, drifted(3), drifted(4, tenure=0.15)])

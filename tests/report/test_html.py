@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from report.samples import REPORT, altered, decided, nights
 
-from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import report_lines
 from flwr_kld.trust.sight import (
@@ -16,6 +16,7 @@ from flwr_kld.trust.sight import (
     SERVER_SEES_PARTS,
     SERVER_SEES_SUM,
 )
+from flwr_kld.views import CheckSeries
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 

@@ -8,8 +8,8 @@ import pytest
 from report.samples import REPORT, altered, checksummed
 
 from flwr_kld.cli.common import print_json
-from flwr_kld.report import CheckSeries
 from flwr_kld.report.envelope import Point
+from flwr_kld.views import CheckSeries
 
 NAN, ENDLESS = float("nan"), float("inf")
 

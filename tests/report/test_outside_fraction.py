@@ -10,11 +10,12 @@ from report.tables import drifted
 from report.test_html import words
 from report.test_prometheus import saved
 
-from flwr_kld.inference.outside import OutsideCell, OutsideFraction, OutsideLimits
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.infer.outside import OutsideCell, OutsideFraction, OutsideLimits
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.prometheus import MonitorState
 from flwr_kld.report.report import Report, report_lines
+from flwr_kld.views import CheckSeries
+from flwr_kld.views.prometheus import MonitorState
 
 JOB = OutsideCell("'other' in <job>", 0.2694, 0.0113)
 SHARE = OutsideFraction(0.2721, 0.0114, (JOB, OutsideCell("'missing' in age", 0.0027, 0.0021)))

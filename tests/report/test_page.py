@@ -10,8 +10,8 @@ from report.browser import CHROMIUM, browser
 from report.samples import altered, learnt, mornings, nights
 from report.tables import NAMES, table_report
 
-from flwr_kld.report import CheckSeries, RoundSeries
 from flwr_kld.report.envelope import Point
+from flwr_kld.views import CheckSeries, RoundSeries
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 WIDTHS = (390, 1280)

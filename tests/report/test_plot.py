@@ -8,8 +8,9 @@ from matplotlib.collections import PolyCollection
 from report.samples import REPORT, altered, decided, nights
 from report.tables import table_report
 
-from flwr_kld.report import CheckSeries, Outcome, panels
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.views import CheckSeries, panels
 
 
 @pytest.fixture

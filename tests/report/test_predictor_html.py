@@ -7,9 +7,9 @@ import re
 import pytest
 from report.samples import checksummed, learnt, mornings
 
-from flwr_kld.report import RoundSeries
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport
+from flwr_kld.views import RoundSeries
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from report.samples import altered, learnt, mornings
 
-from flwr_kld.report import RoundSeries, round_series
 from flwr_kld.report.envelope import Point
+from flwr_kld.views import RoundSeries, round_series
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from report.samples import REPORT, altered
 
-from flwr_kld.inference.alarm import Alarm
-from flwr_kld.inference.e_detector import EDetector
-from flwr_kld.inference.verdict import Outcome, Verdict
-from flwr_kld.report.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.infer.verdict import Outcome, Verdict
+from flwr_kld.views.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
 
 DRIFTED = altered(
     REPORT,

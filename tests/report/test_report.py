@@ -11,11 +11,12 @@ import pytest
 from report.samples import REPORT, altered, decided
 from report.tables import drifted
 
-from flwr_kld.check.report_parts import metrics
-from flwr_kld.inference.estimators.result import ErrorSplit
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.infer.estimators.result import ErrorSplit
+from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
+from flwr_kld.report.parts import metrics
 from flwr_kld.report.report import report_lines
+from flwr_kld.views import CheckSeries
 
 CHECKS = [
     Point(1, REPORT, cohort_truth=0.26),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from report.samples import nights
 
-from flwr_kld.report import CheckSeries
+from flwr_kld.views import CheckSeries
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text()
 

@@ -13,7 +13,7 @@ from report.samples import STATISTICS
 
 from flwr_kld import Binned, Labels, Table
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.figures.numbers import Figure
+from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.report.statistics_report import StatisticsReport, what
 from flwr_kld.report.words import in_digits
 from flwr_kld.simulations.in_process_grid import InProcessGrid

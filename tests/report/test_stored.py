@@ -6,7 +6,7 @@ import random
 import pytest
 from report.samples import REPORT, STATISTICS, checksummed, decided, learnt
 
-from flwr_kld.inference.e_detector import EDetector
+from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.kernel import Guarantee
 from flwr_kld.report import Outcome
 from flwr_kld.report.predictor_report import PredictorReport

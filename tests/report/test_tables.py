@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from report.samples import REPORT, decided
 from report.tables import NAMES, drifted, table_report
 
-from flwr_kld.check.report_parts import metrics
-from flwr_kld.inference.verdict import Outcome
-from flwr_kld.report import CheckSeries
+from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import columns_table
-from flwr_kld.report.prometheus import MonitorState, save_metrics
+from flwr_kld.report.parts import metrics
 from flwr_kld.report.report import report_lines
 from flwr_kld.report.words import as_text
+from flwr_kld.views import CheckSeries
+from flwr_kld.views.prometheus import MonitorState, save_metrics
 
 TABLE = drifted()
 STILL = table_report(dict.fromkeys(NAMES, 0.0))

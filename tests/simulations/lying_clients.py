@@ -9,8 +9,8 @@ from collections.abc import Callable
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from flwr_kld.messages.envelopes import ANSWER, NUMBERS, PREDICT_ACTION, REPORT
 from flwr_kld.simulations.virtual_clients import virtual_clients
+from flwr_kld.trust.envelopes import ANSWER, NUMBERS, PREDICT_ACTION, REPORT
 
 honest = virtual_clients()
 

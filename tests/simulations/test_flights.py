@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.simulations import flights as module
 from flwr_kld.simulations.flights import MONTHS, NAMES, NUMBERS, Flights, monthly_checks

@@ -8,13 +8,13 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from flwr_kld.report import CheckSeries
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
 from flwr_kld.simulations.virtual_clients import virtual_clients
+from flwr_kld.views import CheckSeries
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from ray_run import run_on_ray
 
-from flwr_kld.report import CheckSeries
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.simulations.simulated_monitor import CHECKS_FILE, run_monitor
+from flwr_kld.views import CheckSeries
 from simulations.lying_clients import app as lying_clients
 
 WRITERS, NODES, ROUNDS, DRIFT_FROM = 300, 20, 4, 3

@@ -13,9 +13,9 @@ import pytest
 from patience import HANGS
 from ray_run import run_on_ray
 
-from flwr_kld.report import CheckSeries
 from flwr_kld.simulations import APP
 from flwr_kld.simulations.local_superlink import stop_family
+from flwr_kld.views import CheckSeries
 
 FLOWER = ("flower-superlink", "flwr-simulation", "flower-superexec", "raylet", "gcs_server")
 _PR_SET_CHILD_SUBREAPER = 36

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.simulations.scenario import Scenario
 
 SMALL = {"writers": 30, "records": 40, "reference_writers": 60}

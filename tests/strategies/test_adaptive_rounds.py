@@ -8,8 +8,8 @@ from federation import FRUIT, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_predictor_queries
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import PrivatePredictor
 

@@ -10,8 +10,7 @@ from flwr.clientapp import ClientApp
 from sealed_federation import AGGREGATOR, KEY, WatchedGrid, federation, monitor, on_request
 
 from flwr_kld.clients import AggregatorKey, aggregate_drift_checks
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.terms import AggregatorNoise
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -24,6 +23,7 @@ from flwr_kld.strategies import (
 from flwr_kld.strategies.aggregators import ByAggregators
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
+from flwr_kld.trust.terms import AggregatorNoise
 
 
 def test_one_app_serves_both_roles_by_node_config(key_file):

@@ -9,10 +9,10 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Reference
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.entry import AlreadyChecked
 from flwr_kld.clients import AggregatorKey, FirstUse, answer_drift_queries, host_drift_queries
-from flwr_kld.errors import CheckFailed, NobodyAnswered, QueryRefused
+from flwr_kld.common.errors import CheckFailed, NobodyAnswered, QueryRefused
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,

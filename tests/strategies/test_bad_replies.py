@@ -11,9 +11,9 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.envelopes import Answer
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.trust.envelopes import Answer
 
 
 def test_another_domain_is_refused_by_the_client():

@@ -11,12 +11,12 @@ from federation import FRUIT, REFERENCE, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Reference, Table
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.entry import AlreadyChecked
-from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.errors import LedgerUnavailable
+from flwr_kld.common.errors import LedgerUnavailable
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report import Outcome
+from flwr_kld.report.decider import Decider
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Alarm,

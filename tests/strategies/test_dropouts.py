@@ -12,7 +12,7 @@ from sealed_federation import KEY, federation, on_request
 from sealed_federation import monitor as sealing
 
 from flwr_kld.clients import FirstUse, host_drift_queries
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,

@@ -10,18 +10,16 @@ from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
 from guard.files import guard_file
 from guarded_nodes import plain, summed, summing
-from messages.vector_forms import claim
+from trust.vector_forms import claim
 
-from flwr_kld.accounting import Cost
 from flwr_kld.clients import (
     AggregatorKey,
     FirstUse,
     host_drift_queries,
 )
 from flwr_kld.clients.own_records import OwnRecords
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages import terms
-from flwr_kld.messages.terms import NoiseShares
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.ledger import Cost
 from flwr_kld.strategies import (
     Distributed,
     HostedClients,
@@ -29,6 +27,8 @@ from flwr_kld.strategies import (
     TrustedAggregator,
 )
 from flwr_kld.strategies.aggregators import ByAggregators
+from flwr_kld.trust import terms
+from flwr_kld.trust.terms import NoiseShares
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
 

@@ -22,7 +22,7 @@ from flwr_kld.clients import (
     host_drift_queries,
 )
 from flwr_kld.clients.admission import account
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import Distributed, HostedClients, KLDrift, Trusted, TrustedAggregator
 

@@ -9,7 +9,7 @@ import pytest
 from forks import forked, joined
 from killed_predictor import NODES, REMEMBERED, mixture, run
 
-from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.strategies import PrivatePredictor
 

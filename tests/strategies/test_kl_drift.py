@@ -5,8 +5,8 @@ from federation import FAR, FRUIT, REFERENCE, SHARES, grid_of
 from flwr.app import Message
 from flwr.serverapp.strategy import Strategy
 
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.strategies import KLDrift, RotatingCohort, Trusted, UniformCohort, WholeClients
 

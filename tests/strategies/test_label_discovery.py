@@ -11,22 +11,20 @@ import sealed_federation
 from adversary.lying_server import watching
 from flwr.app import ConfigRecord
 from flwr.clientapp import ClientApp
-from messages.vector_forms import claim, counts
 from sealed_federation import KEY
 from session_nights import TOMORROW, a_night
 from split_federation import PAIR
+from trust.vector_forms import claim, counts
 
 from flwr_kld import Binned, Reference, Table
-from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
-from flwr_kld.accounting.entry import AlreadyChecked
+from flwr_kld.ask.period import Period
+from flwr_kld.ask.plan import plan_for_labels
+from flwr_kld.ask.unlisted_labels import UnlistedLabels
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.errors import CheckFailed, DomainError, QueryRefused
+from flwr_kld.common.errors import CheckFailed, DomainError, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.messages.sealing import OVERHEAD
-from flwr_kld.messages.terms import Terms
-from flwr_kld.query.period import Period
-from flwr_kld.query.plan import plan_for_labels
-from flwr_kld.query.unlisted_labels import UnlistedLabels
+from flwr_kld.ledger import Budget, BudgetExhausted, Ledger
+from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -39,6 +37,8 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
+from flwr_kld.trust.sealing import OVERHEAD
+from flwr_kld.trust.terms import Terms
 
 TABLE = Table({"job": ["nurse", "smith"], "age": Binned([30, 60])}, sources={"job": "work"})
 REFERENCE = Reference.from_counts(TABLE, np.ones(TABLE.size))

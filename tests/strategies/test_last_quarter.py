@@ -12,9 +12,9 @@ from flwr.clientapp import ClientApp
 from scipy import stats
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid

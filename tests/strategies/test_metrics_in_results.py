@@ -11,8 +11,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted, WithDriftChecks
 

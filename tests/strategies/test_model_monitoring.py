@@ -10,7 +10,7 @@ from sealed_federation import KEY, federation
 
 from flwr_kld import Binned, Reference, Report, Table
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

@@ -3,7 +3,7 @@
 import pytest
 from federation import REFERENCE, app_of, basket, grid_of
 
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.strategies import KLDrift, Trusted
 

@@ -5,10 +5,10 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Reference
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.domain.table import Table
 from flwr_kld.report import Outcome
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Alarm, KLDrift, Trusted
+from flwr_kld.table.table import Table
 
 SITES = [f"site {i}" for i in range(20)]
 EACH = 2000

@@ -10,12 +10,12 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, grid_of
 
 from flwr_kld import Categories, Labels, Reference
-from flwr_kld.check.decider import Decider
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.inference.allowance import SHARE
-from flwr_kld.inference.decision import hold_to_estimates
-from flwr_kld.inference.outside import OutsideCell, OutsideFraction
+from flwr_kld.infer.allowance import SHARE
+from flwr_kld.infer.decision import hold_to_estimates
+from flwr_kld.infer.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
+from flwr_kld.report.decider import Decider
 from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (

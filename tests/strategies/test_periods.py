@@ -18,15 +18,14 @@ from rich.console import Console
 from session_nights import TOMORROW
 
 from flwr_kld import Binned, Dialect, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.period import asked_period, of_period
 from flwr_kld.clients import answer_drift_queries, node_records
 from flwr_kld.clients.records_of_node import load_records
-from flwr_kld.errors import CheckFailed, QueryRefused
+from flwr_kld.common.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.messages.terms import Terms
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import asked_period, of_period
-from flwr_kld.report import CheckSeries, Outcome
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report, report_lines
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
@@ -35,6 +34,8 @@ from flwr_kld.strategies import (
     SinceLastCheck,
     Trusted,
 )
+from flwr_kld.trust.terms import Terms
+from flwr_kld.views import CheckSeries
 
 TABLE = Table({"age": Binned([30.0, 50.0, 70.0])})
 REFERENCE = Reference.from_counts(TABLE, {"age": [300, 300, 300, 100, 0]})

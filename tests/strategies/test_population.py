@@ -8,12 +8,12 @@ from federation import FRUIT, REFERENCE, basket
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import host_drift_queries
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.envelopes import ANSWER, Hosted
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import HostedClients, KLDrift, Trusted
+from flwr_kld.trust.envelopes import ANSWER, Hosted
 
 LIAR = 1002
 HONEST = [Participant(node, member) for node in (1000, 1001, 1003) for member in (0, 7)]

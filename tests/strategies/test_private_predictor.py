@@ -11,14 +11,14 @@ from flwr.clientapp import ClientApp
 from scipy.stats import binom
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Budget, BudgetExhausted, Ledger
 from flwr_kld.clients import answer_predictor_queries
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.messages.envelopes import REPORT
+from flwr_kld.ledger import Budget, BudgetExhausted, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, RotatingCohort, Trusted
+from flwr_kld.trust.envelopes import REPORT
 
 NOW = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
 CANDIDATES = Hypotheses({"as the reference": REFERENCE, "turned round": NOW})

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from flwr_kld.accounting import Budget, BudgetExhausted, Charge, Cost, Kind, Ledger
-from flwr_kld.accounting.entry import Failure, FailureKind, Remembered
-from flwr_kld.cohort.cohort import Participant, UniformCohort
-from flwr_kld.errors import CheckFailed, LedgerError, LedgerUnavailable
+from flwr_kld.ask.cohort import Participant, UniformCohort
+from flwr_kld.common.errors import CheckFailed, LedgerError, LedgerUnavailable
 from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Cost, Kind, Ledger
+from flwr_kld.ledger.entry import Failure, FailureKind, Remembered
 from flwr_kld.strategies.clock import ASKING, phase
 from flwr_kld.strategies.round import Round, Settled
 

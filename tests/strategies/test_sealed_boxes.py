@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from federation import app_of
 from flwr.app import ConfigRecord, Message, RecordDict
-from messages.vector_forms import claim
 from sealed_federation import AGGREGATOR, KEY, WatchedGrid, federation, monitor, on_request
+from trust.vector_forms import claim
 
 from flwr_kld.clients import AggregatorLimits
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.channels import seal
-from flwr_kld.messages.sealing import SealContext
-from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies import WholeClients
+from flwr_kld.trust.sealing import SealContext
+from flwr_kld.trust.terms import Terms
 
 NOT_OPENED = (
     "rejected by the aggregator: NotOpened: the sealed counts were changed, or sealed for another "

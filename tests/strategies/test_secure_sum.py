@@ -8,15 +8,15 @@ import pytest
 from federation import FAR, REFERENCE, SHARES, app_of, grid_of
 from flwr.app import ConfigRecord
 
-from flwr_kld.accounting import Cost
 from flwr_kld.clients import FirstUse, SumMembers
-from flwr_kld.errors import CheckFailed, QueryRefused
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed, QueryRefused
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.messages.envelopes import Signers
+from flwr_kld.ledger import Cost
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, WholeClients
-from flwr_kld.sums import Identity, Roster
+from flwr_kld.trust.envelopes import Signers
 
 TRUTH = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
 SUMMING = partial(app_of, secure_sum=FirstUse())

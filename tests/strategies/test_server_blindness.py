@@ -18,12 +18,12 @@ from sealed_federation import (
 from flwr_kld.clients import (
     AggregatorKey,
 )
-from flwr_kld.messages.sealing import NotOpened, SealContext, open_sealed
-from flwr_kld.messages.terms import Terms
 from flwr_kld.strategies import (
     KLDrift,
     Trusted,
 )
+from flwr_kld.trust.sealing import NotOpened, SealContext, open_sealed
+from flwr_kld.trust.terms import Terms
 
 ROW = (10, 20, 30, 40, 0, 0)  # nothing other, nothing missing
 

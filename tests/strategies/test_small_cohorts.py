@@ -9,10 +9,10 @@ from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference
-from flwr_kld.check.decider import Decider
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.report import Outcome
+from flwr_kld.report.decider import Decider
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
     Alarm,

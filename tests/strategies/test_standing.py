@@ -13,15 +13,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from session_nights import a_night
 
 from flwr_kld import Labels, Reference
-from flwr_kld.accounting import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.clients import AggregatorLimits
-from flwr_kld.errors import CheckFailed, SessionBusy, SessionOver
+from flwr_kld.common.errors import CheckFailed, SessionBusy, SessionOver
 from flwr_kld.kernel.law import on_coarser_grid
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.messages.envelopes import TERMS
-from flwr_kld.messages.terms import MARK, Terms
-from flwr_kld.report import CheckSeries
+from flwr_kld.ledger import Budget, BudgetExhausted, Kind, Ledger
 from flwr_kld.report.report import Report
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import (
@@ -37,6 +34,9 @@ from flwr_kld.strategies import (
     TwoAggregators,
     UniformCohort,
 )
+from flwr_kld.trust.envelopes import TERMS
+from flwr_kld.trust.terms import MARK, Terms
+from flwr_kld.views import CheckSeries
 
 NODES, NIGHTS, EACH = 20, 12, 100
 MODELS = ("trusted", "sealed", "split")

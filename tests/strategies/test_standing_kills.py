@@ -23,12 +23,12 @@ from federation import FRUIT, REFERENCE
 from flwr.app import Context, Error, Message
 from forks import forked, joined
 
-from flwr_kld.accounting import Budget, Kind, Ledger
-from flwr_kld.errors import CheckFailed
-from flwr_kld.messages.envelopes import ANSWER, NUMBERS, TERMS
-from flwr_kld.messages.terms import Terms
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.strategies import KLDrift
-from flwr_kld.sums.session_book import SessionBook
+from flwr_kld.trust.envelopes import ANSWER, NUMBERS, TERMS
+from flwr_kld.trust.session_book import SessionBook
+from flwr_kld.trust.terms import Terms
 from strategies.test_standing import DELTA, Federation, counts_of
 
 EPSILON = 8.0

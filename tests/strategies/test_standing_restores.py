@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from federation import REFERENCE
 
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.calibration.central import continual_release
-from flwr_kld.errors import CheckFailed, SessionOver
+from flwr_kld.common.errors import CheckFailed, SessionOver
 from flwr_kld.kernel.continual import UNIT
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.strategies import KLDrift
-from flwr_kld.sums.session_book import SessionBook
+from flwr_kld.trust.calibration import continual_release
+from flwr_kld.trust.session_book import SessionBook
 from strategies.test_standing import DELTA, MODELS, NIGHTS, NODES, Federation
 from strategies.test_standing_kills import BOOKS
 

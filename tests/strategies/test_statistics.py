@@ -11,14 +11,14 @@ from flwr.clientapp import ClientApp
 from report.samples import checksummed
 
 from flwr_kld import Binned, BlockPatterns, Categories, Labels, Reference, Table
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.accounting.entry import AlreadyChecked
-from flwr_kld.accounting.kept_reference import kept_as, kept_reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import WholeClients
+from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report import Outcome
+from flwr_kld.report.kept_reference import kept_as, kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (

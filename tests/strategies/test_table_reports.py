@@ -9,12 +9,12 @@ from flwr.app import Context, MetricRecord
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Reference, Table
-from flwr_kld.check.report_parts import metrics
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.inference.verdict import Outcome
-from flwr_kld.report import CheckSeries
+from flwr_kld.infer.verdict import Outcome
+from flwr_kld.report.parts import metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import KLDrift, Trusted
+from flwr_kld.views import CheckSeries
 
 TABLE = Table(
     {"age": Binned([20, 40, 60]), "sex": ["f", "m"], "job": ["a", "b", "c"]},

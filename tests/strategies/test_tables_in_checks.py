@@ -10,9 +10,9 @@ from sealed_federation import KEY, federation
 from tables import FRUITS, REFERENCE, TABLE, rows, table_app
 
 from flwr_kld import Reference, Table
-from flwr_kld.accounting import Budget, Ledger
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.promise import WholeClients
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,

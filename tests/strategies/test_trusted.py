@@ -9,13 +9,13 @@ from exact import published
 from numbered import Numbered
 from rows import answered
 
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.vector import ClearSum
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
 from flwr_kld.reference import Reference
 from flwr_kld.trust.trusted import Trusted
 

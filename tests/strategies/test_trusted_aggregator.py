@@ -11,8 +11,8 @@ from flwr.clientapp import ClientApp
 from sealed_federation import AGGREGATOR, KEY, NODES, WatchedGrid, federation, monitor, on_request
 
 from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.strategies import KLDrift, Trusted, WholeClients
 
 

@@ -27,15 +27,15 @@ from tables import REFERENCE as OF_TABLE
 from tables import table_app
 
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.channels import seal
-from flwr_kld.messages.envelopes import Answer
-from flwr_kld.messages.sealing import SealContext
-from flwr_kld.messages.terms import AggregatorNoise, Terms
+from flwr_kld.secure_sums import Roster
 from flwr_kld.strategies import KLDrift, TwoAggregators, WholeClients
-from flwr_kld.sums import Roster
-from flwr_kld.sums.two_aggregators import Parcel, signed_text
+from flwr_kld.trust.envelopes import Answer
+from flwr_kld.trust.sealing import SealContext
+from flwr_kld.trust.split_sum import Parcel, signed_text
+from flwr_kld.trust.terms import AggregatorNoise, Terms
 from strategies.test_server_blindness import ROW, SUMS, appears
 
 MODELS = [

@@ -17,12 +17,12 @@ from flwr.clientapp import ClientApp
 from sealed_federation import KEY
 
 from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks, check_memory
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.guard import verify
-from flwr_kld.messages.envelopes import PUBLISHED, TERMS
-from flwr_kld.messages.terms import Terms
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Standing, Trusted, TrustedAggregator, exchange
+from flwr_kld.trust.envelopes import PUBLISHED, TERMS
+from flwr_kld.trust.terms import Terms
 
 DAY, VICTIM, NODES = 24 * 60 * 60, 1000, 8
 PERIOD, LIMIT, DELTA = 30, 2.0, 1e-6

@@ -12,8 +12,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, FedMedian, Strategy
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Budget, Ledger
 from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, PrivatePredictor, Trusted, WithDriftChecks

@@ -11,15 +11,14 @@ from flwr.clientapp import ClientApp
 from recipes import recipe_text
 
 from flwr_kld import Labels, Reference, Report
-from flwr_kld.accounting import Budget, BudgetExhausted, Cost, Ledger
 from flwr_kld.clients import FirstUse, answer_drift_queries
-from flwr_kld.errors import CheckFailed
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
+from flwr_kld.ledger import Budget, BudgetExhausted, Cost, Ledger
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.report import CheckSeries, Outcome
-from flwr_kld.report.series import views
+from flwr_kld.report import Outcome
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Distributed,
@@ -30,6 +29,8 @@ from flwr_kld.strategies import (
     UniformCohort,
 )
 from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.views import CheckSeries
+from flwr_kld.views.series import views
 
 DOCUMENTED: dict[str, object] = {"__name__": "bounded_noise"}
 exec(recipe_text("bounded_noise.py"), DOCUMENTED)

@@ -11,15 +11,15 @@ import pytest
 from session_nights import TOMORROW
 
 from flwr_kld import Labels, Reference, Table
-from flwr_kld.calibration.central import central_release
+from flwr_kld.ask.partition import Partition
+from flwr_kld.ask.period import Period
 from flwr_kld.clients.own_records import Records
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClearSum, Held
-from flwr_kld.query.partition import Partition
-from flwr_kld.query.period import Period
+from flwr_kld.trust.calibration import central_release
 from flwr_kld.trust.trusted import Trusted
 
 TABLE = Table({"a": Labels(["x", "y"]), "b": Labels(["u"])})

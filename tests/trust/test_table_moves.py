@@ -15,8 +15,8 @@ from guard.files import question
 from rows import counted as counted_of
 
 from flwr_kld import Labels, Reference, Table
+from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel.promise import Allotment, Ball, WholeClients, l1_norm
-from flwr_kld.query.partition import Partition
 from flwr_kld.trust.worst_move import worst_move
 
 MOST = 4

@@ -8,8 +8,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Reference
+from flwr_kld.secure_sums import Roster
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
-from flwr_kld.sums import Roster
 from hospitals.client_app import STAYS
 
 app = ServerApp()

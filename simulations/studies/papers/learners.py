@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from flwr_kld.calibration.central import calibrated_laplace
+from flwr_kld.common.search import edge
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import real, whole
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, BitSource, sample, uniform_128
 from flwr_kld.kernel.promise import check_epsilon_delta
 from flwr_kld.predictors.laws import Floats, Laws
-from flwr_kld.search import edge
+from flwr_kld.trust.calibration import calibrated_laplace
 
 _BITS = 80
 _PRECISION = 1e-6

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flwr_kld._extras import require
+from flwr_kld.common.extras import require
 from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
 from flwr_kld.simulations.studies.priest_kld.summary import best, pick
 from flwr_kld.simulations.studies.runner import Row

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.inference.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
 from flwr_kld.simulations.studies.priest_kld.rules import (
     Floats,
     clipped,

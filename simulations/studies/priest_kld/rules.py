@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.calibration.central import analytic_sigma
+from flwr_kld.trust.calibration import analytic_sigma
 
 Floats = NDArray[np.float64]
 TAU = 1e-6

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers
+from flwr_kld.table.block_patterns import BlockPatterns
 
 Integers = NDArray[np.int64]
 WRITERS, RECORDS = 3_580, 100

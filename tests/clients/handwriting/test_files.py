@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flwr_kld.clients.handwriting import Handwriting, load_leaf, load_npz
-from flwr_kld.domain.block_patterns import BlockPatterns
 from flwr_kld.simulations.handwriting.source import load_source
+from flwr_kld.table.block_patterns import BlockPatterns
 
 IMAGES = np.arange(2 * 64, dtype=np.uint8).reshape(2, 8, 8)
 ARRAYS: dict[str, Any] = {"images": IMAGES, "labels": np.array([4, 2]), "writer": np.array([9, 8])}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flwr_kld._extras import require
 from flwr_kld.clients.handwriting import load_femnist, sources
+from flwr_kld.common.extras import require
 
 
 @pytest.fixture(scope="module")

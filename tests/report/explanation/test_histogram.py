@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from flwr_kld import Binned, Labels, Reference
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.estimators.design_effect import DesignEffects
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.kernel.promise import Guarantee, WholeClients
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation import MOST, histogram
+from flwr_kld.trust.calibration import calibrated_laplace
 
 N = 4000
 EVENT = calibrated_laplace(Guarantee(1.0))

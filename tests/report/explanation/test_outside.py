@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from flwr_kld import Binned, Categories, Labels, Reference
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.estimators.design_effect import DesignEffects
-from flwr_kld.inference.outside import percent
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.outside import percent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.query.noisy import NoisyCounts
-from flwr_kld.query.partition import Partition
 from flwr_kld.report.explanation import outside_fraction
+from flwr_kld.trust.calibration import calibrated_laplace
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
 PLAN = Partition(16).draw(Reference.from_counts(TABLE, [3, 2, 4, 1]), np.random.default_rng(0))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from chance import most
-from inference.figures.columns import (
+from infer.figures.columns import (
     AFTER,
     BEFORE,
     DELAYS,
@@ -17,7 +17,7 @@ from inference.figures.columns import (
 from scipy.stats import binom
 
 from flwr_kld import Binned, Categories
-from flwr_kld.inference.estimators.design_effect import DesignEffects
+from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report.explanation import sentence
 

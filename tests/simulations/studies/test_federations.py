@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flwr_kld.inference.divergence import skewed_divergence
-from flwr_kld.query.partition import Partition
+from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal, Groups, Static
 from flwr_kld.simulations.studies.records import Records

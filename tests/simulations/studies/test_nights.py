@@ -13,7 +13,7 @@ from flwr_kld.kernel.law import SeededBits, sample, to_counts
 from flwr_kld.report import Outcome
 from flwr_kld.simulations.studies import nights
 from flwr_kld.simulations.studies.nights import Year
-from flwr_kld.standing.standing import Standing
+from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trusted import Trusted
 
 TASK = {"study": "nights", "version": 0, "scheme": "standing", "turnover": 0.1, "block": 0}

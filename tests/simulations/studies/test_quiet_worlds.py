@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flwr_kld.domain.table import Table
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.simulations.studies import quiet_worlds
 from flwr_kld.simulations.studies.quiet_worlds import World
+from flwr_kld.table.table import Table
 
 SMALL = World(columns=2, clients=50, records=50, drawn=True, design_effect=4.0)
 

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from flwr_kld.calibration.laws import discrete_laplace
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.simulations.studies.papers.learners import composed_delta, epsilon_each
+from flwr_kld.trust.noise_laws import discrete_laplace
 
 
 @pytest.mark.parametrize(("ratio", "copies"), [(Fraction(3, 2), 3), (Fraction(4), 4)])

@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from flwr_kld.calibration.central import calibrated_laplace
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel import Guarantee
 from flwr_kld.simulations.studies.priest_kld.rules import (
     AMOUNT,
@@ -15,6 +14,7 @@ from flwr_kld.simulations.studies.priest_kld.rules import (
     paper_rule,
     scalar_rule,
 )
+from flwr_kld.trust.calibration import calibrated_laplace
 
 LAMBDAS = np.array([0.0, 0.3, 2.0])
 

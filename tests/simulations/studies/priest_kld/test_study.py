@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from forks import forked, joined
 
-from flwr_kld.inference.divergence import skewed_divergence
+from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.simulations.studies.priest_kld import study
 from flwr_kld.simulations.studies.priest_kld.measure import measure
 from flwr_kld.simulations.studies.priest_kld.settings import (

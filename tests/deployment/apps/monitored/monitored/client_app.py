@@ -8,7 +8,7 @@ from flwr.clientapp.typing import ClientAppCallable
 
 from flwr_kld import Labels
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
-from flwr_kld.messages.envelopes import NUMBERS, PREDICT_ACTION, REPORT
+from flwr_kld.trust.envelopes import NUMBERS, PREDICT_ACTION, REPORT
 
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}
 MOVED = {"bus": 1000, "car": 1200, "train": 5800, "walk": 2000}

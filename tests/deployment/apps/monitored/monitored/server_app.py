@@ -13,7 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Reference
-from flwr_kld.accounting import Ledger, LedgerError
+from flwr_kld.ledger import Ledger, LedgerError
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import (
     Distributed,

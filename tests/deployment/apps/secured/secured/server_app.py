@@ -14,11 +14,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Labels, Reference
-from flwr_kld.cohort.cohort import Participant
-from flwr_kld.errors import CheckFailed
+from flwr_kld.ask.cohort import Participant
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.secure_sums import Roster
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum, Trusted, TrustedAggregator
 from flwr_kld.strategies.population import Nodes
-from flwr_kld.sums import Roster
 from secured.pinned import AGGREGATOR
 
 PATIENCE, IMPATIENCE = 90.0, 25.0

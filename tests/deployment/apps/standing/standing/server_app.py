@@ -8,7 +8,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Reference
-from flwr_kld.errors import CheckFailed
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import KLDrift, Standing, TrustedAggregator
 from standing.client_app import USUAL, labels
 from standing.pinned import AGGREGATOR

@@ -1,0 +1,151 @@
+"""Who is asked in a check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.common.errors import CheckFailed
+from flwr_kld.kernel.arguments import keep, whole
+
+
+@dataclass(frozen=True, order=True)
+class Participant:
+    """One client: a Flower node, or one of the virtual clients that a simulated node hosts."""
+
+    node: int
+    member: int = 0
+
+    def __post_init__(self) -> None:
+        if {type(self.node), type(self.member)} != {int}:  # as in most of the many that there are
+            keep(self, node=whole("node", self.node), member=whole("member", self.member))
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.member}"
+
+
+@dataclass(frozen=True)
+class AskedClients:
+    """Who is asked in a check."""
+
+    participants: list[Participant]
+    drawn: bool = False  # Whether they are a part of those who are connected
+
+
+class LastAsked(Protocol):
+    """Where it is remembered when clients were last asked, such as a ledger."""
+
+    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of the last check that asked each client, or 0."""
+        ...
+
+
+@runtime_checkable
+class Cohort(Protocol):
+    """A rule that picks the participants of a check."""
+
+    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
+        """Pick from those present, who are in a fixed order."""
+        ...
+
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+        """Take up the rotation that a ledger remembers, before a draw from those present."""
+        ...
+
+
+def _check_size(size: int) -> int:
+    return whole("size", size, least=1, unit="clients")
+
+
+@dataclass(frozen=True)
+class UniformCohort:
+    """A fresh uniform sample for each check.
+
+    The same client may be asked again in the next check, and then spends again.
+
+    Parameters
+    ----------
+    size : int, optional
+        Number of clients; by default everybody present.
+    """
+
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            keep(self, size=_check_size(self.size))
+
+    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
+        """Pick from those present."""
+        if self.size is None or self.size >= len(present):
+            return present
+        return [present[i] for i in generator.choice(len(present), self.size, replace=False)]
+
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+        """Take nothing up: each draw is fresh."""
+
+
+class RotatingCohort:
+    """Round-robin: whoever was asked longest ago, or never, is asked next.
+
+    Among n clients that stay, any ``n // size`` checks in a row have disjoint cohorts, so that
+    they compose in parallel: together they cost each client what one check costs. Clients queue in
+    a random, public order, so that nobody is asked twice more than another.
+
+    A node that reconnects under a new id counts as never asked: on a deployment without node
+    authentication it promises less. With a ledger the queue outlives the process.
+
+    Parameters
+    ----------
+    size : int
+        Number of clients in a check.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = _check_size(size)
+        self._last_asked: dict[Participant, int] = {}
+        self._asked = 0
+
+    def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
+        """Pick from those present and remember that they were asked.
+
+        Raises `CheckFailed` if fewer than `size` are present: a smaller cohort would break the
+        rotation's promise.
+        """
+        if len(present) < self.size:
+            raise CheckFailed(
+                f"the rotating cohort needs {self.size} clients and {len(present)} are connected: "
+                "wait for more or lower its size"
+            )
+        last = np.array([self._last_asked.get(p, -1) for p in present])
+        longest_ago = np.lexsort((generator.random(len(present)), last))
+        chosen = [present[i] for i in longest_ago[: self.size]]
+        self._last_asked.update({p: self._asked + i for i, p in enumerate(chosen)})
+        self._asked += len(chosen)
+        return chosen
+
+    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+        """Take up the queue that a ledger remembers."""
+        last = rotation.last_asked([str(p) for p in present]).tolist()
+        self._last_asked = dict(zip(present, last, strict=True))
+        self._asked = max(last, default=0) + 1
+
+
+def require_clients(
+    clients: int, least: int, what: str, dropouts: dict[str, int] | None = None
+) -> None:
+    """Fail a check with too few clients."""
+    if clients < least:
+        why = "; ".join(f"{n}: {reason}" for reason, n in (dropouts or {}).items())
+        raise CheckFailed(
+            f"{clients} clients {what} and {least} are needed" + (f" ({why})" if why else "")
+        )
+
+
+def draws(cohort: Cohort | None) -> bool:
+    """Whether a rule may ask a part of those who are connected."""
+    return cohort is not None and not (isinstance(cohort, UniformCohort) and cohort.size is None)

@@ -1,1 +1,0 @@
-"""What a check measured, decides and reports: all of it public, and post-processing."""

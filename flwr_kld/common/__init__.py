@@ -1,0 +1,1 @@
+"""What every other folder needs: errors, strict reading, files that last, identities, searches."""

@@ -1,0 +1,378 @@
+"""The decision of one check: drift, no drift, quiet, or inconclusive and what would resolve it.
+
+The counts of all clients that were asked decide. Drift is reported on what one check shows of these
+clients, on evidence added up over checks, or on the fraction outside the reference; where the
+clients were drawn from more, only if their population's estimate shows it as well, and no kind of
+clients that the draw may have missed, or had too many of, could explain it (`Population`). "No
+drift" is reported only on an upper confidence limit, which holds for every law that the domain can
+show. Where that is too wide, "quiet" reports that nothing was found, and that drifts of the usual
+shapes would have been seen in the estimate. That never alarms.
+
+A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
+(Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
+one hides with the probability of its own limit, however many there are.
+Proof note: ``docs/proofs/decisions.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from scipy.special import ndtri
+
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.divergence import nats, replaced
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.infer.outside import OutsideFraction, OutsideLimits
+from flwr_kld.infer.part_of_records import missed_part
+from flwr_kld.infer.upper_limit import UpperLimit
+from flwr_kld.infer.verdict import Outcome, Verdict
+
+_ENOUGH = 100.0
+"""Times the records beyond which no number is named: chance alone may look so."""
+ERRORS = 4.0
+"""Standard errors by which a population's number must exceed what is tolerated, at least. At three,
+drawn cohorts of clustered clients raise false alarms in more than one year of twenty; at five, half
+of the drifts of .15 nats that 200 clients show are lost. Under the normal law, four are exceeded in
+one check of 31,600, and three in one of 741."""
+_MOST_CLIENTS = 1_000_000
+"""Clients that are proposed, at most."""
+_MORE = "more clients, more records of each, or a larger epsilon"
+LIKELY = 0.8
+"""Probability with which a quiet check would have seen a drift."""
+_NAMED = 5
+"""Columns that a sentence names."""
+_NOISE = 2.0
+"""Standard deviations within which a fraction is taken for noise around 0."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """What drawn clients show of one number of the population that they were drawn from.
+
+    Their own number may be chance of who was drawn: what is shown of the population must exceed its
+    error, and remain whatever the clients would have said that the draw missed, and if it had too
+    many of a kind.
+    """
+
+    clients: int  # That were drawn
+    value: float  # Estimate of the number, and its standard error: draws, noise, the reference
+    error: float
+    tolerated: float
+    level: float  # Of a false alarm of one check, in (0, 1)
+    missed_level: float  # Probability of missing the largest part that counts, in (0, 1)
+    # The least that the number can be if so many clients miss a kind, or have too many of one
+    least: Callable[[int], float]
+    # Whether the error counts what the largest client holds, rather than little over the mean
+    sizes_known: bool = True
+
+    @property
+    def missed(self) -> float:
+        """The part of the population that the draw may have missed, in (0, 1)."""
+        return missed_part(self.clients, self.missed_level)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the population's number is above what is tolerated, not only these clients'."""
+        return self._shown_by(self.clients)
+
+    def _shown_by(self, clients: int) -> bool:
+        errors = max(ERRORS, -float(ndtri(self.level))) * math.sqrt(self.clients / clients)
+        if not self.value - errors * self.error > self.tolerated:
+            return False
+        return self.least(clients) > self.tolerated
+
+    @property
+    def unless(self) -> str:
+        """Say which clients could still make it false."""
+        most = f"more than {100 * self.missed:.2g} % of its clients or records"
+        larger = "" if self.sizes_known else ", or a client holds far more records than the others"
+        return f"unless the draw missed a kind with {most}{larger}"
+
+    @property
+    def resolve(self) -> str:
+        """Say how many drawn clients would show it, if the estimate is right."""
+        tried = range(self.clients, _MOST_CLIENTS)
+        enough = bisect_left(tried, True, key=self._shown_by)
+        if enough == len(tried):
+            return "asking all clients, or drawing many more"
+        digits = 10 ** max(len(str(tried[enough])) - 2, 0)
+        return f"drawing about {-(-tried[enough] // digits) * digits:,} clients, or asking all"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first thing a check decides on: D_θ of the records of the clients that were asked."""
+
+    threshold: float  # Nats that are tolerated
+    lower: float  # It is at least this, in nats, with the alarm's level
+    upper: UpperLimit  # It is at most this
+    p_value: float  # Of "D_θ is at most the threshold"
+    population: Population | None = None  # That the clients were drawn from; None if all were asked
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The second thing a check decides on: q, the fraction of records outside the reference."""
+
+    limits: OutsideLimits
+    p_value: float  # Of "no more than is tolerated"
+    population: Population | None = None  # That the clients were drawn from; None if all were asked
+
+
+def decide(
+    divergence: Divergence,
+    outside: Outside | None,
+    detector: EDetector | None,
+    *,
+    alarm: Alarm,
+    level: float,
+    about: str,
+    seen_from: Callable[[], float | None] = lambda: None,
+) -> Verdict:
+    """Decide a check about the clients that were asked.
+
+    `outside` is None if nothing can lie there. `detector` adds up evidence, None where none adds
+    up. `level` is the p-value below which a single check alarms, and `seen_from` forecasts from
+    which D_θ on the usual drifts would have been seen; None if not from threshold and resolution
+    on.
+    """
+    seen, threshold, upper = None, divergence.threshold, divergence.upper
+    allowed = f"{threshold:g} tolerated and {alarm.resolution:g} of resolution"
+    decided = _found(divergence, outside, detector, alarm, level)
+    if decided is None:
+        decided = _excluded(upper, threshold + alarm.resolution, allowed)
+        if decided[0] is Outcome.INCONCLUSIVE:
+            seen = seen_from()
+        if seen is not None:
+            decided = _quiet(upper, seen, threshold, allowed)
+    outcome, reason, resolve = decided
+    limits = None if outside is None else outside.limits
+    if outcome in (Outcome.NO_DRIFT, Outcome.QUIET) and limits is not None:
+        outcome, reason, resolve = _with_outside(outcome, reason, limits, alarm)
+    return Verdict(
+        outcome=outcome,
+        reason=f"{reason}; this is about {about}",
+        resolve=resolve,
+        threshold=threshold,
+        alarm=alarm,
+        lower_bound=divergence.lower,
+        upper_limit=max(upper.value, divergence.lower),
+        outside=limits,
+        detector=detector,
+        seen_from=seen if outcome is Outcome.QUIET else None,
+    )
+
+
+def contradicted(threshold: float, alarm: Alarm, why: str) -> Verdict:
+    """Return the verdict of a check whose numbers cannot all be true: it decides nothing."""
+    return Verdict(
+        Outcome.INCONCLUSIVE,
+        f"the published numbers contradict each other: {why}",
+        "finding the client that reports what it cannot have: a plain or sealed sum with "
+        "most_records= leaves it out",
+        threshold=threshold,
+        alarm=alarm,
+    )
+
+
+def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Return the columns, first those that drifted, then by how much over their threshold."""
+    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.QUIET, Outcome.NO_DRIFT]
+
+    def place(name: str) -> tuple[int, float, str]:
+        verdict = verdicts[name]
+        bound = -math.inf if verdict.lower_bound is None else verdict.lower_bound
+        return order.index(verdict.outcome), verdict.threshold - bound, name
+
+    return sorted(verdicts, key=place)
+
+
+def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """Return the verdict on all columns, with the numbers of the one that is ranked first."""
+    names = ranked(verdicts)
+    leading = verdicts[names[0]]
+    alike = [name for name in names if verdicts[name].outcome is leading.outcome]
+    all_of_them, named = len(verdicts), f"{names[0]}: {leading.reason}"
+    named = f", {named}" if len(alike) == 1 else f": {_listed(alike)}; {named}"
+    if leading.outcome is Outcome.NO_DRIFT:
+        last = max(verdicts.values(), key=lambda v: v.upper_limit or 0.0)
+        reason = (
+            f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
+        )
+    elif leading.outcome is Outcome.QUIET:
+        quiet = "is quiet" if len(alike) == 1 else "are quiet"
+        reason = (
+            f"none of {all_of_them} columns is known to have drifted, and "
+            f"{len(alike)} {quiet}{named}"
+        )
+    elif leading.outcome is Outcome.DRIFT:
+        reason = f"{len(alike)} of {all_of_them} columns drifted{named}"
+    else:
+        reason = (
+            f"no column is known to have drifted, and {len(alike)} of {all_of_them} may have{named}"
+        )
+    return replace(leading, reason=reason)
+
+
+def hold_to_estimates(
+    verdict: Verdict,
+    population: float | None,
+    cohort: float,
+    outside: OutsideFraction | None,
+) -> Verdict:
+    """Take "no drift" and "quiet" back beside an estimate that says otherwise.
+
+    The population's must not be above the threshold. The cohort's own is above 0 by chance, and
+    must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.
+    Without an estimate of the population, nothing would have been seen in it.
+    """
+    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
+        return verdict
+    excluded = verdict.threshold + verdict.alarm.resolution
+    if population is not None and population > verdict.threshold:
+        little = "a little " if round(population, 3) <= verdict.threshold else ""
+        above = (
+            f"the estimate of {nats(population)} is {little}above the {verdict.threshold:g} that "
+            "are tolerated"
+        )
+    elif cohort > excluded:
+        above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
+    elif population is None and verdict.outcome is Outcome.QUIET:
+        above = "there is no estimate of the population"
+    elif outside and verdict.outside and _above(outside, verdict.outside.tolerated):
+        above = f"the fraction of records outside the reference is above the tolerance: {outside}"
+    else:
+        return verdict
+    return replace(
+        verdict,
+        outcome=Outcome.INCONCLUSIVE,
+        reason=f"{above}: {verdict.reason}",
+        resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
+    )
+
+
+def _above(outside: OutsideFraction, tolerated: float) -> bool:
+    """Whether an estimated fraction is above the tolerated one, and more than noise around 0."""
+    return outside.share > max(tolerated, _NOISE * outside.deviation)
+
+
+_Found = tuple[Outcome, str, str | None]
+
+
+def _by_chance(level: float) -> str:
+    """Say how rarely a single check alarms falsely."""
+    return f"if that were false, at most one check in {round(1 / level):,} would say so"
+
+
+def _found(
+    divergence: Divergence,
+    outside: Outside | None,
+    detector: EDetector | None,
+    alarm: Alarm,
+    level: float,
+) -> _Found | None:
+    """Return what is too much, first what alarms."""
+    threshold, lower, by_chance = divergence.threshold, divergence.lower, []
+    at_least = f", at least {nats(lower)}" if lower > threshold else ""
+    shows: list[tuple[Divergence | Outside, str]] = [
+        (divergence, f"the divergence is above {threshold:g} nats{at_least}")
+    ]
+    if outside is not None:
+        tolerated = f"{100 * outside.limits.tolerated:.3g} %"
+        what = f"more records are outside the reference than the tolerated {tolerated}"
+        shows.append((outside, what))
+    for one, what in shows:
+        if one.p_value >= level:
+            continue
+        reason = f"this check alone shows that {what}; {_by_chance(level)}"
+        population = one.population
+        if population is None:
+            return Outcome.DRIFT, reason, None
+        if population.shown:
+            return Outcome.DRIFT, f"{reason}; true of the population {population.unless}", None
+        by_chance.append((what, population))
+    for what, population in by_chance:
+        reason = (
+            f"these {population.clients} clients have moved ({what}), but it may be chance of who "
+            "was drawn"
+        )
+        return Outcome.INCONCLUSIVE, reason, population.resolve
+    if detector is not None and detector.alarmed:
+        reason = (
+            f"the evidence of {detector.checks} checks for a divergence above {threshold:g} nats"
+            f"{at_least} has reached {detector.evidence:.3g}, and alarms from "
+            f"{detector.alarm_at:.3g} on"
+        )
+        return Outcome.DRIFT, reason, None
+    if lower > threshold:
+        reason = (
+            f"the divergence is at least {nats(lower)}, above {threshold:g}, but only "
+            f"with confidence {100 * alarm.level:g} %, too little for an alarm"
+        )
+        return Outcome.INCONCLUSIVE, reason, _records_for(level, divergence.p_value)
+    if outside is not None and outside.limits.lower > outside.limits.tolerated:
+        reason = (
+            f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
+            f"reference, above the tolerated {tolerated}, but only with confidence "
+            f"{100 * alarm.level:g} %, too little for an alarm"
+        )
+        return Outcome.INCONCLUSIVE, reason, _MORE
+    return None
+
+
+def _records_for(level: float, p_value: float) -> str:
+    """Say what a check would take to alarm by itself."""
+    times = math.log(level) / math.log(p_value) if p_value < 1 else math.inf
+    if not 1 < times <= _ENOUGH:
+        return _MORE
+    return f"about {times:.2g} times as many records"
+
+
+def _with_outside(outcome: Outcome, reason: str, limits: OutsideLimits, alarm: Alarm) -> _Found:
+    """Keep "no drift" or "quiet" if the fraction outside the reference is small enough, too."""
+    most, excluded = f"{100 * limits.upper:.3g} % of the records", alarm.excluded(limits.tolerated)
+    if limits.upper <= excluded:
+        return outcome, f"{reason}; at most {most} are outside the reference", None
+    reason = (
+        f"{reason}; but up to {most} may be outside the reference, not only the "
+        f"{100 * excluded:.3g} % that are allowed"
+    )
+    return Outcome.INCONCLUSIVE, reason, _MORE
+
+
+def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
+    """Return "no drift" if everything from `excluded` nats on is excluded."""
+    confident = f"with confidence {100 * upper.level:g} %"
+    rule = f'"no drift" allows {excluded:.3g}, {allowed}'
+    if upper.value > excluded:
+        reason = (
+            "no drift was found, but the divergence is only known to be at most "
+            f"{upper.value:.3g} nats ({confident}); {rule}"
+        )
+        return Outcome.INCONCLUSIVE, reason, upper.resolves(excluded)
+    share = 100 * replaced(upper.value)
+    reason = (
+        f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape: no "
+        f"more than {share:.2g} % other records could cause; {rule}"
+    )
+    return Outcome.NO_DRIFT, reason, None
+
+
+def _quiet(upper: UpperLimit, seen: float, threshold: float, allowed: str) -> _Found:
+    """Return what a check says that found nothing and would have seen something."""
+    reason = (
+        f"nothing was found, and a drift of the usual shapes (spread, tilted, vanishing, one new "
+        f"symbol) from {nats(seen)} on ({allowed}) would have been seen, by an estimate above "
+        f"{threshold:g}, with probability {LIKELY:g}; of other shapes it only excludes more than "
+        f"{upper.value:.3g} nats"
+    )
+    return Outcome.QUIET, reason, None
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

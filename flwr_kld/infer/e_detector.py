@@ -1,0 +1,63 @@
+"""Evidence over checks: an alarm whose rate is a theorem, for every law.
+
+Each check multiplies what was staked by e, whose mean is at most 1 if D_θ is at most the threshold
+(`DivergenceTest.log_evidence`). An e-detector (Shin, Ramdas, Rinaldo 2022) adds up for drifts that
+may begin at any check; Ville 1939.
+Proof note: ``docs/proofs/decisions.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from flwr_kld.common.strict_model import Model
+from flwr_kld.kernel.arguments import keep, real, whole
+
+_SCHEMA: Final = 1
+_CEILING = 1.5
+"""Evidence is capped at this multiple of the alarm: it ends when a check shows nothing, and what it
+says is of now."""
+
+
+@dataclass(frozen=True)
+class EDetector(Model, what="the alarm's state"):
+    """Adds up evidence over checks, for drifts that may begin at any of them. Public."""
+
+    rate: float = 0.05  # Probability of a false alarm in `horizon` checks, at most
+    horizon: int = 365
+    checks: int = 0  # Number of checks so far
+    evidence: float = 0.0  # Added up over them, 0 or more
+    schema: Literal[1] = _SCHEMA  # Version
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            rate=real("rate", self.rate, above=0, below=1),
+            horizon=whole("horizon", self.horizon, least=1, unit="checks"),
+            checks=whole("checks", self.checks, least=0),
+            evidence=real("evidence", self.evidence, least=0),
+        )
+
+    def update(self, log_evidence: float) -> EDetector:
+        """Take in one check's ln e. The same checks in the same order end in the same state."""
+        started = math.log(self.evidence + 1 / self.horizon)
+        most = math.log(_CEILING / self.rate)
+        evidence = math.exp(min(started + real("evidence", log_evidence), most))
+        return replace(self, checks=self.checks + 1, evidence=evidence)
+
+    @property
+    def alarm_at(self) -> float:
+        """Evidence that alarms: one over the rate of false alarms."""
+        return 1 / self.rate
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether there is an alarm now."""
+        return self.evidence >= self.alarm_at
+
+    @property
+    def between_false_alarms(self) -> float:
+        """Checks between two false alarms, on average at least."""
+        return self.horizon / self.rate

@@ -1,0 +1,113 @@
+"""A law of ``r / E[r]`` of any smooth shape about a base, fitted by penalised maximum likelihood.
+
+On a grid of u = ln r less its trend, ``ln law(u) = ln base(u) + f(u)``, f a Gaussian process a
+priori (g-modelling, Efron 2016, doi:10.1093/biomet/asv068; here about a base that may change with
+the mass of Π). Few directions matter, so f has `RANK` coefficients, whose information gives the
+law's covariance, and Laplace's formula its evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.infer.estimators.score import Floats, exp
+
+_HALF = np.concatenate(
+    [np.arange(0, 0.3, 0.03), np.arange(0.3, 1.2, 0.06), np.arange(1.2, 8, 0.15)]
+)
+GRID = np.concatenate([-_HALF[:0:-1], _HALF])
+"""u, ascending, finest about 0 where an undrifted cell lies. The first one stands for r = 0."""
+SPACING = np.gradient(GRID)
+CENTRE = len(_HALF) - 1
+RANK = 20
+_DEVIATION, _LENGTH, _WARP = 3.0, 0.8, 0.3
+"""Of f: its deviation, and its correlation length in ``asinh(u / warp)``."""
+_STEPS, _TRIES = 25, 8
+_ENOUGH = 0.01
+"""Gain in nats below which a fit has ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatioLaw:
+    """A law of u."""
+
+    weights: Floats  # In each place of like mass of Π, shape [A, U], each row summing to 1
+    trended: bool  # Whether the mean of r follows the trend
+    # ln of the likelihood of all cells, coefficients integrated out, and of the law a priori
+    evidence: float
+    # Of the coefficients of f, shape [R, R]; None for a law without any
+    covariance: Floats | None = None
+
+
+@cache
+def directions() -> Floats:
+    """Leading directions of f, scaled to independent standard coefficients, shape [U, R]."""
+    at = np.arcsinh(GRID / _WARP)
+    covariance = _DEVIATION**2 * np.exp(-0.5 * ((at[:, None] - at) / _LENGTH) ** 2)
+    sizes, axes = np.linalg.eigh(covariance)
+    leading: Floats = axes[:, -RANK:] * np.sqrt(sizes[-RANK:])
+    return leading
+
+
+def bell(centre: float | Floats, spread: float | Floats) -> Floats:
+    """Return normal laws of u on the grid, shape [..., U], from centres and deviations [..., 1]."""
+    heights: Floats = np.asarray((GRID - centre) / spread, dtype=np.float64)
+    heights *= -0.5 * heights
+    heights = exp(heights)
+    heights *= SPACING
+    heights /= heights.sum(axis=-1, keepdims=True)
+    return heights
+
+
+def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64]) -> RatioLaw:
+    """Fit f about a base, by Fisher scoring."""
+    # Shapes: rows [G, U], size [G], place_of [G].
+    along = directions()
+    at, law, damping = np.zeros(RANK), base.weights, 1e-3
+    mixed, slopes = _likelihoods(rows, law, place_of)
+    value = start = float(size @ np.log(mixed))
+    told = _information(slopes, size)
+    for _ in range(_STEPS):
+        slope = size @ slopes - at
+        for _ in range(_TRIES):
+            tried_at = at + np.linalg.solve(told + damping * np.diag(np.diag(told)), slope)
+            f = along @ tried_at
+            tried = base.weights * np.exp(f - f.max())
+            tried /= tried.sum(axis=1, keepdims=True)
+            mixed, tried_slopes = _likelihoods(rows, tried, place_of)
+            gain = float(size @ np.log(mixed) - tried_at @ tried_at / 2) - value
+            if gain >= 0:
+                break
+            damping = max(10 * damping, 1e-2)
+        if gain < 0:
+            break
+        at, law, slopes, value, damping = tried_at, tried, tried_slopes, value + gain, damping / 5
+        told = _information(slopes, size)
+        if gain < _ENOUGH:
+            break
+    evidence = base.evidence + value - start - float(np.linalg.slogdet(told)[1]) / 2
+    covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
+    return RatioLaw(law, base.trended, evidence, covariance)
+
+
+def _likelihoods(rows: Floats, law: Floats, place_of: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Likelihood of each group under the law, shape [G], and its logarithm's gradient, [G, R]."""
+    mixed = (rows * law[place_of]) @ _and_one()
+    slopes = mixed[:, 1:] / mixed[:, :1] - (law @ directions())[place_of]
+    return mixed[:, 0], slopes
+
+
+@cache
+def _and_one() -> Floats:
+    """Ones, and the directions, shape [U, 1 + R]."""
+    return np.column_stack([np.ones(len(GRID)), directions()])
+
+
+def _information(slopes: Floats, size: Floats) -> Floats:
+    """Information [R, R] of the log posterior."""
+    information: Floats = (slopes * size[:, None]).T @ slopes + np.eye(RANK)
+    return information

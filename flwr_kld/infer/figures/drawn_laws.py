@@ -1,0 +1,148 @@
+"""Draws from the posterior law of the clients' fractions, given noisy counts.
+
+Any figure of noisy fractions is biased: noise looks like drift. A figure of fractions drawn from
+their posterior has neither that bias nor the opposite one, and its spread over draws is its error.
+
+1. Prior: a cell's fraction lies off Π by ``τ t sqrt(Π)``, where t has heavy tails: most cells of a
+   drift move little and a few much. It is a mixture of normal laws of geometrically growing
+   deviations, as in adaptive shrinkage (Stephens 2017, doi:10.1093/biostatistics/kxw041), whose
+   weights one number τ gives. τ is unknown: every value on a grid may be it, or 0, for no drift.
+2. A count is normal around its fraction; noise with heavier tails is a mixture of two normal laws.
+3. All fractions sum to 1: draws are moved there as normal variables condition on their sum.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.infer.cell_fractions import as_law, fraction_noise
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.fraction_interval import Floats
+from flwr_kld.kernel.law import NoiseTable
+
+NEGLIGIBLE = 1e-4
+"""Fraction that stands for less than itself, where figures or the prior would divide by it."""
+_DEVIATIONS = np.append(0.0, 0.002 * 2.5 ** np.arange(10))
+"""Of a fraction off Π, relative to ``sqrt(Π)``: the components of the prior."""
+_TAIL = 2.5 ** (-2.0 * np.arange(6))
+"""Weights of the deviations τ, 2.5 τ, 6.25 τ, …: Student's t with about two degrees of freedom."""
+_NO_DRIFT = 0.1
+"""Prior probability of τ = 0."""
+_DRAWS, _FEWEST, _NUMBERS = 100, 40, 1 << 20
+"""Of laws, and of fractions in all of them where there are many cells."""
+_KEPT = 1 << 17
+"""Random numbers that are drawn once: enough for columns of 1,310 cells."""
+_TINY = 1e-290
+_LEAST_VARIANCE = 1e-30
+
+
+def drawn_laws(noisy: NoisyCounts, seen: Floats, *, design_effect: float) -> Floats:
+    """Draw laws over the cells from their posterior; the same ones whenever it is called."""
+    # Shapes: seen [cells].
+    pi, total, cells = noisy.plan.mass, noisy.records, noisy.plan.cells
+    noise = fraction_noise(noisy)
+    off = seen - pi
+    parts, weight = _normal_parts(noisy.noise)
+    one = min(design_effect / total, 0.5)  # Of a cell that is empty by the chance of one lot
+    still, moved = design_effect * pi * (1 - pi) / total, np.maximum(seen, one)
+    moved = design_effect * moved * np.maximum(1 - moved, one) / total
+    # Shape [components, parts of the noise, cells], then these two as one.
+    prior = (_DEVIATIONS[:, None] * np.sqrt(np.maximum(pi, NEGLIGIBLE)))[:, None] ** 2
+    error = np.where(prior > 0, moved, still) + noise * parts[:, None] + _LEAST_VARIANCE
+    both = prior + error
+    likelihood = weight[:, None] * np.exp(-(off**2) / both / 2) / np.sqrt(both) + _TINY
+    kept = prior / both
+    shift, variance = kept * off, kept * error
+    likelihood, mixtures = likelihood.reshape(-1, cells), np.repeat(_MIXTURES, len(parts), axis=1)
+    mixed = mixtures @ likelihood
+    evidence = np.log(mixed).sum(axis=1) + np.log(_PRIOR)
+    chance = np.exp(evidence - evidence.max())
+
+    uniform, normal = _random_numbers(min(max(_NUMBERS // cells, _FEWEST), _DRAWS), cells)
+    middle = (np.arange(len(uniform)) + 0.5) / len(uniform)
+    tau = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], middle)
+    component, left = np.zeros(uniform.shape, dtype=np.int8), uniform * mixed[tau]
+    for row, weights in zip(likelihood[:-1], mixtures[tau].T, strict=False):
+        left -= weights[:, None] * row
+        component += (left > 0).view(np.int8)
+    place = component.astype(np.int64) * cells + np.arange(cells)
+    spread = variance.take(place)
+    return _on_simplex(pi + shift.take(place) + np.sqrt(spread) * normal, spread, pi)
+
+
+def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floats:
+    """Draw what other cohorts' noisy counts may show of a law over the cells, shape [cells].
+
+    Clients may be of few kinds: then all that they differ in is larger or smaller at once. And they
+    may differ in the rarest cells alone, which figures weigh most.
+    """
+    pi, total = noisy.plan.mass, noisy.records
+    draws = min(max(_NUMBERS // noisy.plan.cells, _FEWEST), _DRAWS)
+    _, normal = _random_numbers(draws, noisy.plan.cells)
+    at_once = ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws)[:, None] ** 2
+    noise = fraction_noise(noisy) + _LEAST_VARIANCE
+    effect = np.maximum(effects.of_rarest(law), effects.average)
+    sampled = law / total * (1 + (effect - 1) * at_once)
+    error = np.sqrt(sampled + noise) * normal
+    # What sampling adds to one cell it takes from all others by their size, noise from all alike.
+    part = sampled.sum(axis=1, keepdims=True)
+    part /= part + noise * len(law)
+    excess = error.sum(axis=1, keepdims=True)
+    return as_law(law + error - excess * (part * law + (1 - part) / len(law)), pi)
+
+
+def _on_simplex(law: Floats, variance: Floats, pi: Floats) -> Floats:
+    """Condition draws, shape [draws, cells], on being non-negative and summing to 1."""
+    law = np.maximum(law, 0)
+    free = variance.sum(axis=1, keepdims=True)
+    excess = law.sum(axis=1, keepdims=True) - 1
+    return as_law(law - excess * variance / np.where(free > 0, free, 1), pi)
+
+
+def _normal_parts(noise: NoiseTable) -> tuple[Floats, Floats]:
+    """Variances relative to the noise's, and weights, of normal laws that together are like it."""
+    # A symmetric law with excess kurtosis 3 / a is about normal with a variance that is itself
+    # Gamma(a), which Laplace noise is exactly, at a = 1. Two nodes of Gauss and Laguerre give it.
+    squares = noise.support.astype(np.float64) ** 2
+    excess = 0.0
+    if noise.variance > 0:
+        excess = float(squares**2 @ noise.probabilities) / noise.variance**2 - 3
+    if excess < 0.01:
+        return np.ones(1), np.ones(1)
+    a = 3 / excess
+    root = np.sqrt(a + 1)
+    nodes = np.array([a + 1 - root, a + 1 + root])
+    return nodes / a, np.array([root + 1, root - 1]) / (2 * root)
+
+
+def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
+    """Return uniform and standard normal numbers, shape [draws, cells]; always the same."""
+    size = draws * cells
+    uniform, normal = _numbers(max(size, _KEPT))
+    return uniform[:size].reshape(draws, cells), normal[:size].reshape(draws, cells)
+
+
+@lru_cache(maxsize=2)
+def _numbers(size: int) -> tuple[Floats, Floats]:
+    generator = np.random.default_rng(0)
+    return generator.random(size), generator.standard_normal(size)
+
+
+def _mixtures() -> Floats:
+    """Weight of each component for each τ of the grid, shape [values of τ, components]."""
+    number = len(_DEVIATIONS)
+    weights = np.zeros((number, number))
+    weights[0, 0] = 1
+    for tau in range(1, number):
+        for k, weight in enumerate(_TAIL / _TAIL.sum()):
+            weights[tau, min(tau + k, number - 1)] += weight
+    return weights
+
+
+_MIXTURES = _mixtures()
+_PRIOR = np.append(_NO_DRIFT, np.full(len(_DEVIATIONS) - 1, (1 - _NO_DRIFT)))
+_PRIOR[1:] /= len(_DEVIATIONS) - 1

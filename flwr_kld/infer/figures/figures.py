@@ -1,0 +1,115 @@
+"""Every figure of one column from its noisy counts. Post-processing: it costs no privacy.
+
+``docs/figures.md`` says what each figure means, and its convention. The four distances are means
+over `drawn_laws`; fractions are unbiased; figures of an ordered column are made in `ordered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import rel_entr
+
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
+from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_around
+from flwr_kld.infer.figures.fractions import Fraction, fractions
+from flwr_kld.infer.figures.numbers import Figure
+from flwr_kld.infer.figures.ordered import OrderedFigures, ordered_figures
+from flwr_kld.infer.fraction_interval import Floats
+from flwr_kld.table.binned import Binned
+
+_EACH_SIDE = 0.025
+_STEPS = np.linspace(0, 1, 9)
+"""Parts of the way from Π to the counts at which it is tried how far off a law may look."""
+
+
+@dataclass(frozen=True)
+class ShareFigure(Fraction):
+    """Fraction of the records that are missing, other, or in an outer bin."""
+
+    reference: float  # The reference's fraction
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How far one column lies from its reference. Everything in it is public."""
+
+    # Population stability index ``Σ (P - Π) ln(P / Π)``, in nats, fractions of at least 1e-4
+    psi: Figure
+    jensen_shannon: Figure  # Divergence of both from their mean, in nats: at most ln 2
+    total_variation: Figure  # ``Σ |P - Π| / 2``, in [0, 1]
+    hellinger: Figure  # Distance ``sqrt(1 - Σ sqrt(P Π))``, in [0, 1]
+    shares: tuple[ShareFigure, ...]  # Of the outer bins, and of what the domain does not list
+    ordered: OrderedFigures | None  # Of `Binned` columns of two edges or more
+
+
+def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
+    """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
+    seen = noisy_fractions(noisy)
+    laws = drawn_laws(noisy, seen, design_effect=effects.average)
+    drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
+    mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
+    cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
+    # The posterior shrinks drifts that the counts show dimly: what it takes for too much may be
+    # true. So ends are at least as far as those of the counts as they are.
+    law, pi = as_law(seen, noisy.plan.mass), noisy.plan.mass
+    own = distances(law[None], pi)[:, 0]
+    on_the_way = pi + _STEPS[:, None] * (law - pi)
+    around = np.stack([
+        np.sort(distances(laws_around(noisy, one, effects), pi), axis=1)
+        for one in on_the_way
+    ])  # fmt: skip
+    # From below, the nearest law on the way from Π to them that may look as far off as they do;
+    # from above, as far as other cohorts of theirs look, less what chance adds.
+    enough = (around[:, :, -1 - cut] >= own).argmax(axis=0)
+    least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
+    most = around[-1, :, -1 - cut] + 2 * (own - around[-1].mean(axis=1))
+    low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
+    found = np.array([mean, deviation, low, high]).T
+    psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
+    return Figures(
+        psi=psi,
+        jensen_shannon=jensen_shannon,
+        total_variation=total_variation,
+        hellinger=hellinger,
+        shares=tuple(_shares(noisy, seen, effects)),
+        ordered=ordered_figures(noisy, seen, effects),
+    )
+
+
+def distances(laws: Floats, reference: Floats) -> Floats:
+    """PSI, Jensen-Shannon, total variation, Hellinger of each law, shape [4, laws]."""
+    p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
+    psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
+    middle = (laws + reference) / 2
+    jensen_shannon = (rel_entr(laws, middle) + rel_entr(reference, middle)).sum(axis=1) / 2
+    total_variation = np.abs(laws - reference).sum(axis=1) / 2
+    # 1 - Σ sqrt(P Π), without its rounding errors near 0
+    squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
+    return np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+
+
+def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[ShareFigure]:
+    names, symbols = _kinds(noisy.plan)
+    expected = (symbols @ noisy.plan.reference.probabilities).tolist()
+    found = fractions(noisy, seen, names, symbols, effects)
+    for of_clients, of_reference in zip(found, expected, strict=True):
+        yield ShareFigure(**asdict(of_clients), reference=of_reference)
+
+
+def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:
+    """Names of fractions that are shown, and the symbols of each, shape [names, symbols]."""
+    domain = plan.reference.domain
+    rows = [domain.unlisted_way() == way for way in range(len(domain.unlisted))]
+    names = list(domain.unlisted)
+    if isinstance(domain, Binned):
+        outer = (0, len(domain.edges))
+        names = [domain.name_of(bin_) for bin_ in outer] + names
+        rows = [np.arange(domain.size) == bin_ for bin_ in outer] + rows
+    return names, np.array(rows, dtype=np.bool_).reshape(len(rows), domain.size)

@@ -1,0 +1,387 @@
+"""Where the values of a column of numbers lie, from the noised counts of its bins.
+
+Records without a value are left out. What is known of the others is how many are in each cell and
+the ones before: a ratio F of sums of counts, with a covariance, from which all else follows. A cell
+is a bin, in which values are taken to lie evenly, or around the mean that the domain tells of it;
+or a grid point, at which values around it are counted so that their mean stays (`domain.rounded`).
+In the open outer bins all values are at the public mean, else at the edge. An interval of
+`Numbers.between` holds however the values lie, and that of a quantile ends at edges or grid points
+(Woodruff 1952). Both hold what a test does not reject with the noise that would be in the ratio if
+it were true, so that they are wide where noise is a large part of all records (Fieller 1954).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.common.search import edge
+from flwr_kld.infer.cell_fractions import as_law, in_cells
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.fraction_interval import Floats, noise_covariance
+from flwr_kld.table.binned import Binned
+from flwr_kld.table.rounded import RoundedNumbers
+
+Side = Literal["below", "above"]
+_WORDS: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
+SIDES = 1.96
+"""Standard deviations of a 95 % interval."""
+_CENTRES = 33
+"""Values of the mean that are tried."""
+_MOST = 200
+"""Edges at which F is read, of columns that have more."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its error, by sampling and noise."""
+
+    value: float  # Estimate and standard deviation
+    deviation: float
+    low: float  # Approximate 95 % interval
+    high: float
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One quantile of the clients' values, in the column's unit."""
+
+    level: float  # In (0, 1), such as .5 for the median
+    # Estimate, clamped to the outer edges, and 95 % interval (Woodruff 1952), widened to edges
+    value: float
+    low: float
+    high: float
+    # ``"below"`` the first edge, ``"above"`` the last one, if the quantile lies there; and if the
+    # interval's ends do: then it has none on that side
+    beyond: Side | None
+    low_beyond: Side | None
+    high_beyond: Side | None
+
+    @property
+    def interval(self) -> str:
+        """The interval in words: ``"< 1 to 2"`` if it reaches below the first edge."""
+        low, high = _WORDS[self.low_beyond] + f"{self.low:.4g}", f"{self.high:.4g}"
+        return f"{low} to {_WORDS[self.high_beyond]}{high}"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the values of each cell lie, in ascending order."""
+
+    # Shapes: edges [k], all else [k + 1].
+
+    edges: Floats  # Between cells
+    values: Floats  # One value for each
+    # Between which two the mean of the values lies that a cell stands for, and between which two
+    # each of them does; of outer bins, both are their one value, and the edge
+    least: Floats
+    most: Floats
+    first: Floats
+    last: Floats
+    # Distance to the grid point before, in the same bin; 0 where there is none
+    step: Floats
+
+    @classmethod
+    def of_bins(cls, domain: Binned) -> Places:
+        """Read them at the edges of bins, or where there are many at some of the edges."""
+        at = edges_read(len(domain.edges))
+        edges = np.array(domain.edges)[at]
+        values = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        if domain.means is not None and len(at) == len(domain.edges):
+            values = np.array(domain.means)
+        outer = values[[0, -1]]
+        least = np.concatenate([outer[:1], edges[:-1], outer[1:]])
+        most = np.concatenate([outer[:1], edges[1:], outer[1:]])
+        first = np.concatenate([edges[:1], edges])
+        last = np.concatenate([edges, edges[-1:]])
+        return cls(edges, values, least, most, first, last, np.zeros(len(values)))
+
+    @classmethod
+    def of_points(cls, domain: RoundedNumbers) -> Places:
+        """Read them at grid points: edges are halfway between two."""
+        values, bins = domain.points, domain.bin_of[: len(domain.points)]
+        edges = (values[1:] + values[:-1]) / 2
+        together = bins[1:] == bins[:-1]
+        step = np.append(0.0, np.where(together, np.diff(values), 0.0))
+        after = np.append(step[1:], 0.0)
+        first, last = values - step, values + after
+        if domain.binned.means is not None:
+            values = values.copy()
+            values[[0, -1]] = np.array(domain.binned.means)[[0, -1]]
+        return cls(edges, values, values, values, first, last, step)
+
+    @property
+    def within(self) -> Floats:
+        """Where in its bin the mean of a cell's values is, in [0, 1]; 0 in the outer ones."""
+        width = self.most - self.least
+        return np.divide(self.values - self.least, width, out=np.zeros(len(width)), where=width > 0)
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether cells are grid points."""
+        return bool(self.step.any())
+
+    def rounding(self, numbers: Floats) -> Floats:
+        """Return how much coins make a number vary that a record has by its cell, at most.
+
+        Of a record in each cell, for numbers of shape [numbers, cells]: a coin between two of them
+        varies by a quarter of their distance's square at most.
+        """
+        apart = np.diff(numbers, axis=1) ** 2 * (self.step[1:] > 0)
+        none = np.zeros((len(numbers), 1))
+        return np.maximum(np.hstack([none, apart]), np.hstack([apart, none])) / 4
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The distribution of the values of a column of numbers."""
+
+    # Shapes: below [k], noise [k + 1, k + 1], law [cells], bins [k + 1, cells].
+
+    places: Places
+    below: Floats  # F at the edges, in [0, 1]
+    # Covariance, by noise, of the records below each edge and of those that have a value, each as a
+    # fraction of the latter
+    noise: Floats
+    records: float  # Number of those that have a value
+    law: Floats  # Fraction of all records in each cell
+    bins: Floats  # Part of each cell that lies in each bin
+    present: float  # Fraction of all records that have a value
+    effects: DesignEffects  # How alike the records of a client are
+
+    @classmethod
+    def from_counts(
+        cls, noisy: NoisyCounts, seen: Floats, effects: DesignEffects
+    ) -> Numbers | None:
+        """Read them; None if the column has no order, or no finite bin.
+
+        Errors are the largest that go with the column's average design effect: records of a client
+        may be far more alike in a mean than in a bin.
+        """
+        # Shapes: seen [cells].
+        domain = noisy.plan.reference.domain
+        if isinstance(domain, RoundedNumbers):
+            places, at = Places.of_points(domain), np.arange(len(domain.points))
+        elif isinstance(domain, Binned) and len(domain.edges) > 1:
+            places = Places.of_bins(domain)
+            at = np.append(edges_read(len(domain.edges)), len(domain.edges))
+        else:
+            return None
+        # Symbols below each edge, and those that are values.
+        groups = np.arange(domain.size) <= at[:, None]
+        *rows, having = in_cells(noisy.plan, groups)
+        sums = np.array(rows)
+        present = max(float(having @ seen), 1 / noisy.records)
+        below = np.clip(sums @ seen / present, 0, 1)
+        cuts = np.vstack([sums, having])
+        noise = noise_covariance(noisy, cuts / present)
+        return cls(
+            places,
+            below,
+            noise,
+            noisy.records * present,
+            as_law(seen, noisy.plan.mass),
+            np.diff(cuts, axis=0, prepend=0),
+            present,
+            effects,
+        )
+
+    @property
+    def edges(self) -> Floats:
+        """Where F is known, [k]."""
+        return self.places.edges
+
+    @property
+    def values(self) -> Floats:
+        """One value for each cell, [k + 1]."""
+        return self.places.values
+
+    def sampled(self, centred: Floats) -> tuple[Floats, Floats]:
+        """Return how much the means of numbers vary by sampling at most, and how skewed that is.
+
+        Numbers are of each bin, less their means, shape [numbers, bins]. The skewness is the third
+        moment over the second: the variance grows by so much where the mean does.
+        """
+        weights = centred @ self.bins
+        size = np.abs(weights).max(axis=1, initial=0)
+        weights = weights / np.where(size > 0, size, 1)[:, None]
+        variance = weights**2 @ self.law - (weights @ self.law) ** 2
+        third = np.zeros_like(variance)
+        np.divide(weights**3 @ self.law, variance, out=third, where=variance > 0)
+        lump = self.effects.of_groups(weights, self.law) / (self.records * self.present)
+        varies = lump * variance * size**2
+        if not self.effects.average:  # coins are all that was drawn
+            coins = self.places.rounding(centred) @ self.bins @ self.law
+            varies = varies + coins / (self.records * self.present)
+        return varies, lump * self.present * third * size
+
+    @cached_property
+    def _being_below(self) -> Floats:
+        """Whether a record of a cell is below each edge, less how many are, [k, cells]."""
+        steps = np.tri(len(self.below), len(self.values)) - self.below[:, None]
+        return np.asarray(steps @ self.bins)
+
+    @cached_property
+    def _effects_below(self) -> Floats:
+        """The largest design effect of `below`, [k]."""
+        return self.effects.of_groups(self._being_below, self.law)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of `below`, by noise and as much sampling as there is on average, [k, k]."""
+        # A ratio moves like its numerator less itself times its denominator.
+        ratio = np.column_stack([np.eye(len(self.below)), -self.below])
+        weights = self._being_below
+        sampled = (weights * self.law) @ weights.T * self.effects.average
+        return np.asarray(sampled / (self.records * self.present) + ratio @ self.noise @ ratio.T)
+
+    def mean_of(self, values: Floats) -> float:
+        """Average over the records a number that each of them has by its bin."""
+        return float(values[-1] - np.diff(values) @ self.below)
+
+    def error_of(self, values: Floats) -> float:
+        """Return the standard deviation of `mean_of`."""
+        around = self._around(values)
+        (sampled,), _ = self.sampled((values - self.mean_of(values))[None])
+        return math.sqrt(max(float(sampled) + float(around @ self.noise @ around), 0.0))
+
+    def _around(self, values: Floats) -> Floats:
+        """Weigh the records below each edge, and all, so as to sum values less their mean."""
+        return np.append(-np.diff(values), values[-1] - self.mean_of(values))
+
+    @property
+    def mean(self) -> Figure:
+        """The mean, if values lie in their bins as they are taken to."""
+        low, high = (self._limit(self.values, way) for way in (-1, 1))
+        return Figure(self.mean_of(self.values), self.error_of(self.values), low, high)
+
+    def between(self) -> tuple[Figure, Figure]:
+        """Mean and standard deviation, with intervals that hold however values lie in their bins.
+
+        Those beyond the outer edges count as the one value that their bin has.
+        """
+        least, most = self.places.least, self.places.most
+        mean = self.mean
+        ends = self._limit(least, -1), self._limit(most, 1)
+        found = Figure(mean.value, mean.deviation, *ends)
+        return found, self._deviation(found, least, most)
+
+    def _deviation(self, mean: Figure, least: Floats, most: Floats) -> Figure:
+        """Bound ``min over c of E (X - c)²``: in each bin by the nearest, and the farthest value.
+
+        A law of values in their bins attains the first, at a c that the interval of the mean holds:
+        noise may have its own, far from it. The second is above whatever law there is, at any c.
+        Coins add what they vary, to both: a quarter of a step's square at most, 1/6 if values lie
+        evenly.
+        """
+        width, place = most - least, self.places.within
+        coins = self.places.rounding(self.values[None])[0]
+        # Of a power of a uniform variable, which has this mean in [0, 1]: 1/12 where it is 1/2.
+        within = width**2 * (place / (2 - place) - place**2)
+        squares = (self.values - mean.value) ** 2 + within - coins * (4 / 6)
+        variance = max(self.mean_of(squares), 0.0)
+        law = np.maximum(np.diff(self.below, prepend=0, append=1), 0)
+        law /= law.sum()
+
+        def far(c: float) -> Floats:
+            return np.where(abs(least - c) > abs(most - c), least, most)
+
+        around = _squares_around(far, law, float(least[0]), float(most[-1]))
+        centres = np.linspace(mean.low, mean.high, _CENTRES)
+        nearest = min(self._limit((np.clip(c, least, most) - c) ** 2 - coins, -1) for c in centres)
+        low, high = (math.sqrt(max(one, 0.0)) for one in (nearest, self._limit(around, 1)))
+        # No law between two values varies more than one of both.
+        most_it_is = float(most[-1] - least[0]) / 2
+        value = min(math.sqrt(variance), most_it_is)
+        error = self.error_of(squares) / (2 * value) if value > 0 else high / SIDES
+        return Figure(value, error, min(low, value), min(max(high, value), most_it_is))
+
+    def _limit(self, values: Floats, way: int) -> float:
+        """Return the lower limit of the mean of some numbers, or the upper one: -1, or 1."""
+        mean, square, around = self.mean_of(values), SIDES**2, self._around(values)
+        (sampled,), (skewness,) = self.sampled((values - mean)[None])
+        # It is as far from `mean` as sampling and noise would reach if it were true: the root of
+        # (1 - c) d² + 2 b d = a.
+        a = square * max(float(sampled) + float(around @ self.noise @ around), 0.0)
+        b = square * (float(around @ self.noise[-1]) - float(skewness) / 2)
+        c = square * float(self.noise[-1, -1])
+        end = way * math.inf
+        if c < 1:
+            end = mean + (way * math.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
+        return min(max(end, float(values.min())), float(values.max()))
+
+    def inverse(self, levels: Floats) -> Floats:
+        """Return where F reaches each level, if values lie around the means of their bins."""
+        # As a power of a uniform variable lies in [0, 1]: evenly if its mean is 1/2.
+        f, edges = rising(self.below), self.edges
+        after = np.searchsorted(f, levels).clip(1, len(f) - 1)
+        start, width = edges[after - 1], edges[after] - edges[after - 1]
+        within = np.full(len(f) + 1, 0.5) if self.places.is_grid else self.places.within
+        mean = np.maximum(within[after], np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            power = 1 / mean - 1
+        part = _part(f, after, levels)
+        within = np.where(part > 0, part**power, 0.0)  # the power may be 0
+        return np.maximum.accumulate(start + width * within)
+
+    def quantiles(self, levels: Sequence[float]) -> tuple[Quantile, ...]:
+        """Invert F, and the rising ends of the band around it."""
+        found = zip(levels, self.inverse(np.array(levels)).tolist(), strict=True)
+        return tuple(self._quantile(level, value) for level, value in found)
+
+    def _quantile(self, level: float, value: float) -> Quantile:
+        f, places = rising(self.below), self.places
+        sampled = self._effects_below * level * (1 - level) / self.records
+        # Of the records below an edge, less as many as there are if this is the level there
+        own, with_all, of_all = np.diag(self.noise)[:-1], self.noise[-1, :-1], self.noise[-1, -1]
+        noise = own - 2 * level * with_all + level**2 * of_all
+        reach = SIDES * np.sqrt(np.maximum(sampled + noise, 0))
+        above = np.maximum.accumulate(f + reach)
+        under = np.minimum.accumulate((f - reach)[::-1])[::-1]
+        # All that is below the first value of the first cell that may reach the level is in cells
+        # that do not; and all of those that do is below the last value of the first of them.
+        low = float(places.first[np.searchsorted(above, level)])
+        high = float(places.last[np.searchsorted(under, level)])
+        value = min(max(value, low), high)
+        return Quantile(level, value, low, high, *(side(level, of) for of in (f, above, under)))
+
+
+def _squares_around(
+    values: Callable[[float], Floats], law: Floats, least: float, most: float
+) -> Floats:
+    """Squares of each bin's distance from the c around which they are the smallest on average."""
+    centre = edge(lambda c: float(law @ (c - values(c))) <= 0, least, most, within=1e-12)
+    return np.asarray((values(centre) - centre) ** 2)
+
+
+def edges_read(edges: int) -> NDArray[np.int64]:
+    """Which of so many edges F is read at: all, or as many that are spread evenly."""
+    return np.linspace(0, edges - 1, min(edges, _MOST)).round().astype(np.int64)
+
+
+def rising(f: Floats) -> Floats:
+    """Return half of the way between the two that rise: noise makes sums of small counts fall."""
+    up, down = np.maximum.accumulate(f), np.minimum.accumulate(f[::-1])[::-1]
+    return np.asarray((up + down) / 2)
+
+
+def _part(f: Floats, after: NDArray[np.int64], levels: Floats) -> Floats:
+    """Return which part of the way to the edge after it each level is reached, in [0, 1]."""
+    start, end = f[after - 1], f[after]
+    flat = np.where(levels > start, 1.0, 0.0)  # a level below all of F is before the first edge
+    part = np.divide(levels - start, end - start, out=flat, where=end > start)
+    return part.clip(0, 1)
+
+
+def side(level: float, f: Floats) -> Side | None:
+    """Say in which open bin a quantile lies, if in one."""
+    if level < f[0]:
+        return "below"
+    return "above" if level > f[-1] else None

@@ -1,0 +1,203 @@
+"""Fractions of all cells at once, or of groups of them, with their intervals and variances.
+
+A count differs from its expectation by sampling and by noise. The noise's law is known exactly,
+and given the count of the cohort, Clopper and Pearson (1934) bound the fraction; both errors have
+half of what an interval may err. All cells together err with at most the sum of theirs
+(Bonferroni). A design effect of 0 says that nothing was sampled: the fraction is that of the very
+records that were counted, and noise is the only error. Of drawn clients, sampling errs as much as
+if the fraction were what is tested: the smaller one is, the more alike its records may be, so with
+D(q) that design effect and g(q) the upper end that goes with it, max(q, g(q)) is one for every q.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, logsumexp
+
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
+from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
+from flwr_kld.kernel.law import TOTAL, NoiseTable
+
+Floats = NDArray[np.float64]
+
+_TESTED = (1.0, 1.5, 2.5, 5.0)
+"""Fractions at which upper ends are tested, over the largest that noise allows."""
+_ROUNDED = 53 * math.log(2)
+"""Minus the logarithm of what float64 rounds."""
+
+
+def fraction_intervals(
+    counts: NoisyCounts, *, level: float, effects: DesignEffects = INDEPENDENT
+) -> tuple[Floats, Floats]:
+    """Lower and upper ends, two times shape [cells]."""
+    fewest, most, error = records_between(counts, 1 - level)
+    each = _each_side(error / counts.plan.cells, effects)
+    reach = np.asarray(_noise_quantile(counts.noise, each))
+    single = np.ones(counts.plan.cells, dtype=np.int64)
+    return _ends(counts, counts.values, single, reach, (fewest, most), each, effects)
+
+
+def group_intervals(
+    counts: NoisyCounts,
+    groups: NDArray[np.bool_],
+    *,
+    level: float,
+    effects: DesignEffects = INDEPENDENT,
+) -> tuple[Floats, Floats]:
+    """Lower and upper ends of the fractions of groups of cells, each at a level of its own."""
+    fewest, most, error = records_between(counts, 1 - level)
+    # Where N is known, what a group leaves out says as much, with the noise of its own cells.
+    cells, sizes = groups.shape[1], np.count_nonzero(groups, axis=1)
+    flip = (fewest == most) & (sizes > cells / 2)
+    sizes = np.where(flip, cells - sizes, sizes)
+    each = _each_side(error, effects)
+    reach = _quantiles_of_sums(counts.noise, tuple(sizes.tolist()), each)
+    held = (groups ^ flip[:, None]) @ counts.values.astype(np.float64)  # exact: below 2**53
+    low, high = _ends(counts, held, sizes, reach, (fewest, most), each, effects)
+    return np.where(flip, 1 - high, low), np.where(flip, 1 - low, high)
+
+
+def count_interval(
+    counts: NoisyCounts, group: NDArray[np.bool_], *, level: float
+) -> tuple[float, float, float, float]:
+    """Return how many records are in a group of cells, its deviation and its limits, by noise."""
+    values, noise = counts.values.astype(np.float64), counts.noise
+    held, size = float(values[group].sum()), int(group.sum())
+    if counts.total_is_known and size > len(values) / 2:  # then the others tell it better
+        held, size = counts.records - float(values[~group].sum()), len(values) - size
+    reach = int(_quantiles_of_sums(noise, (size,), (1 - level) / 2)[0])
+    most = counts.records if counts.total_is_known else math.inf
+    # Noise may put a count below 0, or above all records: the nearest possible one stands for it.
+    held = min(max(held, 0.0), most)
+    low, high = max(held - reach, 0.0), min(held + reach, most)
+    return held, math.sqrt(size * noise.variance), low, high
+
+
+def fraction_variance(
+    counts: NoisyCounts, share: Floats, *, design_effect: float | Floats
+) -> Floats:
+    """Variance of ``y / N`` for cells with these fractions, of sampling and noise; [cells]."""
+    total, cells = counts.records, counts.plan.cells
+    noise = np.full(cells, counts.noise.variance)
+    if not counts.total_is_known:  # N is the sum of the noisy counts
+        noise *= 1 - 2 * share + cells * share**2
+    variance: Floats = design_effect * share * (1 - share) / total + noise / total**2
+    return variance
+
+
+def noise_covariance(counts: NoisyCounts, weights: Floats) -> Floats:
+    """Covariance of ``weights @ y`` by noise, over an N that does not vary, shape [rows, rows]."""
+    if counts.total_is_known:
+        weights = weights - weights.mean(axis=1, keepdims=True)
+    return np.asarray(counts.noise.variance / counts.records**2 * (weights @ weights.T))
+
+
+def weighted_variance(
+    counts: NoisyCounts, weights: Floats, share: Floats, *, design_effect: float | Floats
+) -> Floats:
+    """Variance of ``weights @ y / N``, of sampling and noise, shape [rows]."""
+    total, mean = counts.records, weights @ share
+    noise = (_centred(counts, weights, mean) ** 2).sum(axis=1) * counts.noise.variance / total**2
+    variance: Floats = design_effect / total * (weights**2 @ share - mean**2) + noise
+    return variance
+
+
+def _centred(counts: NoisyCounts, weights: Floats, mean: Floats) -> Floats:
+    """Weights of the noise: either N is the sum of the noisy counts, or known and the noise's."""
+    centre = weights.mean(axis=1) if counts.total_is_known else mean
+    return np.asarray(weights - centre[:, None])
+
+
+def records_between(counts: NoisyCounts, error: float) -> tuple[float, float, float]:
+    """Return the fewest and the most records there are, and the error that this leaves."""
+    if counts.total_is_known:
+        return counts.records, counts.records, error
+    # The number of records is the sum of the noisy cells: half of the error is its.
+    away = float(_quantiles_of_sums(counts.noise, (counts.plan.cells,), error / 4)[0])
+    return max(counts.records - away, 1.0), counts.records + away, error / 2
+
+
+def _each_side(error: float, effects: DesignEffects) -> float:
+    """Return what noise, and sampling if there is any, may err on one side."""
+    return error / 4 if effects.average else error / 2
+
+
+def _ends(
+    counts: NoisyCounts,
+    values: NDArray[np.int64] | Floats,
+    sizes: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    between: tuple[float, float],
+    each: float,
+    effects: DesignEffects,
+) -> tuple[Floats, Floats]:
+    """Return ends for noise that goes beyond `reach` on either side with chance `each`."""
+    # Of groups of so many cells; all records are `between` two numbers. Shapes: [groups].
+    fewest, most = between
+    # The nearest possible counts, as in `count_interval`
+    held = np.asarray(np.clip(values, 0, most), dtype=np.float64)
+    least, largest = np.maximum(held - reach, 0), held + reach
+    if not effects.average:
+        return least / most, np.minimum(largest / fewest, 1)
+    law = as_law(noisy_fractions(counts), counts.plan.mass)
+    low = _lower(least, most, each, effects.of_shares(held / most, sizes, law))
+    high = np.ones(len(held))
+    for times in _TESTED if effects.most > 1 else (1.0,):
+        tested = np.minimum(times * largest / fewest, 1)
+        effect = effects.of_shares(tested, sizes, law)
+        end = 1 - _lower(fewest - largest, fewest, each, effect)
+        high = np.minimum(high, end if effects.most <= 1 else np.maximum(end, tested))
+    return low, high
+
+
+def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats:
+    """Return the lower end of the fraction of so many records, as many of which tell as one."""
+    several = np.maximum(held, 0) / effect
+    with np.errstate(invalid="ignore"):
+        low = betaincinv(several, np.maximum(records / effect - several, 0) + 1, error)
+    return np.where(several > 0, low, 0.0)
+
+
+@lru_cache(maxsize=64)
+def _noise_quantile(noise: NoiseTable, error: float) -> int:
+    """Least q with ``P(Z > q) <= error``; the table's reach where no q inside does."""
+    beyond, q, allowed = noise.tail / 2, noise.reach, error * TOTAL
+    while q > 0 and beyond + noise.weights[noise.reach + q] <= allowed:
+        beyond += noise.weights[noise.reach + q]
+        q -= 1
+    return q
+
+
+@lru_cache(maxsize=64)
+def _quantiles_of_sums(
+    noise: NoiseTable, sizes: tuple[int, ...], error: float
+) -> NDArray[np.int64]:
+    """Least q >= 0 with ``P(Z_1 + … + Z_m > q) <= error`` for each number m in `sizes`.
+
+    Exact for one draw, by a Fourier transform in float64 for several.
+    """
+    if not noise.reach:
+        return np.zeros(len(sizes), dtype=np.int64)
+    of_size = {0: 0, 1: _noise_quantile(noise, error)}
+    several = sorted(set(sizes) - of_size.keys())
+    if several:
+        # Beyond `far` no sum is with more chance than float64 rounds (Chernoff's bound, at the tilt
+        # that is best for Gaussian noise), so that nothing wraps around that could be seen.
+        most = several[-1]
+        tilt = math.sqrt(2 * _ROUNDED / (most * noise.variance))
+        exponent = most * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+        far = max(min(noise.reach * most, int(exponent / tilt) + 1), noise.reach)
+        law = np.zeros(1 << (2 * far + 1).bit_length())  # a prime length takes many times as long
+        law[noise.support] = noise.probabilities
+        transformed = np.fft.rfft(law).real  # of a symmetric law
+    for m in several:
+        heard = np.flatnonzero(np.abs(transformed) > math.exp(-_ROUNDED / m))
+        law = np.fft.irfft(transformed[: heard[-1] + 1] ** m, len(law))
+        beyond = np.cumsum(law[far:0:-1])  # P(sum >= q), from the largest q down to 1
+        of_size[m] = far - int(np.searchsorted(beyond, error, side="right"))
+    return np.array([of_size[m] for m in sizes], dtype=np.int64)

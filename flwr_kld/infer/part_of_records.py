@@ -1,0 +1,145 @@
+"""The least divergence that is left if a part of the records were others: by water-filling.
+
+Three questions have this answer. Of clients that were drawn: which divergence may the population
+have if a kind of its clients was missed by chance, or drawn too often? Of the largest client: could
+its records alone have made this? Proof note: ``docs/proofs/decisions.md``.
+
+Examples
+--------
+Of two labels one has nearly vanished. If a quarter of the population was missed, it may hold that
+label only:
+
+>>> import numpy as np
+>>> reference, clients = np.array([0.5, 0.5]), np.array([0.99, 0.01])
+>>> f"{least_if_missed(reference, clients, 0.0):.2f}"
+'1.42'
+>>> f"{least_if_missed(reference, clients, 0.25):.2f}"
+'0.13'
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import betaincinv
+
+from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.estimators.score import THETA, Floats
+
+_PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
+"""Of the records, that a kind which was drawn too often may have too many of."""
+
+
+def missed_part(clients: int, error: float) -> float:
+    """Return the part of a population that so many drawn clients miss with probability `error`."""
+    return -math.expm1(math.log(error) / clients)
+
+
+def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
+    """Return the least D_θ, in nats, of a population of whom a part was missed.
+
+    Parameters
+    ----------
+    reference, law : Floats
+        Fractions of the cells, shape [cells], each summing to 1; `law` is that of those drawn.
+    part : float
+        Part of the population that may follow any other law, in [0, 1].
+    theta : float
+        θ of D_θ.
+    """
+    return skewed_divergence(reference, _raised(reference, (1 - part) * law, part), theta)
+
+
+def least_if_overdrawn(
+    reference: Floats,
+    law: Floats,
+    apart: float,
+    clients: int,
+    error: float,
+    even: float = 1.0,
+    largest: float = 1.0,
+    *,
+    theta: float = THETA,
+) -> float:
+    """Return the least D_θ, in nats, of a population of whom a kind was drawn too often.
+
+    `reference`, `law` and `theta` are those of `least_if_missed`.
+
+    Parameters
+    ----------
+    apart : float
+        Mean square of the distances of the drawn clients' laws from `law`, at most.
+    clients : int
+        That were drawn.
+    error : float
+        Probability of drawing a kind at least as much too often, in (0, 1).
+    even : float
+        Mean records of a client over those of a record's client, in (0, 1].
+    largest : float
+        Part of the records that a client holds at most, in (0, 1].
+    """
+    least, counted = skewed_divergence(reference, law, theta), (reference > 0) & (law > 0)
+    for part, more in pairwise(_PARTS):
+        kind = (law - _without(reference, law, part)) / part
+        # Clients of this law who have a part x of the records add x / (1 - x) times this square to
+        # `apart`, and have no more records in a cell of the reference than there are.
+        square = float(((kind - law) ** 2).sum())
+        whole = max(float((kind[counted] / law[counted]).max()), 1.0)
+        drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
+        usual = _usual_part(drawn, _fewest(drawn, clients, even, largest), clients, error)
+        if (drawn - usual) * (1 - part) >= part * (1 - drawn):
+            least = skewed_divergence(reference, _without(reference, law, more), theta)
+    return least
+
+
+def _fewest(part: float, clients: int, even: float, largest: float) -> float:
+    """Return how many of the clients hold such a part of the records, at least."""
+    # A part u of the clients makes the sizes' variance, over their squared mean, (x - u)²/u (1 - u)
+    # at least, as it and the rest may each have one size.
+    unlike = 1 / even - 1
+    root = math.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
+    fewest = clients * (2 * part + unlike - root) / (2 * (1 + unlike))
+    return min(max(fewest, part / largest), part * clients)
+
+
+def _usual_part(part: float, kind: float, clients: int, error: float) -> float:
+    """Return the least part of the records that a kind of so many drawn has in its population."""
+    if not kind:
+        return 0.0
+    usual = float(betaincinv(kind, clients - kind + 1, error))
+    own, others = usual * part / kind, (1 - usual) * (1 - part) / (clients - kind)
+    return own / (own + others)
+
+
+def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
+    """Return the least D_θ, in nats, if a part of the records had any other values.
+
+    Parameters are those of `least_if_missed`; `law` is that of all records.
+    """
+    left = _without(reference, law, part)
+    return skewed_divergence(reference, _raised(reference, left, 1 - float(left.sum())), theta)
+
+
+def _without(reference: Floats, law: Floats, part: float) -> Floats:
+    """Take a part of the records away: outside the reference, then where the ratio is highest."""
+    inside, outside = reference > 0, float(law[reference == 0].sum())
+    left = np.where(inside, law, law * max(1 - part / outside, 0.0) if outside else 0.0)
+    left[inside] = _lowered(reference[inside], law[inside], max(part - outside, 0.0))
+    return left
+
+
+def _raised(reference: Floats, law: Floats, added: float) -> Floats:
+    """Raise the lowest ratios to the reference to one level, until so much is added."""
+    inside = np.flatnonzero(reference)
+    order = inside[np.argsort(law[inside] / reference[inside])]
+    levels = (added + np.cumsum(law[order])) / np.cumsum(reference[order])
+    return np.asarray(np.maximum(law, float(levels.min()) * reference))
+
+
+def _lowered(reference: Floats, law: Floats, taken: float) -> Floats:
+    """Lower the highest ratios to the reference to one level, until so much is taken away."""
+    order = np.argsort(-law / reference)
+    levels = (np.cumsum(law[order]) - taken) / np.cumsum(reference[order])
+    return np.asarray(np.minimum(law, max(float(levels.max()), 0.0) * reference))

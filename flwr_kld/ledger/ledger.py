@@ -1,0 +1,386 @@
+"""The ledger: reserve before anybody is asked about records, settle when the report is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from flwr_kld.common.errors import SessionBusy, StateChanged
+from flwr_kld.common.guesses import suggests
+from flwr_kld.common.strict_model import json_text
+from flwr_kld.kernel.arguments import choice, instance
+from flwr_kld.ledger import reservations as life
+from flwr_kld.ledger import rows as books
+from flwr_kld.ledger.budget import Budget, Spent
+from flwr_kld.ledger.charge import Charge
+from flwr_kld.ledger.composition import Spend
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.database import Database
+from flwr_kld.ledger.entry import (
+    AlreadyChecked,
+    CheckUnfinished,
+    Entry,
+    Failure,
+    Kind,
+    Remembered,
+)
+from flwr_kld.ledger.reservations import Reservation
+from flwr_kld.ledger.rows import read_json, to_json
+from flwr_kld.ledger.schema import checks, states
+from flwr_kld.ledger.window import (
+    Window,
+    last_asked,
+    refuse_uncharged,
+    require_budget,
+    spent_by,
+)
+
+
+def read_state(connection: Connection, name: str) -> Remembered | None:
+    """Return a state, if there is one."""
+    row = connection.execute(select(states).where(states.c.name == name)).one_or_none()
+    return None if row is None else Remembered(name, read_json(row.value, "a state"), row.version)
+
+
+def write_state(connection: Connection, state: Remembered, now: int) -> Remembered:
+    """Write the next version of a state."""
+    found = read_state(connection, state.name)
+    version = 0 if found is None else found.version
+    if version != state.version:
+        raise StateChanged(
+            f"state {state.name!r} was read at version {state.version} and is at {version}: "
+            "another check has written it meanwhile; run checks of a population one by one"
+        )
+    values = {
+        "version": version + 1,
+        "value": to_json(state.value, f"state {state.name!r}"),
+        "updated": now,
+    }
+    if found is None:
+        connection.execute(states.insert().values(name=state.name, **values))
+    else:
+        connection.execute(states.update().where(states.c.name == state.name).values(values))
+    return Remembered(state.name, state.value, version + 1)
+
+
+NEVER = 0
+"""Number of no check."""
+
+
+class Rotation:
+    """When the clients of a population were last asked; it survives restarts as the ledger does."""
+
+    def __init__(self, database: Database, population: str) -> None:
+        self._database, self._population = database, population
+
+    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of the last check that asked each client, or `NEVER`."""
+        with self._database.reading() as connection:
+            known = books.numbers_of(connection, self._population, names)
+            numbers = np.array(sorted(known.values()), dtype=np.int64)
+            last = last_asked(connection, self._population, numbers)
+        of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
+        return np.array([of_number[known[name]] if name in known else NEVER for name in names])
+
+
+@suggests(
+    {
+        "remaining": "ledger.spent(population).left",
+        "reports": "CheckSeries.from_ledger(ledger).reports",
+    }
+)
+class Ledger:
+    """Budgets and spends in one database. Every method is one transaction.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db`` (made on first use), or ``postgresql://user@host/name``.
+    patience : float
+        Seconds to wait for another process that writes, from 0.001 to 86,400.
+
+    Raises
+    ------
+    ValueError
+        If the URL is of no such database, or `patience` is out of range.
+    LedgerUnavailable
+        If it cannot be opened and written, or another version of the package wrote it. The other
+        methods raise it as well when the database fails them.
+    """
+
+    def __init__(self, url: str = "sqlite:///drift.db", *, patience: float = 30.0) -> None:
+        self._database = Database(url, patience)
+
+    # ---------------------------------------------------------------------------------- budgets
+
+    def set_budget(self, budget: Budget, *, now: float | None = None) -> None:
+        """Put a population's budget in force, from the next check on.
+
+        Spends stay what they are: a smaller budget may be exhausted at once.
+
+        Raises `ValueError` if a check that still counts hides less than it promises: the one before
+        it stays.
+        """
+        instance("budget", budget, Budget, "a Budget, such as Budget(epsilon=10)")
+        with self._database.writing() as connection:
+            seconds = books.advance_clock(connection, _clock(now))
+            if books.put_budget(connection, budget, seconds):
+                refuse_uncharged(connection, budget, seconds)
+
+    def budget(self, population: str = "default") -> Budget:
+        """Return the budget in force.
+
+        Raises `LedgerError` if none was set.
+        """
+        with self._database.reading() as connection:
+            return books.budget_of(connection, population)
+
+    def spent(self, population: str = "default", *, now: float | None = None) -> Spent:
+        """Return what the most-charged person has spent in the window that ends now."""
+        with self._database.reading() as connection:
+            seconds = books.time_seen(connection, _clock(now))
+            return spent_by(connection, books.budget_of(connection, population), seconds)
+
+    # ----------------------------------------------------------------------------------- checks
+
+    def reserve(
+        self,
+        key: str,
+        charges: Iterable[Charge],
+        *,
+        kind: Kind = Kind.CHECK,
+        population: str = "default",
+        session: str = "",
+        states: Iterable[Remembered] = (),
+        now: float | None = None,
+    ) -> Reservation:
+        """Spend what a check will cost, durably, if everybody it asks can afford it.
+
+        Call it before anybody is asked about records; from then on the check is in the books,
+        whatever happens.
+
+        Parameters
+        ----------
+        key : str
+            Of the scheduled check, say its date. It runs once.
+        charges : Iterable[Charge]
+            What is released, and whom it asks.
+        kind : Kind
+            What asks; all kinds share one set of keys.
+        population : str
+            Population whose budget is charged.
+        session : str
+            Key of the standing session that the check is a night of, and of nothing else: then
+            `charges` is one, at the cost of all its nights together and the same on each of them.
+            It counts once, as of the latest night, for everybody whom any of them asked.
+        states : Iterable[Remembered]
+            What the monitor remembers, written together with the reservation or not at all.
+        now : float, optional
+            Seconds since 1970. A clock that runs backwards counts as standing still.
+
+        Raises
+        ------
+        BudgetExhausted
+            If somebody would be charged more than the budget; says what is short, and when it
+            frees.
+        AlreadyChecked
+            If the key was settled, or failed; carries its report.
+        CheckUnfinished
+            If it was reserved and not settled.
+        ValueError
+            If a charge hides less than the budget promises, there is none, a night's is not that of
+            its session, or `now` is not a time.
+        """
+        charges, kind = tuple(charges), choice("kind", kind, Kind)
+        for charge in charges:
+            instance("a charge", charge, Charge, "a Charge(cost, clients)")
+        if not isinstance(key, str) or key in ("", session) or not charges:
+            raise ValueError("a check needs a key, other than its session's, and a charge or more")
+        with self._database.writing("reserved in") as connection:
+            seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
+        with self._database.writing("reserved in") as connection:
+            seconds = books.time_seen(connection, seen)
+            budget = books.budget_of(connection, population)
+            before = books.entry_of(connection, population, key)
+            if before is not None and not before.refused:
+                unfinished = before.state == "reserved"
+                raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
+            asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
+            if session:
+                life.renew(connection, budget, session, seconds, asked)
+                asked = []
+            else:
+                new = [spend for _, spend in asked]
+                require_budget(Window(connection, budget, seconds, new), new, budget)
+            for state in states:
+                write_state(connection, state, seconds)
+            return life.opened(connection, population, kind, key, seconds, asked, before)
+
+    def settle(
+        self,
+        reservation: Reservation,
+        report: Mapping[str, Any],
+        *,
+        delivered: Sequence[Cost] | None = None,
+        states: Iterable[Remembered] = (),
+        now: float | None = None,
+    ) -> None:
+        """Close a check that released something.
+
+        Parameters
+        ----------
+        reservation : Reservation
+            What `reserve` returned.
+        report : Mapping
+            ``Report.to_dict()``. NaN and infinities, which JSON does not have, are kept as null.
+        delivered : Sequence[Cost], optional
+            What each charge cost in the end, which counts from now on; by default, as reserved.
+        states : Iterable[Remembered]
+            What the monitor remembers, written together with the report or not at all.
+        now : float, optional
+            As in `reserve`.
+
+        Raises
+        ------
+        LedgerError
+            If the check is not open, or (`StateChanged`) a state was written by somebody else. What
+            was reserved stays spent.
+        ValueError
+            If what was delivered hides less than the budget promises, or a state holds a number
+            that JSON does not have. What was reserved stays spent.
+        """
+        if delivered is not None and len(delivered) != len(reservation.spends):
+            raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
+        with self._database.writing("settled in") as connection:
+            seconds = books.advance_clock(connection, _clock(now))
+            text = json_text(report)
+            life.close(connection, reservation, seconds, state="settled", report=text)
+            if delivered is not None:
+                budget = books.budget_of(connection, reservation.population)
+                life.deliver(
+                    connection, budget, dict(zip(reservation.spends, delivered, strict=True))
+                )
+            for state in states:
+                write_state(connection, state, seconds)
+
+    def refuse(
+        self,
+        key: str,
+        why: Failure,
+        *,
+        kind: Kind = Kind.CHECK,
+        population: str = "default",
+        now: float | None = None,
+    ) -> None:
+        """Write down that a check was refused before anybody was asked. It spends nothing.
+
+        A key that has asked keeps the entry that it has; one that was refused may run later.
+
+        Parameters
+        ----------
+        key, kind, population, now
+            As in `reserve`.
+        why : Failure
+            Of a kind that has asked nobody.
+
+        Raises
+        ------
+        ValueError
+            If the failure is of another kind.
+        """
+        if why.kind.spends:
+            raise ValueError("clients were asked, so it was not refused: fail its reservation")
+        with self._database.writing("reserved in") as connection:
+            seconds = books.advance_clock(connection, _clock(now))
+            before = books.entry_of(connection, population, key)
+            if before is None or before.refused:
+                refused = life.opened(connection, population, kind, key, seconds, (), before)
+                life.close(connection, refused, seconds, **_failed(why))
+
+    def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
+        """Close a check that asked and got no number.
+
+        It has spent what it reserved, unless the failure is that all whom it asked refused.
+        """
+        with self._database.writing("settled in") as connection:
+            seconds = books.advance_clock(connection, _clock(now))
+            life.close(connection, reservation, seconds, **_failed(why))
+            if not why.kind.spends:
+                life.release(connection, reservation)
+
+    # ------------------------------------------------------------------------------ what is kept
+
+    def history(self, population: str = "default") -> list[Entry]:
+        """Return all entries, oldest first."""
+        query = checks.select().where(checks.c.population == population).order_by(checks.c.number)
+        with self._database.reading() as connection:
+            return books.entries(connection, query)
+
+    def newest_first(self, population: str = "default") -> Iterator[Entry]:
+        """Yield entries, newest first; reads no more of them than are asked for."""
+        query = select(checks).where(checks.c.population == population)
+        return books.newest_first(self._database.reading, query)
+
+    def count_before(
+        self, number: int, *, population: str = "default", kinds: Iterable[Kind]
+    ) -> int:
+        """Count the entries of some kinds before an entry."""
+        with self._database.reading() as connection:
+            return books.count_before(connection, population, number, kinds)
+
+    def check(self, key: str, *, population: str = "default") -> Entry | None:
+        """Return the entry of a key, if it was ever reserved."""
+        with self._database.reading() as connection:
+            return books.entry_of(connection, population, key)
+
+    def rotation(self, population: str = "default") -> Rotation:
+        """Return whose turn it is."""
+        return Rotation(self._database, population)
+
+    def state(self, name: str) -> Remembered | None:
+        """Return what a monitor remembers under a name, if anything."""
+        with self._database.reading() as connection:
+            return read_state(connection, name)
+
+    @contextmanager
+    def running(self, session: str) -> Iterator[None]:
+        """Run a night of a session; no other process or thread runs one meanwhile.
+
+        Raises `SessionBusy` if one does.
+        """
+        with self._database.holding(f"{session}/running") as mine:
+            if not mine:
+                raise SessionBusy(
+                    f"another server runs a night of the session {session!r} now: this one asks "
+                    "nobody, and spends nothing. Wait until that night is over; if it hangs, end "
+                    "its process"
+                )
+            yield
+
+    def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
+        """Write a state by itself; `settle` writes it together with a report.
+
+        Raises `StateChanged` if somebody else wrote it since it was read.
+        """
+        with self._database.writing() as connection:
+            return write_state(connection, state, books.advance_clock(connection, _clock(now)))
+
+
+def _failed(why: Failure) -> dict[str, str]:
+    return {"state": "failed", "failure": str(why.kind), "words": why.words}
+
+
+def _clock(now: float | None) -> float:
+    return time.time() if now is None else now
+
+
+def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
+    """Return what a charge spends on whom; `ValueError` if the budget is for others."""
+    charge.cost.require(budget)
+    return Spend(charge.cost, books.members(connection, budget.population, charge.clients))

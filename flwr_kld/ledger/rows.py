@@ -1,0 +1,267 @@
+"""What is read from and written to the tables, inside a transaction that the caller holds."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Row, Select, func, select
+
+from flwr_kld.common.errors import NoBudget, damaged
+from flwr_kld.kernel.arguments import choice, moment
+from flwr_kld.ledger.budget import DAY, Budget
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.entry import Entry, Failure, Kind, ReleaseCost, utc
+from flwr_kld.ledger.schema import (
+    budgets,
+    checks,
+    clock,
+    costs,
+    participants,
+    spends,
+)
+
+_NAMES = 5_000
+"""Names or numbers in one query; databases limit the number of its parameters."""
+_PAGE = 32
+"""Entries that are read at once, where not all are wanted."""
+
+
+# ------------------------------------------------------------------------------------- clock
+
+
+def time_seen(connection: Connection, now: float) -> int:
+    """Return the time in seconds; a clock that runs backwards stands still."""
+    seen = connection.execute(select(clock.c.seen)).scalar()
+    if seen is None:
+        raise damaged("the clock")
+    return max(int(moment("now", now)), int(seen))
+
+
+def advance_clock(connection: Connection, now: float) -> int:
+    """Return the time, and keep it as the latest that was ever seen."""
+    seen = time_seen(connection, now)
+    connection.execute(clock.update().values(seen=seen))
+    return seen
+
+
+# ------------------------------------------------------------------------------------ budgets
+
+
+def budget_of(connection: Connection, population: str) -> Budget:
+    """Return the budget in force."""
+    row = _last_budget(connection, population)
+    if row is None:
+        raise NoBudget(population)
+    try:
+        return Budget(
+            epsilon=float(row.epsilon),
+            delta=float(row.delta),
+            window_days=row.seconds / DAY,
+            population=population,
+            protects=row.protects,
+            composition=row.composition,
+        )
+    except ValueError:
+        raise damaged("a budget") from None
+
+
+def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
+    """Put a budget in force, and tell whether it was not before."""
+    columns = {
+        "population": budget.population,
+        "epsilon": str(budget.epsilon),
+        "delta": str(budget.delta),
+        "seconds": budget.seconds,
+        "protects": budget.protects,
+        "composition": budget.composition,
+    }
+    row = _last_budget(connection, budget.population)
+    if row is not None and all(getattr(row, name) == value for name, value in columns.items()):
+        return False
+    connection.execute(budgets.insert().values(since=now, **columns))
+    return True
+
+
+def _last_budget(connection: Connection, population: str) -> Row[Any] | None:
+    query = select(budgets).where(budgets.c.population == population)
+    return connection.execute(query.order_by(budgets.c.number.desc()).limit(1)).one_or_none()
+
+
+# --------------------------------------------------------------------------------------- people
+
+
+def numbers_of(connection: Connection, population: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those clients that were asked before."""
+    known: dict[str, int] = {}
+    for start in range(0, len(names), _NAMES):
+        query = select(participants.c.name, participants.c.number).where(
+            participants.c.population == population,
+            participants.c.name.in_(names[start : start + _NAMES]),
+        )
+        known.update((name, number) for name, number in connection.execute(query))
+    return known
+
+
+def members(connection: Connection, population: str, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the sorted numbers of some clients; those that are new get one."""
+    known = numbers_of(connection, population, names)
+    new = [name for name in names if name not in known]
+    if new:
+        query = select(func.count()).where(participants.c.population == population)
+        first = connection.execute(query).scalar_one()
+        numbered = {name: first + i for i, name in enumerate(new)}
+        rows = [
+            {"population": population, "name": name, "number": number}
+            for name, number in numbered.items()
+        ]
+        connection.execute(participants.insert(), rows)
+        known.update(numbered)
+    return np.sort(np.array(list(known.values()), dtype=np.int64))
+
+
+def pack(members: NDArray[np.int64]) -> bytes:
+    """Write sorted numbers compactly."""
+    return zlib.compress(np.diff(members, prepend=0).astype("<u4").tobytes())
+
+
+def unpack(packed: bytes) -> NDArray[np.int64]:
+    """Read what `pack` wrote."""
+    try:
+        steps = np.frombuffer(zlib.decompress(packed), dtype="<u4")
+    except (zlib.error, ValueError):
+        steps = np.empty(0)
+    if not len(steps):
+        raise damaged("a list of clients")
+    return np.cumsum(steps, dtype=np.int64)
+
+
+# --------------------------------------------------------------------------------------- spends
+
+
+def keep_cost(connection: Connection, cost: Cost) -> int:
+    """Return the id of a cost's row; there is one for each kind."""
+    found = connection.execute(select(costs.c.id).where(costs.c.digest == cost.digest)).scalar()
+    if found is None:
+        (found,) = connection.execute(
+            costs.insert().values(cost.to_row()).returning(costs.c.id)
+        ).one()
+    return int(found)
+
+
+def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
+    """Return costs by their rows' ids."""
+    wanted = set(ids)
+    rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(wanted))))
+    found = {row.id: Cost.from_row(row) for row in rows}
+    if found.keys() != wanted:
+        raise damaged("a cost")
+    return found
+
+
+# -------------------------------------------------------------------------------------- entries
+
+
+def entry_of(connection: Connection, population: str, key: str) -> Entry | None:
+    """Return the entry of a key, if there is one."""
+    query = select(checks).where(checks.c.population == population, checks.c.key == key)
+    found = entries(connection, query)
+    return found[0] if found else None
+
+
+def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
+    """Return the entries that a query of `checks` finds."""
+    rows = connection.execute(query).all()
+    numbers = [row.number for row in rows]
+    released: list[Row[Any]] = []
+    for start in range(0, len(numbers), _NAMES):
+        few = select(spends).where(spends.c.check.in_(numbers[start : start + _NAMES]))
+        released += connection.execute(few.order_by(spends.c.id)).all()
+    ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
+    known = read_costs(connection, ids)
+    of_check: dict[int, list[ReleaseCost]] = {row.number: [] for row in rows}
+    for row in released:
+        of_check[row.check].append(
+            ReleaseCost(
+                known[row.asked],
+                None if row.delivered is None else known[row.delivered],
+                len(unpack(row.members)),
+            )
+        )
+    return [_entry(row, tuple(of_check[row.number])) for row in rows]
+
+
+def newest_first(
+    reading: Callable[[], AbstractContextManager[Connection]],
+    query: Select[Any],
+    before: int | None = None,
+) -> Iterator[Entry]:
+    """Yield what a query of `checks` finds before a number, newest first, some at a time."""
+    query = query.order_by(checks.c.started.desc(), checks.c.number.desc()).limit(_PAGE)
+    while True:
+        with reading() as connection:
+            older = query if before is None else query.where(checks.c.number < before)
+            page = entries(connection, older)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        before = page[-1].number
+
+
+def count_before(
+    connection: Connection, population: str, number: int, kinds: Iterable[Kind]
+) -> int:
+    """Count the entries of some kinds before an entry."""
+    query = (
+        select(func.count())
+        .select_from(checks)
+        .where(
+            checks.c.population == population,
+            checks.c.number < number,
+            checks.c.kind.in_([choice("kinds", kind, Kind) for kind in kinds]),
+        )
+    )
+    found: int = connection.execute(query).scalar_one()
+    return found
+
+
+def to_json(value: Any, what: str) -> str:
+    """Write a JSON column."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} cannot be kept as JSON, which has no NaN and no infinity: {error}"
+        ) from None
+
+
+def read_json(text: str, what: str) -> Any:
+    """Read a JSON column; NaN and infinities, which JSON does not have, become null."""
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        raise damaged(what) from None
+
+
+def _entry(row: Row[Any], releases: tuple[ReleaseCost, ...]) -> Entry:
+    # The tables are strict: a column holds its type, and a state or kind that there is.
+    try:
+        return Entry(
+            number=row.number,
+            population=row.population,
+            kind=Kind(row.kind),
+            key=row.key,
+            started=utc(row.started),
+            ended=None if row.ended is None else utc(row.ended),
+            state=row.state,
+            report=None if row.report is None else read_json(row.report, "a report"),
+            failure=None if row.failure is None else Failure(row.failure, row.words or ""),
+            releases=releases,
+        )
+    except (ValueError, OverflowError):
+        raise damaged("a check") from None

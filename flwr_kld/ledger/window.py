@@ -1,0 +1,168 @@
+"""What a window of time has spent, and whether a check fits beside it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, select
+
+from flwr_kld.common.errors import BudgetExhausted
+from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent, shown
+from flwr_kld.ledger.composition import Spend, worst
+from flwr_kld.ledger.entry import utc
+from flwr_kld.ledger.rows import read_costs, unpack
+from flwr_kld.ledger.schema import checks, spends
+
+_COUNTS = func.coalesce(spends.c.delivered, spends.c.asked)
+"""Cost of a release that counts."""
+_PAGE = 64
+"""Releases that are read at once, where not all are wanted."""
+
+
+class Window:
+    """The releases of a population that count now, oldest first."""
+
+    def __init__(
+        self, connection: Connection, budget: Budget, now: int, new: Sequence[Spend] = ()
+    ) -> None:
+        asked = [spend.members for spend in new]
+        self._asked = np.unique(np.concatenate(asked)) if asked else None
+        self._seconds = budget.seconds
+        self._rows = connection.execute(
+            select(checks.c.started, _COUNTS.label("cost"), spends.c.members)
+            .join_from(spends, checks)
+            .where(
+                checks.c.population == budget.population,
+                checks.c.started >= now - budget.seconds,
+            )
+            .order_by(checks.c.started, checks.c.number)
+        ).all()
+        self._costs = read_costs(connection, {row.cost for row in self._rows})
+        for cost in self._costs.values():
+            cost.require(budget)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def spends(self, first: int = 0) -> list[Spend]:
+        """Return all that counts from one release on, of the clients that are asked anew."""
+        counts: dict[int, NDArray[np.int64]] = {}
+        for row in self._rows[first:]:
+            members = unpack(row.members)
+            counted = counts.get(row.cost, np.zeros(0, dtype=np.int64))
+            counted = np.pad(counted, (0, max(int(members[-1]) + 1 - len(counted), 0)))
+            counted[members] += 1
+            counts[row.cost] = counted
+        found = []
+        for cost, counted in counts.items():
+            members = np.flatnonzero(counted)
+            if self._asked is not None:
+                members = np.intersect1d(members, self._asked, assume_unique=True)
+            if members.size:
+                found.append(Spend(self._costs[cost], members, counted[members]))
+        return found
+
+    def leaves_at(self, place: int) -> datetime:
+        """Return when (UTC) a release leaves the window."""
+        return utc(self._rows[place].started + self._seconds + 1)
+
+
+def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
+    """Refuse a budget that something in its window cannot be charged to."""
+    latest = func.max(checks.c.number).label("check")
+    kinds = connection.execute(
+        select(_COUNTS.label("cost"), latest)
+        .join_from(spends, checks)
+        .where(
+            checks.c.population == budget.population,
+            checks.c.started >= now - budget.seconds,
+        )
+        .group_by(_COUNTS)
+        .order_by(latest.desc())
+    ).all()
+    known = read_costs(connection, {kind.cost for kind in kinds})
+    for kind in kinds:
+        try:
+            known[kind.cost].require(budget)
+        except ValueError as error:
+            row = connection.execute(select(checks).where(checks.c.number == kind.check)).one()
+            until = utc(row.started + budget.seconds + 1)
+            raise ValueError(
+                f"this budget cannot be put in force before {until:%Y-%m-%d %H:%M:%S} UTC: until "
+                f"then the {row.kind} {row.key!r} counts, which cannot be charged to it: {error}"
+            ) from None
+
+
+def last_asked(
+    connection: Connection, population: str, members: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the number of the last check that asked each client, or 0; `members` are sorted."""
+    # Newest first, and no more than it takes to find each client.
+    query = (
+        select(checks.c.number, spends.c.members)
+        .join_from(spends, checks)
+        .where(checks.c.population == population)
+        .order_by(checks.c.number.desc())
+    )
+    last = np.zeros(len(members), dtype=np.int64)
+    for number, packed in connection.execute(query.execution_options(yield_per=_PAGE)):
+        waiting = last == 0
+        if not waiting.any():
+            break
+        last[waiting & np.isin(members, unpack(packed))] = number
+    return last
+
+
+def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
+    """Return what the most-charged person has spent in the window that ends now."""
+    window = Window(connection, budget, now)
+    needed = worst(window.spends(), budget)
+    return Spent(
+        epsilon=math.inf if needed.epsilon >= UNBOUNDED else float(needed.epsilon),
+        delta=float(needed.delta),
+        left=float(budget.left(needed.epsilon)),
+        composition=needed.composition,
+        frees_at=window.leaves_at(0) if len(window) else None,
+        budget=budget,
+    )
+
+
+def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None:
+    """Refuse what would charge anybody whom it asks more than the budget."""
+    most, past = budget.exact_epsilon, window.spends()
+    needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
+    if needed <= most:
+        return
+    left = budget.left(worst(past, budget, touched=new).epsilon)
+    frees_at = _fits_from(window, new, budget)
+    raise BudgetExhausted(
+        f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
+        f"asks, the most-charged has epsilon {shown(left)} left and would come to "
+        + ("more than delta allows" if needed >= UNBOUNDED else shown(needed))
+        + (
+            "; the check by itself is more than the budget: it never fits"
+            if frees_at is None
+            else f"; it fits from {frees_at:%Y-%m-%d %H:%M:%S} UTC on"
+        ),
+        left=float(left),
+        frees_at=frees_at,
+    )
+
+
+def _fits_from(window: Window, new: Sequence[Spend], budget: Budget) -> datetime | None:
+    """Return when so much has left that a check fits which needs too much now; None if never."""
+
+    def fits_without(first: int) -> bool:
+        """Whether it fits once the releases before this one have left."""
+        needed = worst([*window.spends(first), *new], budget, touched=new)
+        return needed.epsilon <= budget.exact_epsilon
+
+    if not fits_without(len(window)):
+        return None
+    left = bisect_left(range(len(window)), True, key=fits_without)
+    return window.leaves_at(left - 1)

@@ -1,1 +1,0 @@
-"""What crosses a wire: questions, answers, the terms of noise and release, sealed counts."""

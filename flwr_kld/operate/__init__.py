@@ -1,1 +1,0 @@
-"""Schedules of checks, notices of their results, and the live page."""

@@ -1,0 +1,144 @@
+"""What a check concludes, of each column: its reading, and its verdict held against that."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from flwr_kld.ask.noisy import NoisyCounts
+from flwr_kld.common.errors import EstimateUndefined
+from flwr_kld.infer.alarm import Alarm, Tolerated
+from flwr_kld.infer.contradictions import impossible_estimate
+from flwr_kld.infer.decision import contradicted, hold_to_estimates
+from flwr_kld.infer.estimators.design_effect import DesignEffects
+from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.estimators.result import Divergences
+from flwr_kld.infer.one_thread import one_thread
+from flwr_kld.ledger.entry import Remembered
+from flwr_kld.reference import Reference
+from flwr_kld.report.column import ColumnReport, Reading
+from flwr_kld.report.decider import Decided, Decider
+from flwr_kld.report.measured import Measured
+from flwr_kld.report.parts import column_report, read
+from flwr_kld.table.table import Table
+
+if TYPE_CHECKING:
+    from flwr_kld.ledger import Ledger
+
+_FEW = 100
+"""Drawn clients, among whom there may well be none of a few that are unlike the rest."""
+
+logger = logging.getLogger("flwr_kld")
+
+
+@dataclass
+class Conclusions:
+    """Concludes checks in their order."""
+
+    reference: Reference  # What clients are compared with
+    # Of each column; None if nothing is decided
+    tolerated: dict[str, Tolerated] | None
+    alarm: Alarm  # How sure decisions are, over all columns
+    # Whether every check asks all clients about new records: only then does evidence add up
+    adds_up: bool = False
+    _deciders: dict[str, Decider] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        references = self.reference.columns
+        alarm = self.alarm.shared(len(references))
+        self._deciders = {
+            name: Decider(
+                threshold,
+                outside,
+                alarm,
+                references[name],
+                name,
+                len(references),
+                self.adds_up,
+            )
+            for name, (threshold, outside) in (self.tolerated or {}).items()
+        }
+
+    def recall(self, ledger: Ledger, budget: str) -> None:
+        """Take up what a ledger remembers; say so if it does not count any more."""
+        counts = [decider.recall(ledger, budget) for decider in self._deciders.values()]
+        if not all(counts):
+            logger.warning(
+                "evidence over checks begins anew: another version of flwr-kld gathered what the "
+                "ledger keeps. Single checks decide as before."
+            )
+
+    @one_thread()
+    def conclude(
+        self, measured: Measured, budget: str
+    ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
+        """Return what a check says of each column, unless numbers contradict, and what it keeps."""
+        why, columns = measured.contradiction(), measured.columns
+        found = {name: self._column(name, one, budget, why) for name, one in columns.items()}
+        states = tuple(state for _, kept in found.values() for state in kept)
+        return {name: column for name, (column, _) in found.items()}, states
+
+    def _column(
+        self, name: str, measured: Measured, budget: str, contradiction: str | None
+    ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
+        """Return what a check says of one column, and what it keeps."""
+        decided = Decided(None)
+        effects, clients = measured.effects, measured.survivors
+        found = self._divergences(measured.published, effects)
+        population = None if found is None else found.population
+        reading = read(measured.published, found, effects=effects)
+        if (decider := self._deciders.get(name)) is not None:
+            if contradiction is None:
+                decided = decider.decide(measured, population, reading.outside, budget)
+            else:
+                decided = Decided(contradicted(decider.threshold, decider.alarm, contradiction))
+        if measured.asked.drawn and clients <= _FEW and reading.of_population:
+            few = (
+                "the population's ± may be too small if a few of its clients are much larger than "
+                f"the rest, or far from them: these {clients} may have none"
+            )
+            reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
+        decided, note = self._doubt(decided, reading, contradiction)
+        table = self.reference.domain
+        units, descriptions = (
+            (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
+        )
+        report = column_report(
+            name,
+            measured.published,
+            replace(reading, note=note, drawn_from=measured.drawn_from, counted=measured.whose),
+            decided.verdict,
+            columns=len(self.reference.columns),
+            effects=effects,
+            draws="client" if measured.asked.drawn else "record",
+            unit=units.get(name, ""),
+            description=descriptions.get(name, ""),
+        )
+        return report, decided.states
+
+    def _divergences(self, published: NoisyCounts, effects: DesignEffects) -> Divergences | None:
+        """Estimate the divergences; None of counts that nobody can have."""
+        try:
+            return posterior_ratios(published, effects=effects)
+        except EstimateUndefined:
+            return None
+
+    def _doubt(
+        self, decided: Decided, reading: Reading, contradiction: str | None
+    ) -> tuple[Decided, str | None]:
+        """Hold the verdict against the estimate; return it with what a reader must know."""
+        estimate, note, told = reading.estimate, reading.note, reading.of_population
+        if contradiction is None:
+            contradiction = impossible_estimate(estimate, reading.error.privacy)
+        verdict = decided.verdict
+        if contradiction is not None:
+            note = f"the published numbers contradict each other: {contradiction}"
+            if verdict is not None:
+                verdict = contradicted(verdict.threshold, verdict.alarm, contradiction)
+            return replace(decided, verdict=verdict, states=()), note
+        if verdict is None:
+            return decided, note
+        population = None if told is None else told.value
+        held = hold_to_estimates(verdict, population, estimate, reading.outside)
+        return replace(decided, verdict=held), note

@@ -1,0 +1,1 @@
+"""The live, read-only pages over a ledger."""

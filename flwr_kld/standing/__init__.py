@@ -1,1 +1,0 @@
-"""Standing sessions: the same records asked night after night, under one charge."""

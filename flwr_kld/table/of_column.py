@@ -1,0 +1,565 @@
+"""Domains for one column of public data, or the reasons why it gets none.
+
+The rules are those by which a person would read a column, in order: is it empty, is it constant,
+are its values true or false, numbers, dates, times of day, or texts? A column is what nearly all of
+its values are, and a value that is odd is a label of its own if it is frequent, else missing; what
+is seen once among many rows decides nothing. Of numbers, the name says first whether they are
+identifiers or a calendar's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.table.base import Domain
+from flwr_kld.table.binned import FARTHEST, Binned, quantile_levels
+from flwr_kld.table.codes import Codes
+from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.labels import Labels, are_truth_values
+from flwr_kld.table.records import (
+    Column,
+    as_number,
+    as_text,
+    is_missing,
+    masked_in,
+    number_of,
+    text_of,
+    values_in,
+)
+from flwr_kld.table.times import EPOCH, FINER_EPOCHS, Times, day_time, local_time
+
+_ENOUGH = 100
+"""Rows from which on what all of them have in common says something, and one alone nothing.
+Doubled, columns of 100 to 200 rows keep what occurs once as a label, and lose their constants."""
+_NEARLY = 0.95
+"""Share of a column's rows that says what the column is. 0.98 instead: one field in thirty that was
+typed wrongly makes texts of numbers."""
+_STRAY = 0.001
+"""Share of the rows that may be odd in a constant. Doubled, rare amounts among zeros are not told
+apart."""
+_FREQUENT = 0.01
+"""Share of the rows from which on a text has a name among many, or beside numbers. Doubled, the
+answer 'unknown' of one in seventy is missing instead of a label."""
+_OFTEN = 5
+"""Rows that a text beside numbers has at least, to be a label. Doubled, fewer in small tables."""
+_REPEATED = 5
+"""Rows for each different number, from which on each number has a cell of its own. Doubled, unseen
+codes of small tables are in a neighbour's bin."""
+_ONWARD = 0.98
+"""Rows, and steps, that go one way in a counter or log. At 1, one odd value hides one."""
+_FEW = 10
+"""Rows up to which texts that are all different are labels."""
+_DENSE = 10
+"""Of identifiers that are numbered, so many numbers at most for each row. Doubled, amounts of a
+narrow range are taken for identifiers more often."""
+_EVEN = 0.1
+"""Most distance between identifiers' law and the even one, as a probability; that of a normal law
+is 0.19, of 100 even numbers 0.09. Doubled, amounts are taken for identifiers."""
+_LONG = 10
+"""Digits from which on different numbers of one length are identifiers. At 20 they are amounts."""
+_SHORT = 5
+"""Digits below which numbers that are spread evenly are none, unless they are dense."""
+_EXACT = 2.0**53
+"""Whole numbers above this are not told apart by float64."""
+_HALF = 0.5
+"""Share of the rows from which on a number has a bin of its own, and the others have quantiles of
+their own. At 1, what changes among the others of a column of zeros does not show."""
+_APART = 1e-6
+"""Width of the bin of a number that most rows have, in units of its distance to the next one."""
+_DIGITS = 6
+"""Decimals of a number that has a cell. Doubled, cells are narrower than rounding errors."""
+_LISTED = 0.9
+"""Rows that labels, or prefixes, are to cover: of fewer, the rest is told apart as well."""
+_BUCKETS = 16
+"""Of codes without a name: each holds about 1 % of the rows or more."""
+_SENTENCE = 30
+"""Characters; texts that are longer on average are no names, or twice as long if they repeat."""
+_CODE = re.compile(r"(?=[^\d]*\d)\S{1,16}")
+"""A text whose beginning may say what kind of thing it is: one word with a digit."""
+_LONGEST_PREFIX = 5
+"""Characters of a code that may count."""
+_CALENDAR = {
+    (0, 2200): "year yr jahr annee ano anno",
+    (1, 12): "month monat mois mes mese",
+    (1, 53): "week weekno weeknumber isoweek calendarweek kw kalenderwoche woche semaine semana",
+    (1, 366): "day dayofmonth dayofyear tag jour dia",
+    (1, 4): "quarter quartal trimestre",
+}
+"""Names of columns that a calendar fills, and between which numbers."""
+_FIXED = {"built", "birth", "born", "model", "made", "founded", "construction", "baujahr"}
+"""Words beside a year that stays what it was."""
+_NUMBERED = {
+    "id", "ids", "code", "codes", "key", "fips", "zip", "postal", "plz", "npi", "ssn", "phone",
+    "telephone", "tel", "fax", "isbn", "issn", "ean", "upc", "gtin", "sku", "imei", "vin", "serial",
+}  # fmt: skip
+"""Words in the names of columns whose numbers are identifiers or codes, not amounts."""
+_NUMBERED_WORD = re.compile(
+    "(?!(?:(?:pre|un)?paid|[ab]id|grid|acid|covid|fluid|humid|solid|valid)$)"
+    ".+(?:ids?|fips|zip|codes?|nr|number)"
+)
+"""Words that end as such names do, but for those that are others."""
+_NUMBERS = {"no", "nr", "num", "number"}
+"""What such a name of several words ends in."""
+_TIMED = {
+    "time", "date", "datetime", "timestamp", "ts", "at", "on", "epoch", "unix", "created",
+    "updated", "modified", "datum", "zeit",
+}  # fmt: skip
+"""Words in the names of columns of times."""
+_SINCE_1970 = {1: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+_RECENT = 12 * 365.25 * 86_400
+"""Seconds before now, in which numbers without such a name are times. Doubled, volumes are, too."""
+_YEAR = 366 * 86_400
+"""Seconds from now on, in which a time may lie."""
+_LEAST_TIME = 1e7
+"""Number from which on `Times` reads one as a time: 20240131 is a date."""
+_FIRST = np.datetime64("1900-01-01")
+"""Of dates such as 20240131."""
+_FINEST = 1e9
+"""Ticks of a second from which on times are round in 1,000 of them, and identifiers are not."""
+_DAY = np.timedelta64(1, "D")
+
+_NO_KIND = "it holds neither numbers nor texts, times or truth values alone"
+
+Found = Domain | str
+"""A domain, or the reason why there is none."""
+Features = dict[str, tuple[Found, str]]
+"""What is found for each feature of a column, and what the column is taken for, in words."""
+
+
+def features_of_column(
+    name: str, values: Column, dialect: Dialect, *, bins: int, labels: int, wanted: bool
+) -> Features:
+    """Choose domains for public values, by name: of times several, else one of the column's name.
+
+    Instead of a domain comes the reason why there is none; a column that is wanted gets one even if
+    it is a counter, an identifier, a free text or alike in few rows.
+    """
+    seen = _Seen.of(values, dialect, name)
+    if not seen.there:
+        enough = wanted or seen.rows >= _ENOUGH
+        return {name: (Labels([]), "empty") if enough else ("it has no values, in few rows", "")}
+    if are_truth_values(seen.those(seen.common)) and seen.nearly(seen.common):
+        return {name: (Labels(["False", "True"]), "truth values")}
+    codes = np.array([_is_code(value) for value in seen.values])
+    numbers = np.isfinite(seen.numbers) & ~codes
+    are_numbers = seen.nearly(numbers)
+    if are_numbers and not wanted and (reason := _calendar(name, seen.each(numbers))):
+        return {name: (reason, "")}
+    if seen.there - seen.times.max() <= max(seen.there * _STRAY, seen.there >= _ENOUGH):
+        return {name: _constant(seen, wanted)}
+    if are_numbers:
+        return _of_numbers(name, seen, numbers, bins, labels, wanted)
+    times = seen.read(dialect, local_time)
+    times[np.isfinite(seen.numbers)] = "NaT"  # of which some spell times, such as 0171…
+    if seen.nearly(~np.isnat(times)):
+        return _of_times(name, times[seen.rows_of(~np.isnat(times))], bins, wanted)
+    if seen.nearly(~np.isnat(seen.read(dialect, day_time))):
+        return {name: (Times("hour"), "times of day")}
+    if not seen.nearly(np.array([text is not None for text in seen.texts])):
+        return {name: (_NO_KIND, "")}
+    return {name: _of_texts(seen, labels, wanted)}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A column's values: each different one that is there, and where it is."""
+
+    values: list[Any]  # The different ones
+    texts: list[str | None]  # How they are written; None of what is neither text nor number
+    numbers: NDArray[np.float64]  # What they count, NaN if nothing; shape [values]
+    place: NDArray[np.intp]  # Which of them it is in each row that has one; shape [rows there]
+    rows: int  # All rows
+
+    @classmethod
+    def of(cls, column: Column, dialect: Dialect, name: str) -> _Seen:
+        """Read public values, without those that stand for none."""
+        column = dialect.plain(column, name, "text")
+        gone = masked_in(column)
+        if isinstance(column, np.ndarray) and column.dtype.kind in "biufM":
+            held = np.ma.getdata(column)
+            held = held[~gone & (held == held)]
+            different, place = np.unique(held, return_inverse=True)
+            values = list(different) if held.dtype.kind == "M" else different.tolist()
+        else:
+            known: dict[Any, int] = {}
+            values, places = [], []
+            for value, is_gone in zip(values_in(column), gone.tolist(), strict=True):
+                if is_gone or (type(value) is not str and is_missing(value)):
+                    continue
+                key = value if type(value) is str else _key(value)
+                if key not in known:
+                    known[key] = len(values)
+                    values.append(value)
+                places.append(known[key])
+            place = np.array(places, dtype=np.intp)
+        numbers = np.array([_number(value, dialect) for value in values], dtype=np.float64)
+        return cls(values, [text_of(value) for value in values], numbers, place, len(column))
+
+    @property
+    def there(self) -> int:
+        """Rows that have a value."""
+        return len(self.place)
+
+    @cached_property
+    def times(self) -> NDArray[np.int64]:
+        """Rows that have each value."""
+        return np.bincount(self.place, minlength=len(self.values)).astype(np.int64)
+
+    @cached_property
+    def common(self) -> NDArray[np.bool_]:
+        """Which values decide something: among many rows, not those of one alone."""
+        return self.times > (1 if self.there >= _ENOUGH else 0)
+
+    def nearly(self, which: NDArray[np.bool_]) -> bool:
+        """Whether nearly all rows have these values, or nearly all values and half the rows do."""
+        share = self.times[which].sum() / max(self.there, 1)
+        of_values = np.count_nonzero(which) / max(len(self.values), 1)
+        return bool(share >= _NEARLY or (of_values >= _NEARLY and share >= _HALF))
+
+    def rows_of(self, which: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return which value it is in each row that has one of these."""
+        return self.place[which[self.place]]
+
+    def each(self, which: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the numbers of the rows that have these values, within what edges may be."""
+        return self.numbers[self.rows_of(which)].clip(-FARTHEST, FARTHEST)
+
+    def those(self, which: NDArray[np.bool_]) -> list[Any]:
+        """Return these values."""
+        return [self.values[place] for place in np.flatnonzero(which).tolist()]
+
+    def counted(self, which: NDArray[np.bool_]) -> Counter[str]:
+        """Return the texts of these values, and the rows of each."""
+        found: Counter[str] = Counter()
+        for place in np.flatnonzero(which).tolist():
+            found[self.texts[place] or ""] += int(self.times[place])
+        return found
+
+    def read(
+        self, dialect: Dialect, as_time: Callable[[Any], datetime | None]
+    ) -> NDArray[np.datetime64]:
+        """Return the time that each value is; NaT of none."""
+        texts = map(as_text, self.values)
+        spelt = (
+            value if text is None else dialect.time(text)
+            for value, text in zip(self.values, texts, strict=True)
+        )
+        return np.array([as_time(value) for value in spelt], dtype="M8[us]")
+
+
+def _key(value: Any) -> Any:
+    try:
+        hash(value)
+    except Exception:  # of a list, or of whatever somebody's type raises
+        return id(value)
+    return type(value), value
+
+
+def _number(value: Any, dialect: Dialect) -> float:
+    """Return the number that a public value is or spells; NaN of truth values and all else."""
+    if isinstance(value, bool | np.bool_):
+        return math.nan
+    text = as_text(value)
+    if text is None:
+        return as_number(value)
+    number = dialect.number(text)
+    return math.nan if text.strip().isalpha() and math.isfinite(number) else number
+
+
+def _is_code(value: Any) -> bool:
+    """Whether a text is none that a number is written as, such as '007' or '01.30'."""
+    return isinstance(value, str) and value[:1] == "0" and value[1:2].isdecimal()
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a column's name, without accents."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", plain)]
+
+
+def _calendar(name: str, numbers: NDArray[np.float64]) -> str | None:
+    """Say so if numbers move on with the calendar, or from row to row, whatever the data are."""
+    words = _words(name)
+    word, whole = "".join(words), (numbers == np.floor(numbers)).mean() >= _NEARLY
+    for (first, last), known in _CALENDAR.items():
+        fits = whole and ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY
+        if fits and word in known.split():
+            return "a calendar's numbers, which move on whatever the data do"
+    of_year = "year" in words and not _FIXED.intersection(words)
+    if of_year and whole and ((numbers >= 1000) & (numbers <= 2200)).mean() >= _NEARLY:
+        return "years, which move on whatever the data do"
+    for way, onward in (("rise", numbers), ("fall", -numbers)):
+        if len(numbers) >= _ENOUGH and _go_on(onward, strictly=True):
+            return f"its numbers {way} from each row to the next, as a counter's do"
+    return None
+
+
+def _go_on(numbers: NDArray[np.float64], *, strictly: bool) -> bool:
+    """Whether numbers rise from row to row, but for some odd ones."""
+    onward = np.greater if strictly else np.greater_equal
+    if onward(numbers[1:], numbers[:-1]).mean() < _ONWARD:
+        return False
+    ends: list[float] = []  # the least last number of a rising sequence of each length
+    for number in numbers.tolist():
+        at = (bisect_left if strictly else bisect_right)(ends, number)
+        ends[at : at + 1] = [number]
+    return len(ends) >= _ONWARD * len(numbers)
+
+
+def _constant(seen: _Seen, wanted: bool) -> tuple[Found, str]:
+    """Take a column of one value for that value, so that it shows when it begins to vary."""
+    if not wanted and seen.rows < _ENOUGH:
+        return "it is constant, in few rows", ""
+    most = int(seen.times.argmax())
+    value, text = seen.values[most], seen.texts[most]
+    if isinstance(value, date | np.datetime64):
+        day = np.datetime64(local_time(value) or "NaT", "D")
+        return Times([str(day), str(day + 1)]), f"constant, {day}"
+    if text is None:
+        return _NO_KIND, ""
+    if len(text) > _SENTENCE and not wanted:
+        return _too_long({text: 1}), ""
+    return Labels([text]), f"constant, {text!r}"
+
+
+def _of_numbers(
+    name: str, seen: _Seen, which: NDArray[np.bool_], bins: int, labels: int, wanted: bool
+) -> Features:
+    """Choose for numbers: codes, identifiers, times, or amounts."""
+    common, numbers = which & seen.common, seen.each(which)
+    values = np.unique(seen.numbers[which])
+    whole = bool((numbers == np.floor(numbers)).mean() >= _NEARLY)
+    different = whole and np.count_nonzero(which) >= _NEARLY * len(numbers)
+    few = np.unique(seen.numbers[common])
+    mostly_few = seen.times[common].sum() >= (1 - _FREQUENT) * len(numbers) and len(few) > 0
+    if mostly_few and few.tolist() == [0, 1]:
+        return {name: (Labels(["0", "1"]), "0 or 1")}
+    if whole and _is_numbered(name):
+        if different and not wanted:
+            return {name: ("its name says that it is an identifier", "")}
+        found, words = _of_texts(seen, labels, wanted)
+        return {name: (found, f"{words}, as its name says that they are codes")}
+    if mostly_few and len(few) <= bins and len(numbers) >= _REPEATED * len(few):
+        if abs(few).max() >= _EXACT:
+            return {name: _of_texts(seen, labels, wanted)}
+        words = f"numbers, a cell for each of {len(few)} and for what lies between"
+        return _beside_labels(name, seen, which, _cells(few), words)
+    numbered = different and not wanted and len(numbers) >= _ENOUGH
+    if numbered and (reason := _identifiers(values, numbers)):
+        return {name: (reason, "")}
+    if (numbers >= _LEAST_TIME).mean() >= _NEARLY and (read_as := _since(name, seen, which)):
+        times = seen.read(Dialect(), local_time)
+        parts = _of_times(name, times[seen.rows_of(which & ~np.isnat(times))], bins, wanted)
+        return {part: (own, f"read as {read_as}") for part, (own, _) in parts.items()}
+    if numbered and _are_even(values):
+        words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
+        return {name: (f"{words}, spread evenly: they look like identifiers", "")}
+    if whole and np.median(abs(values)) >= _EXACT:
+        return {name: _of_texts(seen, labels, wanted)}
+    often, rows = np.unique(numbers, return_counts=True)
+    most = int(rows.argmax())
+    if rows[most] >= _HALF * len(numbers) and len(often) > 2:
+        rest = np.sort(numbers[numbers != often[most]])
+        cuts = _cuts_beside(float(often[most]), rest, bins)
+        words = f"numbers, {text_of(float(often[most]))} by itself and the rest in quantile bins"
+    else:
+        cuts = np.array(Binned.quantiles(numbers, bins).edges)
+        words = "numbers, in quantile bins"
+    return _beside_labels(name, seen, which, cuts, words)
+
+
+def _beside_labels(
+    name: str, seen: _Seen, which: NDArray[np.bool_], cuts: NDArray[np.float64], words: str
+) -> Features:
+    """Cut numbers at these edges, and name the frequent ones of the texts beside them."""
+    odd = {t: n for t, n in seen.counted(~which).items() if not math.isfinite(number_of(t))}
+    least = max(_OFTEN, _FREQUENT * seen.there)
+    own = sorted(text for text, rows in odd.items() if rows >= least and len(text) <= _SENTENCE)
+    if own:
+        words += f"; {', '.join(map(repr, own))} are labels of their own"
+    if gone := sum(rows for text, rows in odd.items() if text not in own):
+        words += f"; {gone:,} of {seen.there:,} values are no numbers, and missing"
+    return {name: (Binned.cut(seen.each(which), cuts, labels=own), words)}
+
+
+def _is_numbered(name: str) -> bool:
+    """Whether a column's name says that its numbers are identifiers or codes."""
+    words = _words(name)
+    ends = words[-1:] if len(words) > 1 else []
+    return (
+        not _NUMBERED.isdisjoint(words)
+        or not _NUMBERS.isdisjoint(ends)
+        or any(map(_NUMBERED_WORD.fullmatch, words))
+    )
+
+
+def _identifiers(values: NDArray[np.float64], numbers: NDArray[np.float64]) -> str | None:
+    """Say so if different whole numbers are dense, as numbers that are given out, or very long."""
+    inner = np.quantile(values, (0.01, 0.99))
+    words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
+    if inner[1] - inner[0] < _DENSE * len(numbers):
+        return f"{words}, close to each other: they look like identifiers"
+    return None
+
+
+def _are_even(values: NDArray[np.float64]) -> bool:
+    """Whether different whole numbers are spread as numbers that are given out, not as amounts.
+
+    Amounts gather somewhere, span magnitudes, or are round.
+    """
+    if (values % 10 == 0).mean() >= _NEARLY:
+        return False
+    digits = np.floor(np.log10(np.maximum(abs(values), 1))) + 1
+    one_length = (digits == np.median(digits)).mean() >= _NEARLY
+    if one_length and np.median(digits) >= _LONG:
+        return True
+    if np.median(digits) < _SHORT:
+        return False
+    odd = max(len(values) // 500, 1)
+    inner = values[odd:-odd]
+    law = (inner - inner[0]) / max(inner[-1] - inner[0], 1.0)
+    return bool(abs(law - np.linspace(0, 1, len(law))).max() < _EVEN)
+
+
+def _since(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
+    """Say as which times numbers are likely to be meant; None if as none."""
+    numbers = seen.each(which)
+    if np.median(numbers) < EPOCH:
+        times = seen.read(Dialect(), local_time)[which]
+        likely = (times >= _FIRST) & (times < np.datetime64(datetime.now(UTC).year + 2, "Y"))
+        return "dates such as 20240131" if likely.mean() >= _NEARLY else None
+    ticks = np.power(1e3, np.searchsorted(FINER_EPOCHS, numbers, side="right"))
+    if (ticks == ticks[0]).mean() < _NEARLY:
+        return None
+    unit, now = float(np.median(ticks)), datetime.now(UTC).timestamp()
+    seconds = numbers / unit
+    named = not _TIMED.isdisjoint(_words(name))
+    recent = ((seconds > now - _RECENT) & (seconds < now + _YEAR)).mean() >= _NEARLY
+    past = (seconds < now + _YEAR).mean() >= _NEARLY
+    spans = np.subtract(*np.quantile(seconds, (0.99, 0.01))) >= 86_400
+    coarse = unit < _FINEST or all(map(_is_round, seen.those(which)))
+    if spans and ((named and past) or (recent and coarse)):
+        return f"{_SINCE_1970[unit]} since 1970"
+    return None
+
+
+def _is_round(value: Any) -> bool:
+    try:
+        return int(value) % 1000 == 0
+    except ValueError:  # a text such as 1e18
+        return float(value) % 1000 == 0
+
+
+def _of_times(name: str, times: NDArray[np.datetime64], bins: int, wanted: bool) -> Features:
+    """Choose what is checked of times: date, weekday, hour."""
+    found: dict[str, Found] = {"date": _of_dates(times, bins, wanted)}
+    for by, words in (("weekday", "fall on one weekday"), ("hour", "are of one hour of the day")):
+        domain = Times(by)
+        symbols, rows = np.unique(domain.encode(times), return_counts=True)
+        if by == "weekday" and (times == times.astype("M8[M]")).mean() >= _NEARLY:
+            found[by] = "they are months without a day"
+        elif rows.max() >= _NEARLY * len(times):
+            which = domain.name_of(symbols[rows.argmax()])
+            midnight = by == "hour" and (times == times.astype("M8[D]")).mean() >= _NEARLY
+            found[by] = "they are dates without a time" if midnight else f"all {words}, {which}"
+        else:
+            found[by] = domain
+    return {f"{name}: {part}": (domain, f"times, by {part}") for part, domain in found.items()}
+
+
+def _of_dates(times: NDArray[np.datetime64], bins: int, wanted: bool) -> Found:
+    """Cut dates by the month, or at quantiles if they span less or far more than a year."""
+    since = times.astype(np.int64).astype(np.float64)
+    many = not wanted and len(times) >= _ENOUGH and len(np.unique(times)) > 1
+    if many and (_go_on(since, strictly=False) or _go_on(-since, strictly=False)):
+        return "its dates go on from row to row, as a log's do: later rows have later dates"
+    days = np.sort(times.astype("M8[D]"))
+    odd = len(days) // 200 if len(days) >= _ENOUGH else 0
+    span = days[-1 - odd] - days[odd]
+    if 60 * _DAY < span <= 731 * _DAY:
+        return Times("month")
+    at = np.quantile(days.astype(np.int64), quantile_levels(bins), method="inverted_cdf")
+    edges = np.unique(at.astype(np.int64).astype("M8[D]"))
+    edges = edges[edges > days[0]] if span else edges[:1]
+    return Times((edges if len(edges) else days[-1:]).astype(str).tolist())
+
+
+def _cells(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return edges around each number, so that what lies between is in a bin of its own."""
+    decimals = min(
+        max(len(repr(v).partition(".")[2].rstrip("0")) for v in values.tolist()), _DIGITS
+    )
+    ends = np.round(values + 10.0**-decimals, decimals)
+    ends = np.minimum(ends, np.append(values[1:], np.inf))
+    return np.unique(np.concatenate([values, ends[ends > values]]))
+
+
+def _cuts_beside(value: float, rest: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return edges around one number, and between those of the others by their quantiles."""
+    above = rest[rest > value]
+    next_one = above[0] if len(above) else value + max(abs(value - rest[-1]), 1.0)
+    width = 10.0 ** np.floor(np.log10((next_one - value) * _APART))
+    cuts = np.quantile(rest, quantile_levels(max(bins - 2, 2)), method="inverted_cdf")
+    return np.unique(np.concatenate([[value, value + width], cuts[cuts > rest[0]]]))
+
+
+def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
+    """Choose for texts: labels, groups of codes, or why they are none."""
+    texts = seen.counted(np.array([text is not None for text in seen.texts]))
+    rows = sum(texts.values())
+    often = _by_frequency(texts)
+    named = [text for text in often if rows < _ENOUGH or texts[text] > 1][:labels]
+    long = {text: own for text, own in texts.items() if len(text.strip()) > _SENTENCE}
+    repeated = sum(long.get(text, 0) for text in named) >= _HALF * sum(long.values())
+    letters = _mean(texts, lambda text: len(text.strip()))
+    if not wanted and len(often) > labels and letters > _SENTENCE * (2 if repeated else 1):
+        return _too_long(texts), ""
+    if not wanted and rows >= _FEW and len(often) > _NEARLY * rows:
+        return f"{len(often):,} different values in {rows:,} rows: it looks like an identifier", ""
+    if sum(texts[text] for text in named) >= _LISTED * rows:
+        return Labels(named), "labels"
+    return _of_codes(texts, labels, rows), "codes"
+
+
+def _by_frequency(texts: Mapping[str, int]) -> list[str]:
+    return sorted(texts, key=lambda text: (-texts[text], text))
+
+
+def _mean(texts: Mapping[str, int], of: Callable[[str], int]) -> float:
+    return sum(of(text) * rows for text, rows in texts.items()) / sum(texts.values())
+
+
+def _too_long(texts: Mapping[str, int]) -> str:
+    return f"long texts, {_mean(texts, lambda text: len(text.split())):.0f} words on average"
+
+
+def _of_codes(times: Counter[str], labels: int, rows: int) -> Codes:
+    """Name the frequent ones; of codes that are all rare, those that begin alike."""
+    often = _by_frequency(times)
+    frequent = [text for text in often[:labels] if times[text] >= _FREQUENT * rows]
+    codes = sum(times[text] for text in often if _CODE.fullmatch(text))
+    if sum(times[text] for text in frequent) < rows / 2 and codes >= _NEARLY * rows:
+        found: dict[int, Codes] = {}  # by the number of groups: of several prefixes the shortest
+        for prefix in range(1, _LONGEST_PREFIX + 1):
+            groups: Counter[str] = Counter()
+            for text, number in times.items():
+                groups[text[:prefix]] += number
+            often = [text for text in _by_frequency(groups) if rows < _ENOUGH or groups[text] > 1]
+            named = often[:labels]
+            if len(often) > 2 and sum(groups[text] for text in named) >= _LISTED * rows:
+                found.setdefault(len(often), Codes(named, prefix=prefix))
+        if found:
+            return found[max(found)]
+    return Codes(frequent, _BUCKETS)

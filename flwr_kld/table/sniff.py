@@ -1,0 +1,187 @@
+"""Recognise how a public text file is written. Nodes never do: they are told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from flwr_kld.table.dialect import DELIMITERS, NO_VALUE, Dialect, opened
+from flwr_kld.table.records import Column, numbers_in, text_of
+
+_LINES = 5000
+"""That are looked at, behind the header."""
+SPELLINGS = ("?", "-", "--", ".")
+"""Further texts that stand for no value."""
+_SENTINELS = (-1, -9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
+_FEW = 20
+"""Values, in all, that say nothing of which of them are odd."""
+_SIGN = re.compile("[$€£¥%]|EUR|USD|GBP|CHF")
+_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(?:\d{4}|\d\d)(?:[T, ].*)?")
+_ALIKE = ("iso8859-1", "cp1252")
+"""Encodings that are one where no byte is from 0x80 to 0x9f."""
+_MOST = 0.9
+"""Of a column's texts, so many show what it holds."""
+
+
+def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
+    """Propose the dialect of a text file, from its first lines; the usual one where none shows."""
+    usual = usual or Dialect()
+    with opened(file) as stream:
+        content = stream.read()
+    encoding = _encoding(content, usual.encoding)
+    text = content.decode(encoding, "replace").removeprefix("\ufeff")
+    lines = text.splitlines()[: _LINES + 1]
+    delimiter = _delimiter(lines) or usual.delimiter
+    mixed = text.partition("\n")[0].endswith("\r") and text.count("\n") > 2 * text.count("\r\n")
+    line_end = "lf" if mixed else usual.line_end
+    dialect = Dialect(delimiter, encoding, usual.decimal, usual.dates, line_end=line_end)
+    rows = [row for row in dialect.rows(lines) if row]
+    width = len(rows[0]) if rows else 0
+    columns = zip(*(row for row in rows if len(row) == width), strict=True)
+    return recognise({name: column for name, *column in columns}, dialect)
+
+
+def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
+    """Propose how numbers, dates and missing values are spelt in public columns."""
+    nothing = frozenset(NO_VALUE)
+    held = {
+        name: [text.strip() for text in column if text and text.strip() not in nothing]
+        for name, column in columns.items()
+        if isinstance(column, list)
+        and all(text is None or isinstance(text, str) for text in column)
+    }
+    typed = {name: numbers_in(column) for name, column in columns.items() if name not in held}
+    texts = [column for column in held.values() if column]
+    spelt = {text for column in texts for text in SPELLINGS if column.count(text) > 1}
+    missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
+    texts = [[text for text in column if text not in spelt] for column in texts]
+    decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts) or dialect.dates
+    dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
+    every: dict[str, Column] = {**held, **typed}
+    times = {name: _times_in(column, nothing | spelt) for name, column in every.items()}
+    return replace(dialect, sentinels=dict(_sentinels(times, dialect)))
+
+
+def in_words(dialect: Dialect) -> Iterator[str]:
+    """Say what of a dialect is unlike the default, a phrase each."""
+    told = dialect.told
+    names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+    if "delimiter" in told:
+        yield f"fields between {names[dialect.delimiter]}"
+    if "encoding" in told:
+        yield f"text in {dialect.encoding}"
+    if "decimal" in told:
+        yield "decimal commas"
+    if "dates" in told:
+        yield f"dates {dialect.dates}"
+    if "line_end" in told:
+        yield "lines that end in LF, though the header ends in CR LF"
+    if more := [text for text in dialect.missing if text not in NO_VALUE]:
+        yield f"missing also as {', '.join(map(repr, more))}"
+    for name, held in dialect.sentinels.items():
+        yield f"missing in {name} as {', '.join(held)}"
+
+
+def signs_in(column: Column, dialect: Dialect) -> list[str]:
+    """Return the signs of currency and percent beside the numbers of a public column."""
+    if isinstance(column, np.ndarray):
+        return []
+    texts = {text for text in column if isinstance(text, str) and _SIGN.search(text)}
+    numbers = (text for text in texts if dialect.number(text) == dialect.number(text))
+    return sorted({sign for text in numbers for sign in _SIGN.findall(text)})
+
+
+def _encoding(content: bytes, usual: str) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if content.isascii():
+        return usual
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        if re.search(rb"[\x80-\x9f]", content):
+            return "cp1252"
+        return usual if usual in _ALIKE else "latin-1"
+    return "utf-8"
+
+
+def _delimiter(lines: Sequence[str]) -> str | None:
+    """Return the delimiter by which most lines have as many fields as the header, two or more."""
+
+    def fits(delimiter: str) -> tuple[float, int]:
+        widths = [len(row) for row in Dialect(delimiter).rows(lines) if row]
+        if not widths or widths[0] < 2:
+            return 0.0, 0
+        return widths.count(widths[0]) / len(widths), widths[0]
+
+    best = max(DELIMITERS, key=fits)
+    return best if fits(best)[1] else None
+
+
+def _mostly(column: Sequence[float]) -> bool:
+    """Whether most of what was read are numbers."""
+    return sum(number == number for number in column) > _MOST * len(column)
+
+
+def _decimal(columns: Sequence[Sequence[str]]) -> str | None:
+    """Return the mark with which more columns are numbers; None if it makes no difference."""
+    marked = [set(c) for c in columns if sum("," in text or "." in text for text in c) > 1]
+
+    def numbers(mark: str) -> int:
+        by_mark = Dialect(decimal=mark)
+        return sum(_mostly([by_mark.number(text) for text in column]) for column in marked)
+
+    points, commas = numbers("."), numbers(",")
+    return None if points == commas else "," if commas > points else "."
+
+
+def _dates(columns: Sequence[Sequence[str]]) -> str | None:
+    """Return the order of day and month that the dates show, or else their separator suggests."""
+    shown: Counter[str] = Counter()
+    for column in columns:
+        found = [match for match in map(_DATE.fullmatch, set(column)) if match]
+        if len(found) <= _MOST * len(set(column)):
+            continue
+        first, second = (sum(int(match[place]) > 12 for match in found) for place in (1, 3))
+        slashes = sum(match[2] == "/" for match in found)
+        if first > second or (first == second and 2 * slashes < len(found)):
+            shown["day-first"] += 1
+        else:
+            shown["month-first"] += 1
+    return shown.most_common(1)[0][0] if shown else None
+
+
+def _sentinels(
+    columns: Mapping[str, Mapping[str, int]], dialect: Dialect
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
+    for name, times in columns.items():
+        spelt = {text: dialect.number(text) for text in times}
+        if sum(times.values()) < _FEW or not _mostly(list(spelt.values())):
+            continue
+        numbers = {number for number in spelt.values() if number == number}
+        for odd in sorted(numbers.intersection(_SENTINELS)):
+            texts = tuple(text for text, number in spelt.items() if number == odd)
+            others = sorted(numbers - {odd})
+            if len(others) > _FEW:  # of many, one at either end may be odd itself
+                others = others[1:-1]
+            low, high = min(others, default=0.0), max(others, default=0.0)
+            alone = odd < 0 <= low and high > 1
+            away = min(abs(odd - low), abs(odd - high)) > high - low and not low < odd < high
+            if sum(times[text] for text in texts) > 1 and (alone or (away and len(others) > 2)):
+                yield name, texts
+                break
+
+
+def _times_in(column: Column, gone: Collection[str]) -> dict[str, int]:
+    """Count the different texts of a column, or its numbers as texts."""
+    if isinstance(column, np.ndarray):
+        different, times = np.unique(column[np.isfinite(column)], return_counts=True)
+        texts = [text_of(value) or "" for value in different.tolist()]
+        return dict(zip(texts, times.tolist(), strict=True))
+    return Counter(text for text in column if text not in gone)

@@ -1,0 +1,300 @@
+"""What whoever adds up keeps of a session: seeds of its noise, and each client's last answer.
+
+A client that is silent for a night is carried forward, so that its records neither go nor come.
+Everything is sealed under a key that lies elsewhere, and written down before anything is released.
+Proof note: ``docs/proofs/standing.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from flwr_kld.common.durable_files import Schema, writing
+from flwr_kld.common.errors import QueryRefused, SessionMismatch
+from flwr_kld.kernel.law import BitSource, NoiseTable
+from flwr_kld.kernel.vector import Held, NightNoise, Private
+from flwr_kld.trust.calibration import continual_release
+from flwr_kld.trust.terms import Night, Terms
+
+logger = logging.getLogger("flwr_kld")
+
+_Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
+"""Names of some clients, and what each answered."""
+NAME = 16
+"""Bytes by which a client is known in a session; of a digest of its sender, too."""
+_SEED, _NONCE = 32, 12
+_AT_ONCE = 2**24
+"""Bytes that are sealed together: SQLite takes a thousand million at most."""
+_PLACE = struct.Struct("<II")
+_SCHEMA = Schema(
+    3,
+    [
+        """CREATE TABLE sessions (
+    session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL) WITHOUT ROWID""",
+        """CREATE TABLE boxes (session TEXT NOT NULL, what TEXT NOT NULL, part INTEGER NOT NULL,
+    box BLOB NOT NULL, PRIMARY KEY (session, what, part))""",
+    ],
+    page=2**16,
+    rows="SELECT * FROM sessions ORDER BY session",  # boxes are sealed
+)
+
+
+class SessionBook(Private):
+    """A file of sessions.
+
+    Parameters
+    ----------
+    file : Path
+        Made on first use.
+    key : bytes
+        32 secret bytes, which are not in the file.
+    """
+
+    __slots__ = ("_file", "_key")
+
+    def __init__(self, file: Path, key: bytes) -> None:
+        self._file, self._key = file, ChaCha20Poly1305(key)
+
+    def open(self, terms: Terms, size: int) -> NightAnswers:
+        """Take up answers of `size` bytes for a night; refused unless it is a later one."""
+        with self._writing() as db:
+            known = self._kept(db, terms, "names", 2 * NAME)
+        return NightAnswers(self, terms, size, {both[:NAME]: both[NAME:] for both in known})
+
+    def last(self, terms: Terms, size: int) -> list[bytes]:
+        """Return the last answers, of `size` bytes, of all clients that `open` found."""
+        with self._writing() as db:
+            return self._kept(db, terms, "answers", size)
+
+    def claim(
+        self,
+        terms: Terms,
+        answers: Mapping[bytes, bytes],
+        senders: Mapping[bytes, bytes],
+        bits: BitSource,
+    ) -> NightNoise:
+        """Write down that a night is used, with what seed, and what is carried into the next.
+
+        Refused after the session's last moment.
+        """
+        terms.require_in_time(time.time())
+        night, session = _night(terms), terms.session
+        over = night.number == night.nights
+        with self._writing() as db:
+            kept = self._kept(db, terms, "seeds", _SEED)  # again: another process may be first
+            law, *before = kept or [_law_of(terms)]
+            if law != _law_of(terms):
+                raise _unusable(self._file, "seeds make other noise here")
+            fresh = bits.words(_SEED // 8).tobytes()
+            row = session, night.number, night.mark
+            db.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", row)
+            db.execute("DELETE FROM boxes WHERE session = ?", (session,))
+            for what, kept in (
+                # Seeds with what was published are the counts: none outlasts the session.
+                ("seeds", [law] if over else [law, *before, fresh]),
+                ("names", [] if over else [client + senders[client] for client in answers]),
+                ("answers", [] if over else [*answers.values()]),
+            ):
+                sealed = self._sealed(_about(what, session, night.number), kept)
+                rows = ((session, what, part, box) for part, box in enumerate(sealed))
+                db.executemany("INSERT INTO boxes VALUES (?, ?, ?, ?)", rows)
+        return NightNoise(night.continual, [*before, fresh], private=bits.private)
+
+    def _kept(self, db: sqlite3.Connection, terms: Terms, what: str, size: int) -> list[bytes]:
+        """Open what is kept of the nights before this one, which is a later one, in parts."""
+        night, session = _night(terms), terms.session
+        read = "SELECT night, mark FROM sessions WHERE session = ?"
+        last, mark = db.execute(read, (session,)).fetchone() or (0, "")
+        if night.released > last:
+            why = (
+                f"SessionForgotten: night {night.released} was released, and what is kept here "
+                f"ends with night {last}"
+            )
+            raise SessionMismatch(why, night.released)
+        if last and not night.follows(last, mark):
+            why = (
+                f"SessionForgotten: night {last} was added up here, and does not lead to the one "
+                "that is asked for"
+            )
+            raise SessionMismatch(why, last)
+        if night.number <= last:
+            raise QueryRefused(
+                f"AnsweredAlready: night {last} of this session was added up here, and "
+                f"night {night.number} is not after it"
+            )
+        if not last:
+            return []
+        read = "SELECT box FROM boxes WHERE session = ? AND what = ? ORDER BY part"
+        boxes = [box for (box,) in db.execute(read, (session, what))]
+        about, parts = _about(what, session, last), list[bytes]()
+        try:
+            for place, box in enumerate(boxes or [b""], start=1):
+                bound = about + _PLACE.pack(place, len(boxes))
+                opened = self._key.decrypt(box[:_NONCE], box[_NONCE:], bound)
+                joined = np.frombuffer(opened[1:], f"<u{opened[0]}").astype("<u4").tobytes()
+                parts += [joined[i : i + size] for i in range(0, len(joined), size)]
+        except (InvalidTag, ValueError):
+            why = f"{what} were sealed under another key, or for another night"
+            raise _unusable(self._file, why) from None
+        return parts
+
+    def _sealed(self, about: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
+        """Seal parts, each of which is a number of words of four bytes, in one box or more."""
+        each = max(_AT_ONCE // len(parts[0]), 1) if parts else 1
+        places = range(0, max(len(parts), 1), each)
+        for place, first in enumerate(places, start=1):
+            words = np.frombuffer(b"".join(parts[first : first + each]), "<u4")
+            width = np.min_scalar_type(words.max(initial=0)).itemsize  # most counts are small
+            nonce = os.urandom(_NONCE)
+            content = bytes([width]) + words.astype(f"<u{width}").tobytes()
+            # No box is left out, or taken for that of another place.
+            yield nonce + self._key.encrypt(nonce, content, about + _PLACE.pack(place, len(places)))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with writing(self._file, _SCHEMA) as db:
+                yield db
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(self._file, str(error)) from None
+
+
+class NightAnswers(Private):
+    """What clients answer in one night, and the last answers of those that are silent."""
+
+    __slots__ = (
+        "_book",
+        "_came",
+        "_known",
+        "_known_senders",
+        "_senders",
+        "_size",
+        "_terms",
+        "_votes",
+        "carried",
+        "refused",
+    )
+
+    def __init__(
+        self, book: SessionBook, terms: Terms, size: int, known: Mapping[bytes, bytes]
+    ) -> None:
+        self._book, self._terms, self._size, self._known = book, terms, size, known
+        self._came: dict[bytes, bytes] = {}
+        self._senders, self._known_senders = dict(known), frozenset(known.values())
+        self._votes = 0
+        self.carried = 0
+        """Number of clients whose last answer counts. Public."""
+        self.refused: dict[Any, str] = {}
+        """Why answers of senders do not count. Public."""
+
+    def came(self, client: bytes, answer: bytes, sender: Any) -> bool:
+        """Take an answer, or say in `refused` why not.
+
+        A client that has forgotten its name would count its records a second time: a sender that
+        was known under another one has.
+        """
+        about = _digest_of(sender)
+        if len(answer) != self._size:
+            self.refused[sender] = "an answer has the wrong length"
+        elif client in self._came:
+            self.refused[sender] = "it answers under the name of another client in this session"
+        elif client not in self._known and about in self._known_senders:
+            self.refused[sender] = "it has lost its memory of the session, and counts as before"
+        else:
+            self._came[client], self._senders[client] = answer, about
+            self._votes += client in self._known or not self._known
+            return True
+        return False
+
+    def silent(self) -> dict[bytes, bytes]:
+        """Return the last answers of those that have not answered tonight, by name."""
+        silent = dict[bytes, bytes]()
+        if not self._known.keys() <= self._came.keys():
+            last = zip(self._known, self._book.last(self._terms, self._size), strict=True)
+            silent = {client: answer for client, answer in sorted(last) if client not in self._came}
+            self._came |= silent
+        self.carried = len(silent)
+        return silent
+
+    def read(self, answers: _Answers) -> _Answers:
+        """Yield rows without the names in front; then those of silent clients."""
+        for senders, held in answers:
+            rows = [
+                (sender, answer[NAME:])
+                for sender, answer in zip(senders, held.into(list), strict=True)
+                if self.came(answer[:NAME], answer[NAME:], sender)
+            ]
+            yield [sender for sender, _ in rows], Held([row for _, row in rows])
+        last = Held(list(self.silent().values()))
+        yield silent_names(self.carried), last
+
+    def claim(self, bits: BitSource, refused: Iterable[Any] = ()) -> NightNoise:
+        """Write down that the night is used, and with what; return its noise.
+
+        Answers of `refused` senders, which no sum takes, are not carried into the next. Of the
+        session's clients more than half have to answer: had a night after the last one that is
+        kept here been released elsewhere, one of them would have objected.
+        """
+        night = _night(self._terms)
+        voters = len(self._known) or (self._terms.asked if night.number > 1 else 0)
+        if voters and 2 * self._votes <= voters:
+            raise QueryRefused(
+                f"TooFewAnswered: {self._votes} of the {voters} clients of this session answered, "
+                "and a night needs more than half of them"
+            )
+        out = frozenset(map(_digest_of, refused))
+        self._came = {c: answer for c, answer in self._came.items() if self._senders[c] not in out}
+        return self._book.claim(self._terms, self._came, self._senders, bits)
+
+
+def silent_names(clients: int) -> list[str]:
+    """Return what reports call so many silent clients, whose own names no book keeps."""
+    return [f"{place} of the silent ones" for place in range(1, clients + 1)]
+
+
+def _about(what: str, session: str, night: int) -> bytes:
+    """Return what a box is bound to: none is taken for that of another night."""
+    return f"{what} {session} {night}".encode()
+
+
+def _law_of(terms: Terms) -> bytes:
+    """Return a digest of the table that seeds become noise by: 32 bytes, in front of the seeds."""
+    night, allotment = _night(terms), terms.allotment
+    if allotment is None:
+        raise QueryRefused("a session counts records")
+    return _digest(continual_release(terms.guarantee, night.continual, allotment).table)
+
+
+def _digest_of(sender: Any) -> bytes:
+    return blake2b(str(sender).encode(), digest_size=NAME).digest()
+
+
+@lru_cache(maxsize=8)
+def _digest(table: NoiseTable) -> bytes:
+    weights = b"".join(weight.to_bytes(17, "little") for weight in table.weights)
+    return sha256(weights).digest()
+
+
+def _night(terms: Terms) -> Night:
+    if terms.night is None:
+        raise QueryRefused("these terms are of no session")
+    return terms.night
+
+
+def _unusable(file: Path, why: str) -> QueryRefused:
+    logger.error("what is kept of sessions in %s cannot be used: %s", file, why)
+    return QueryRefused("what is kept of sessions cannot be used: the operator's log says why")

@@ -1,0 +1,13 @@
+"""Ways to look at reports: text, pages, plots, frames, metrics. Functions of what reports hold."""
+
+from typing import TYPE_CHECKING
+
+from flwr_kld.common.extras import on_request
+
+if TYPE_CHECKING:
+    from flwr_kld.views.check_series import CheckSeries
+    from flwr_kld.views.round_series import RoundSeries
+
+__all__ = ["CheckSeries", "RoundSeries"]
+
+__getattr__, __dir__ = on_request(__name__)

@@ -1,0 +1,77 @@
+"""What pages share: the templates, how they write numbers, and a plot for every kind of screen."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from flwr_kld.common.extras import require
+from flwr_kld.report.words import nats
+
+TEMPLATES = Path(__file__).parent / "page"
+"""Templates, and the files that pages which do not stand by themselves refer to."""
+_DARK, _NARROW = "(prefers-color-scheme: dark)", "(max-width: 40rem)"
+_SCREENS = (
+    ("", False, False),
+    (f"{_DARK} and {_NARROW}", True, True),
+    (_DARK, True, False),
+    (_NARROW, False, True),
+)
+"""Media queries, the first for the rest; whether a screen is dark, and whether it is a phone's."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One rendering of a plot."""
+
+    media: str  # Media query under which a browser takes it
+    data: str  # A ``data:`` address that holds the SVG
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of the folder ``page``; by default of a page that stands by itself."""
+    return str(_environment().get_template(template).render({"layout": "base.html.j2", **values}))
+
+
+@cache
+def _environment() -> Any:
+    jinja2 = require("jinja2", extra="plots")
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
+    environment.filters.update(nats=nats, sentence=_sentence, when=_when)
+    return environment
+
+
+def pictures(plot: Callable[..., object]) -> list[Picture]:
+    """Draw a plot for every kind of screen; the first is for the rest."""
+    drawn = []
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "plot.svg"
+        for media, dark, narrow in _SCREENS:
+            plot(file, dark=dark, narrow=narrow)
+            data = base64.b64encode(file.read_bytes()).decode()
+            drawn.append(Picture(media, f"data:image/svg+xml;base64,{data}"))
+    return drawn
+
+
+def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
+    """Add up who was left out, by reason."""
+    total: Counter[str] = Counter()
+    for reasons in left_out:
+        total.update(reasons)
+    return list(total.items())
+
+
+def _sentence(words: str) -> str:
+    """Start with a capital and end with a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def _when(started: str) -> str:
+    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,132 @@
+"""A description as a picture: of each column where its values lie, with 95 % intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from flwr_kld.infer.figures.numbers import edges_read
+from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.infer.fraction_interval import Floats
+from flwr_kld.report.words import in_digits, shown
+from flwr_kld.views.panels import Theme, canvas, shortened, tidy
+
+_LABELS = 8
+"""Labels that a panel shows, the most frequent."""
+_ROOM = 3
+"""Labels that a panel has room for, if there are fewer."""
+_WIDE = 40
+"""Characters of a line below a panel."""
+_NARROW = 0.05
+"""Part of the range that is drawn alone if it holds all that the noise does not explain."""
+_SEEN = 5e-4
+"""Fraction of the records below which it is not said what the domain does not list."""
+_ABREAST = 3
+"""Panels beside each other; one on a narrow screen."""
+
+
+def draw_statistics(
+    columns: Mapping[str, ColumnStatistics],
+    file: str | Path | None,
+    *,
+    title: str = "",
+    dark: bool = False,
+    narrow: bool = False,
+) -> Any:
+    """Draw a panel for each column, by heading, into a file if given; return the figure."""
+    abreast = 1 if narrow else min(_ABREAST, len(columns))
+    below = math.ceil(len(columns) / abreast)
+    size = (3.9 if narrow else 2.95 * abreast, 2.1 * below + 0.3)
+    with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
+        panels = figure.subplots(below, abreast, squeeze=False).ravel()
+        for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
+            axes.set_title(heading, fontsize="medium")
+            if statistics.numbers is None:
+                _draw_labels(axes, statistics, theme)
+            else:
+                _draw_numbers(axes, statistics, statistics.numbers, theme)
+            lacking = ", ".join(
+                f"{one.name} {one.value:.1%}" for one in statistics.unlisted if one.value >= _SEEN
+            )
+            axes.set_xlabel(fill(lacking, _WIDE), fontsize="small", color=theme.faint)
+            tidy(axes, theme, narrow)
+        for axes in panels[len(columns) :]:
+            axes.set_axis_off()
+    return figure
+
+
+def _draw_numbers(
+    axes: Any, statistics: ColumnStatistics, numbers: NumberStatistics, theme: Theme
+) -> None:
+    """Draw how dense records lie between the outer edges, and how many lie beyond them."""
+    edges = np.array(numbers.edges)
+    bins = np.array([(one.value, one.low, one.high) for one in statistics.histogram])
+    places = edges_read(len(edges))  # thousands of bins are narrower than a pixel
+    edges, inner = edges[places], np.add.reduceat(bins[1:-1], places[:-1])
+    first, last = _held(edges, inner[:, 1])
+    edges, inner = edges[first : last + 1], inner[first:last]
+    dense, low, high = (inner / np.diff(edges)[:, None]).T
+    axes.stairs(dense, edges, fill=True, color=theme.estimate, alpha=0.35)
+    axes.stairs(high, edges, baseline=low, fill=True, color=theme.estimate, alpha=0.6)
+    mean = numbers.mean.value
+    told = statistics.count.low > 0 and not statistics.drowned(numbers.mean)
+    if told and edges[0] <= mean <= edges[-1]:
+        left = mean > (edges[0] + edges[-1]) / 2
+        shown_mean, *_ = in_digits(mean, numbers.mean.low, numbers.mean.high)
+        axes.axvline(mean, color=theme.truth, linewidth=1.2)
+        axes.annotate(
+            f"mean {shown_mean}", (mean, 1), color=theme.truth, xycoords=("data", "axes fraction"),
+            xytext=(-2 if left else 2, -2), textcoords="offset points",
+            ha="right" if left else "left", va="top", fontsize="small",
+        )  # fmt: skip
+    beyond = {"left": f"← {bins[0, 0]:.1%}", "right": f"{bins[-1, 0]:.1%} →"}
+    for side, words in beyond.items() if len(dense) == len(places) - 1 else ():
+        axes.annotate(
+            words, (float(side == "right"), 0), xycoords="axes fraction", xytext=(0, 2),
+            textcoords="offset points", ha=side, fontsize="small", color=theme.ink,
+        )  # fmt: skip
+    axes.set_xlim(edges[0], edges[-1])
+    # Where most lie beyond the edges, or are missing, few are not to look like many; nor is noise
+    # in bins that are very narrow.
+    even = 1 / (edges[-1] - edges[0])
+    axes.set_ylim(0, 1.15 * float(high[low > 0].max(initial=even)))
+    axes.set_yticks([])
+    axes.locator_params(axis="x", nbins=4)
+
+
+def _held(edges: Floats, certain: Floats) -> tuple[int, int]:
+    """Return between which edges to draw: all, or those that hold records if they are narrow."""
+    held = np.flatnonzero(certain > 0)
+    if len(held) and edges[held[-1] + 1] - edges[held[0]] < _NARROW * (edges[-1] - edges[0]):
+        return int(held[0]), int(held[-1]) + 1
+    return 0, len(edges) - 1
+
+
+def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
+    """Draw the most frequent labels, and what is left of the listed ones."""
+    if not statistics.histogram:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    frequent = statistics.most_frequent(_LABELS)
+    ends = np.array([(one.value, one.low, one.high) for one in frequent])
+    value, low, high = 100 * ends.T
+    at = -np.arange(len(frequent))
+    axes.barh(at, value, color=theme.estimate, alpha=0.5, height=0.7)
+    error = [value - low, high - value]
+    axes.errorbar(value, at, xerr=error, fmt="none", ecolor=theme.ink, elinewidth=1)
+    names = [shortened(shown(one.name)) for one in frequent]
+    axes.set_yticks(at, names, fontsize="small")
+    axes.set_ylim(min(at[-1], 1 - _ROOM) - 0.5, 0.5)
+    axes.set_xlim(0, max(float(high.max()), 1e-9))
+    axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")
+    if (others := len(statistics.histogram) - len(frequent)) > 0:
+        axes.annotate(
+            f"and {others:,} more", (1, 0), xycoords="axes fraction", ha="right",
+            xytext=(0, 2), textcoords="offset points", fontsize="small", color=theme.faint,
+        )  # fmt: skip

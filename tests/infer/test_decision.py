@@ -1,0 +1,174 @@
+"""What a check says, and on which grounds."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.decision import (
+    Divergence,
+    Outside,
+    Population,
+    decide,
+    hold_to_estimates,
+)
+from flwr_kld.infer.e_detector import EDetector
+from flwr_kld.infer.outside import OutsideLimits
+from flwr_kld.infer.verdict import Outcome
+
+QUIET, LOUD = (EDetector(0.03, checks=5, evidence=value) for value in (0.1, 40.0))
+
+
+@dataclass(frozen=True)
+class Limit:
+    value: float
+    level: float = 0.95
+
+    def resolves(self, wanted):
+        return f"3 times the records for {wanted:g}"
+
+
+def decided(upper, lower=0.01, p_value=0.9, drawn=None, evidence=QUIET, outside=None, **options):
+    return decide(
+        Divergence(0.1, lower, Limit(upper), p_value, drawn), outside, evidence,
+        alarm=Alarm(), level=1e-4, about="these 30 clients", **options
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome", "words"),
+    [
+        ({"upper": 0.19}, Outcome.NO_DRIFT, "at most 0.19 nats with confidence 95 %"),
+        ({"upper": 0.21}, Outcome.INCONCLUSIVE, "only known to be at most 0.21 nats"),
+        ({"upper": 0.19, "p_value": 9e-5}, Outcome.DRIFT, "above 0.1 nats"),
+        ({"upper": 0.19, "evidence": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
+        ({"upper": 0.19, "lower": 0.12}, Outcome.INCONCLUSIVE, "only with confidence 95 %"),
+    ],
+)
+def test_each_ground_has_its_verdict(options, outcome, words):
+    verdict = decided(**options)
+    assert verdict.outcome is outcome
+    assert words in verdict.reason
+    assert verdict.reason.endswith("; this is about these 30 clients")
+
+
+def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
+    verdict = decided(0.21, seen_from=lambda: 0.135)
+    assert verdict.outcome is Outcome.QUIET
+    assert verdict.seen_from == 0.135
+    assert "0.135 nats (as if at least 13 % of the records were others)" in verdict.reason
+    assert "0.1 tolerated and 0.1 of resolution" in verdict.reason
+    assert "an estimate above 0.1" in verdict.reason
+    assert verdict.resolve is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lower": 0.12},
+        {"p_value": 9e-5},
+        {"evidence": LOUD},
+        {"outside": Outside(OutsideLimits(0.0, 0.2, 0.0), 1.0)},
+    ],
+)
+def test_whatever_was_found_is_not_quiet(options):
+    verdict = decided(0.21, seen_from=lambda: 0.135, **options)
+    assert verdict.outcome in (Outcome.DRIFT, Outcome.INCONCLUSIVE)
+    assert verdict.seen_from is None
+
+
+def test_what_excludes_drifts_of_every_shape_need_not_be_forecast():
+    def never():
+        raise AssertionError("a forecast takes a while")
+
+    assert decided(0.19, seen_from=never).outcome is Outcome.NO_DRIFT
+
+
+@pytest.mark.parametrize(
+    ("population", "cohort", "taken_back"),
+    [(0.09, 0.19, False), (0.11, 0.12, True), (0.05, 0.21, True)],
+)
+@pytest.mark.parametrize("limit", [0.19, 0.21])
+def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
+    population, cohort, taken_back, limit
+):
+    verdict = decided(limit, seen_from=lambda: 0.15)
+    held = hold_to_estimates(verdict, population, cohort, None)
+    assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
+    assert not taken_back or "above" in held.reason
+
+
+def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
+    verdict = decided(0.1)
+    for estimate, little in ((0.1004, True), (0.102, False)):
+        reason = hold_to_estimates(verdict, estimate, None, None).reason
+        assert ("a little above" in reason) is little
+
+
+def test_nothing_would_have_been_seen_without_an_estimate():
+    excluded, quiet = (decided(x, seen_from=lambda: 0.15) for x in (0.19, 0.21))
+    assert hold_to_estimates(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
+    assert hold_to_estimates(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_share_outside_that_is_not_excluded_is_no_all_clear():
+    verdict = decided(0.1, outside=Outside(OutsideLimits(0.0, 0.2, 0.0), 1.0))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "20 % of the records" in verdict.reason
+
+
+def test_what_is_inconclusive_says_what_would_resolve_it():
+    verdict = decided(0.3)
+    assert verdict.resolve == "3 times the records for 0.2"
+    assert (verdict.lower_bound, verdict.upper_limit) == (0.01, 0.3)
+
+
+def population(**options):
+    usual = {
+        "clients": 60, "value": 0.3, "error": 0.02, "tolerated": 0.1, "level": 1e-4,
+        "missed_level": 1e-4, "least": lambda clients: 0.3 * (1 - 9 / clients),
+    }  # fmt: skip
+    return Population(**usual | options)
+
+
+def test_drawn_clients_have_drifted_if_their_population_shows_it_whatever_they_missed():
+    verdict = decided(0.3, p_value=1e-9, drawn=population())
+    assert verdict.outcome is Outcome.DRIFT
+    assert "unless the draw missed a kind with more than 14 % of its" in verdict.reason
+
+
+def test_unknown_sizes_are_a_condition_of_what_is_said_of_a_population():
+    for known in (True, False):
+        reason = decided(0.3, p_value=1e-9, drawn=population(sizes_known=known)).reason
+        assert ("far more records than the others" in reason) is not known
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        {"error": 0.05},  # three and a half errors
+        {"value": 0.12},
+        {"least": lambda clients: 0.3 * (1 - 45 / clients)},  # explained by other clients
+        {"value": -float("inf")},  # no estimate
+    ],
+)
+def test_what_may_be_chance_of_the_draw_is_no_drift_and_says_how_many_would_tell(less):
+    verdict = decided(0.3, p_value=1e-9, drawn=population(**less))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "these 60 clients have moved" in verdict.reason
+    assert "drawing" in verdict.resolve
+
+
+def test_the_fraction_outside_needs_its_population_as_well():
+    for drawn, outcome in (
+        (population(), Outcome.DRIFT),
+        (population(error=0.1), Outcome.INCONCLUSIVE),
+    ):
+        outside = Outside(OutsideLimits(0.3, 0.4, 0.1), 1e-9, drawn)
+        assert decided(0.3, outside=outside).outcome is outcome
+
+
+def test_more_clients_tell_more():
+    few = population(error=0.06)
+    assert "about 87 clients" in few.resolve  # 4 errors of .06 √(60 / n) below .2
+    assert population(value=0.1).resolve == "asking all clients, or drawing many more"

@@ -1,0 +1,61 @@
+"""Shorthands for charges and spends in tests."""
+
+import json
+from dataclasses import replace
+
+import sqlalchemy as sa
+from ledger.conftest import NOW
+
+from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Charge, Cost
+from flwr_kld.ledger.entry import Failure, FailureKind
+from flwr_kld.ledger.rows import keep_cost, pack
+from flwr_kld.ledger.schema import checks, spends
+
+DAY = 86_400
+REPORT = {"schema": 1, "estimate": 0.1}
+SILENCE = Failure(FailureKind.UNANSWERED, "2 clients answered and 5 are needed")
+
+
+def pure(epsilon: float, protects="record", delta=0.0) -> Cost:
+    return replace(Cost.claimed("discrete-laplace", Guarantee(epsilon, delta)), protects=protects)
+
+
+def ask(epsilon: float, *names: str) -> list[Charge]:
+    """One release to some clients."""
+    return [Charge(pure(epsilon), names or ["a"])]
+
+
+def insert_checks(connection, cohorts, cost, population="default", since=0):
+    """Write checks of these clients' numbers, one a minute."""
+    kept = keep_cost(connection, cost)
+    first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
+    connection.execute(
+        checks.insert(),
+        [
+            {"number": first + i, "population": population, "kind": "check", "state": "settled",
+             "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT)}
+            for i in range(len(cohorts))
+        ],
+    )  # fmt: skip
+    connection.execute(
+        spends.insert(),
+        [
+            {"check": first + i, "asked": kept, "members": pack(asked)}
+            for i, asked in enumerate(cohorts)
+        ],
+    )
+
+
+def spent(ledger, now=NOW):
+    return ledger.spent(now=now).epsilon
+
+
+def run(ledger, key, charges, now=NOW, **settled):
+    reservation = ledger.reserve(key, charges, now=now)
+    ledger.settle(reservation, REPORT, now=now, **settled)
+
+
+def alter(ledger, statement):
+    with ledger._database.writing() as connection:
+        connection.exec_driver_sql(statement)

@@ -1,0 +1,331 @@
+"""Whatever server, clients and one aggregator do, sums of two aggregators show noised sums only.
+
+Each test is one attack on the protocol; docs/proofs/two-aggregators.md says which claim it is of.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from session_nights import TOMORROW, a_night
+from splitting import CELLS, RUN, Actors, agreed, terms_of
+
+from flwr_kld.ask.period import Period
+from flwr_kld.common.errors import CheckFailed, QueryRefused
+from flwr_kld.common.identity import Identity
+from flwr_kld.kernel import Guarantee
+from flwr_kld.kernel.channels import apply_masks, from_ring, seal
+from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.promise import Allotment, WholeClients
+from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.trust.sealing import AggregatorKey, SealContext, open_sealed
+from flwr_kld.trust.split_sum import Parcel, Portion, signed_text
+from flwr_kld.trust.terms import AggregatorNoise, RecordCounts, Terms
+from flwr_kld.trust.trusted import TwoAggregators
+
+NEAR = 10**5
+"""A sum is below it; a uniformly random word of 32 bits with probability 5e-5."""
+
+
+@pytest.fixture
+def actors():
+    return Actors()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"guarantee": Guarantee(1.0, protects=WholeClients(100)), "most_records": 100},
+    ],
+)
+def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
+    actors = Actors(options=options)
+    first, second = map(actors.addition, (0, 1), actors.portions())
+    agreed(first, second)
+    total = actors.together(actors.answer(0, first), actors.answer(1, second))
+    noise = actors.noise(0) + actors.noise(1)
+    assert noise.any()
+    truth = actors.total()
+    truth[: actors.terms.numbers] += noise
+    np.testing.assert_array_equal(total, truth)
+    assert total[-1] == len(actors.who)
+
+
+def uniform(words) -> bool:
+    """Whether words look random: a bit is set as often as not, within 7 deviations."""
+    ones = np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).mean()
+    return abs(ones - 0.5) < 7 * 0.5 / np.sqrt(words.nbytes * 8)
+
+
+def test_one_answer_alone_is_random():
+    actors = Actors(options={"cells": [5000]})
+    for place, portions in enumerate(actors.portions()):
+        assert uniform(actors.words(actors.answer(place, actors.addition(place, portions))))
+    assert not uniform(actors.total().astype("<u8")), "the test sees no difference"
+
+
+def test_each_part_of_a_parcel_is_random_and_new():
+    """Either aggregator's part, as it opens it, tells nothing of numbers that are all 0."""
+    actors = Actors(options={"cells": [5000]})
+    name, zeros = "client-0", np.zeros(actors.terms.length, dtype=np.int64)
+    context = SealContext(RUN, actors.terms.fingerprint, name)
+    parcels = [actors.parcel(name, row=zeros) for _ in range(2)]
+    seeds = [open_sealed(actors.keys[0], parcel.seed, context) for parcel in parcels]
+    vectors = [open_sealed(actors.keys[1], parcel.vector, context) for parcel in parcels]
+    assert len({*seeds, bytes(32)}) == 3
+    one, other = map(actors.words, vectors)
+    assert uniform(one)
+    assert uniform(one - other)
+
+
+def test_lists_that_differ_show_nothing(actors):
+    """Not the sum over either list, and not the difference."""
+    first, second = actors.portions()
+    del first["client-3"]
+    one, other = actors.addition(0, first), actors.addition(1, second)
+    with pytest.raises(CheckFailed):
+        agreed(one, other)
+    total = actors.together(actors.answer(0, one), actors.answer(1, other))
+    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatch):
+    """The server knows that client's seed, and takes its mask off by itself."""
+    seed = bytes(range(32))
+    with monkeypatch.context() as known:
+        known.setattr("flwr_kld.kernel.vector.os.urandom", lambda _: seed)
+        spy = actors.parcel("client-3")
+    parcels = {name: actors.parcel(name) for name in actors.who} | {"client-3": spy}
+    first, second = actors.portions(parcels)
+    del second["client-3"]
+    both = enumerate([first, second])
+    answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
+    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u8")
+    apply_masks(read, [], [seed])
+    assert (np.abs(from_ring(read)[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
+    """A client that sealed twice: one parcel's seed does not go with another's vector."""
+    again = actors.parcel("client-3")
+    first, second = actors.portions()
+    first["client-3"] = again.portions()[0]
+    one, other = actors.addition(0, first), actors.addition(1, second)
+    assert not one.rejected
+    assert not other.rejected
+    total = actors.together(actors.answer(0, one), actors.answer(1, other))
+    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+
+
+def test_the_order_of_boxes_is_nobodys_matter(actors):
+    first, second = actors.portions()
+    backwards = dict(reversed(second.items()))
+    agreed(actors.addition(0, first), actors.addition(1, backwards))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_box_under_two_names_counts_for_neither(actors, place):
+    portions = actors.portions()[place]
+    portions["another"] = portions["client-2"]
+    addition = actors.addition(place, portions)
+    assert addition.rejected.keys() == {"another", "client-2"}
+    assert addition.clients == len(actors.who) - 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_two_boxes_of_one_client_count_for_neither(actors, place):
+    portions = actors.portions()[place]
+    portions["another"] = actors.parcel("client-2").portions()[place]
+    assert actors.addition(place, portions).rejected.keys() == {"another", "client-2"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("part", ["run", "check"])
+def test_a_box_of_another_check_is_refused(actors, place, part):
+    portions = actors.portions()[place]
+    now = {"run": 8} if part == "run" else {"terms": replace(actors.terms, check="other")}
+    addition = actors.addition(place, portions, **now)
+    assert addition.clients == 0
+    assert {why.split(":")[0] for why in addition.rejected.values()} == {"BadSignature"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_stolen_box_does_not_open_under_another_name(actors, place):
+    """A client signs another's boxes as its own, to be counted with them."""
+    stolen = actors.parcel("client-1")
+    as_mine = SealContext(RUN, actors.terms.fingerprint, "client-2")
+    boxes = [Portion.from_bytes(raw).other for raw in reversed(stolen.portions())]
+    signature = actors.who["client-2"].sign(signed_text(as_mine, stolen.token, *boxes))
+    mine = replace(stolen, name="client-2", signature=signature)
+    addition = actors.addition(place, {"client-2": mine.portions()[place]})
+    assert addition.rejected["client-2"].startswith("NotOpened")
+
+
+def test_swapped_boxes_are_refused(actors):
+    first, second = actors.portions()
+    for place, wrong in enumerate((second, first)):
+        assert actors.addition(place, wrong).clients == 0
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_changed_byte_anywhere_is_refused(actors, place):
+    honest = actors.parcel("client-0").portions()[place]
+    for at in range(len(honest)):
+        changed = honest[:at] + bytes([honest[at] ^ 1]) + honest[at + 1 :]
+        assert actors.addition(place, {"client-0": changed}).clients == 0, at
+    for cut in (honest[:-1], honest + b"\0", honest[:10], b""):
+        assert actors.addition(place, {"client-0": cut}).clients == 0
+    assert actors.addition(place, {"client-0": honest}).clients == 1
+
+
+def test_a_stranger_is_refused(actors):
+    actors.who["stranger"], actors.rows["stranger"] = Identity.generate(), actors.rows["client-0"]
+    for place, portions in enumerate(actors.portions()):
+        addition = actors.addition(place, portions)
+        assert addition.rejected == {"stranger": "NotInvited: not in the aggregator's roster"}
+
+
+def test_nobody_signs_for_another(actors):
+    forged = actors.parcel("client-0", key=actors.who["client-1"])
+    addition = actors.addition(0, {"client-0": forged.portions()[0]})
+    assert addition.rejected["client-0"].startswith("BadSignature")
+
+
+LIES = {
+    "check": ["another"],
+    "domain": ["e" * 64],
+    "plan": ["e" * 64],
+    "cells": [[1], [CELLS - 1], [CELLS + 1], [10, 10]],
+    "wire": [b"\0"],
+    "guarantee": [
+        Guarantee(9.0),
+        Guarantee(1.0, 1e-6),
+    ],
+    "asked": [7],
+    "until": [TOMORROW + 1],
+    "most_records": [5],
+    "asked_for": [
+        RecordCounts(Allotment((3,))),
+        RecordCounts(Allotment((1,), 1)),
+        RecordCounts(Allotment((1,)), Period("visited", "2026-11-24", "2026-11-25")),
+    ],
+    "model": ["a" * 64],
+    "night": [a_night("5e", 1, 9, 2)],
+    "noise": [(0, 2), (2, 1), (1, 0)],
+}
+RESHAPED = {
+    "cells": {"asked_for": None},
+    "night": {"guarantee": Guarantee(1.0, 1e-6)},
+}
+"""Another value of each of the terms; of the noise whose keys: 2 is a stranger."""
+
+
+@pytest.mark.parametrize(("place", "name"), list(product([0, 1], LIES)))
+def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name):
+    assert LIES.keys() == set(Terms.__annotations__)
+    portions = actors.portions()[place]
+    keys = [key.public.hex() for key in (*actors.keys, AggregatorKey.generate())]
+    lies = [
+        {name: AggregatorNoise(tuple(keys[i] for i in value))}
+        if name == "noise"
+        else {name: value} | RESHAPED.get(name, {})
+        for value in LIES[name]
+    ]
+    clients = Guarantee(1.0, 0.0, protects=WholeClients(5))
+    for told in [*lies, {"guarantee": clients, "most_records": 5}]:
+        lie = replace(actors.terms, **told)
+        if actors.keys[place].public.hex() not in lie.aggregators:
+            with pytest.raises(QueryRefused, match="WrongAggregator"):
+                actors.addition(place, portions, terms=lie)
+        else:
+            assert actors.addition(place, portions, terms=lie).clients == 0
+
+
+def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
+    for place, name in enumerate(("seed", "vector")):
+        context = SealContext(RUN, actors.terms.fingerprint, "client-0")
+        box = seal(actors.keys[place].public, b"short", context.to_bytes())
+        honest = replace(actors.parcel("client-0"), **{name: box})
+        digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
+        signature = actors.who["client-0"].sign(signed_text(context, honest.token, *digests))
+        parcels = {n: actors.parcel(n) for n in actors.who} | {
+            "client-0": replace(honest, signature=signature)
+        }
+        additions = list(map(actors.addition, (0, 1), actors.portions(parcels)))
+        assert [addition.rejected.keys() for addition in additions][place] == {"client-0"}
+        with pytest.raises(CheckFailed):
+            agreed(*additions)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\0" * 32, "key", (1).to_bytes(32, "little")])
+def test_keys_that_hide_nothing_are_refused(bad):
+    good = AggregatorKey.generate().public
+    for pair in ((good, bad), (bad, good), (good,), good, (good, good)):
+        with pytest.raises(ValueError, match=r"key|low-order"):
+            TwoAggregators(1.0, aggregators=pair)
+    with pytest.raises(ValueError, match="different aggregators"):
+        terms_of([AggregatorKey(bytes(31) + b"\1")] * 2)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, place):
+    """It takes off the mask, and adds what it holds itself: the sum, and noise that suffices."""
+    portions = actors.portions()
+    honest = actors.addition(1 - place, portions[1 - place])
+    words = actors.words(actors.answer(1 - place, honest)).copy()
+    lying = actors.addition(place, portions[place])
+    key = lying._mask()
+    apply_masks(words, [key] if place == 0 else [], [] if place == 0 else [key])
+    seen = (words + lying._part._words).view("<i8")
+    np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "columns"),
+    [
+        (Guarantee(0.7), 1),
+        (Guarantee(0.7, protects=WholeClients(100)), 1),
+        (Guarantee(0.7, 1e-6), 3),
+    ],
+)
+def test_one_aggregators_noise_keeps_the_promise_exactly(guarantee, columns):
+    """The exact loss of the farthest move, under one noise of the two."""
+    most = guarantee.most_records
+    event = terms_of(
+        [AggregatorKey.generate(), AggregatorKey.generate()],
+        guarantee=guarantee, cells=[CELLS] * columns, asked_for=None, most_records=most,
+    ).central()  # fmt: skip
+    each = (most,) if most else (1, -1)
+    assert hockey_stick(event.table, each * columns, guarantee.epsilon) <= guarantee.delta
+    half = hockey_stick(event.table, each * columns, 0.9 * guarantee.epsilon)
+    assert half > guarantee.delta, "more noise than is promised"
+
+
+def test_a_ledger_charges_one_noise_and_estimators_know_both():
+    pair = AggregatorKey.generate().public, AggregatorKey.generate().public
+    two = TwoAggregators(1.0, aggregators=pair)
+    single = terms_of([AggregatorKey.generate(), AggregatorKey.generate()]).central()
+    assert two.event(10).noise.variance == pytest.approx(2 * single.table.variance)
+    assert two.cost(10).epsilon == pytest.approx(1e9, rel=1e-6)
+    assert two.event(10).table == single.table
+
+
+def test_what_is_not_a_parcel_is_refused():
+    for raw in (b"", b"\xff" * 300, bytes(100), "text", 1.0):
+        with pytest.raises(InvalidReply):
+            Parcel.from_bytes(raw)
+
+
+def test_no_sum_of_the_largest_clients_wraps():
+    """Each of them has as many records in one cell as counts can carry, in many steps."""
+    actors = Actors(options={"asked_for": RecordCounts(Allotment((59,), 1))})
+    for row in actors.rows.values():
+        row[0] = LARGEST_CLIENT
+    first, second = actors.portions()
+    answers = [actors.answer(i, actors.addition(i, ps)) for i, ps in enumerate((first, second))]
+    noise = actors.noise(0) + actors.noise(1)
+    counted = actors.total()[: len(noise)] * actors.terms.layout.steps
+    assert np.array_equal(actors.together(*answers)[: len(noise)], counted + noise)
