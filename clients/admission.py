@@ -20,8 +20,8 @@ from flwr_kld.clients.records_of_node import require_no_sample
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.trust.terms import Terms
 from flwr_kld.trust.worst_move import require_move
 

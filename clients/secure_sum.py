@@ -22,11 +22,12 @@ from flwr_kld.clients.shown_model import keep_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.common.errors import DomainError, QueryRefused, SecureSumError
 from flwr_kld.common.identity import Identity, Roster, claim_text
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import SumVector
+from flwr_kld.secure_sums.admission import check_policy, check_question
 from flwr_kld.secure_sums.client import SumClient
 from flwr_kld.secure_sums.messages import Adverts, Deliveries, Phase, Survivors, decode
-from flwr_kld.secure_sums.policy import ClientPolicy, check_question
 from flwr_kld.secure_sums.session import Session
 from flwr_kld.trust.envelopes import (
     ANSWER,
@@ -165,7 +166,7 @@ class _Turn:
         roster = self._members.roster(self._context, listed)
         # The list first: tails over a longer one take hours, and noise for more clients minutes.
         check_question(session, roster, terms=terms.fingerprint, length=terms.length)
-        self._policy.check(session)
+        check_policy(session, self._policy)
         require_claim(terms, "trusted", "distributed")
         gate.admit(member)
         self._claim(member, session.check, session)

@@ -36,6 +36,7 @@ from flwr_kld.ask.plan import QueryPlan, cells_from_wire
 from flwr_kld.clients import handwriting
 from flwr_kld.common.errors import SecureSumError
 from flwr_kld.guard.receipts import Receipt
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.result import ErrorSplit, Estimate
@@ -64,7 +65,6 @@ from flwr_kld.report.report import Report as DriftReport
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.survival import Survival
 from flwr_kld.secure_sums.graph import Shape, Tolerance, choose_shape
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.secure_sums.server import SumResult
 from flwr_kld.secure_sums.session import Session
 from flwr_kld.simulations import InProcessGrid

@@ -14,10 +14,10 @@ from typing import TypeVar
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import Unfit
 from flwr_kld.ledger.budget import exact, shown
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")

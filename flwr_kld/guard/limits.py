@@ -13,9 +13,8 @@ from typing import Annotated, Any, TypeGuard
 from pydantic import AfterValidator, Field, Strict
 
 from flwr_kld.common.strict_model import Model, Unmet, must
+from flwr_kld.guard.secure_sum_policy import ClientPolicy, Collusion
 from flwr_kld.kernel.promise import Protected
-from flwr_kld.secure_sums.graph import Collusion
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.trust.terms import TRUST_MODELS
 
 _DAY = 24 * 60 * 60

@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from flwr_kld.common.durable_files import Schema, make, writing
 from flwr_kld.common.errors import QueryRefused
+from flwr_kld.common.identity import Identity
 from flwr_kld.guard.limits import GuardFileError, Limits
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger.budget import in_days, shown, written
-from flwr_kld.secure_sums import Identity
 
 _LENGTH = 32
 

@@ -17,8 +17,10 @@ from flwr_kld.common.canonical_bytes import Slots, unpack_bits
 from flwr_kld.common.errors import KeyReused, Malformed
 from flwr_kld.common.identity import Identity, Roster
 from flwr_kld.common.strict_model import Model, Unreadable, must
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
 from flwr_kld.secure_sums import keys
+from flwr_kld.secure_sums.admission import check_policy, check_question, check_roster
 from flwr_kld.secure_sums.keys import KEY, PUBLIC
 from flwr_kld.secure_sums.locks import lock
 from flwr_kld.secure_sums.messages import (
@@ -34,7 +36,6 @@ from flwr_kld.secure_sums.messages import (
     SealedShares,
     Survivors,
 )
-from flwr_kld.secure_sums.policy import ClientPolicy, check_question, check_roster
 from flwr_kld.secure_sums.session import Seat, Session, confirmations
 from flwr_kld.secure_sums.shamir import SECRET, SHARE, RandomBytes, split
 
@@ -176,7 +177,7 @@ class SumClient(OneProcess):
             raise errors.KeyReused("this client's keys are for one session, and have been used")
         with self._final_refusal():
             check_question(session, self._roster, terms=terms, length=length)
-            self._policy.check(session)
+            check_policy(session, self._policy)
             self._seat = seat = self._seat_in(session)
 
             seal, mask = (keys.OneUseKey.generate(self._random) for _ in range(2))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import ThresholdTooLow, TooFewNeighbours
+from flwr_kld.guard.secure_sum_policy import FEWEST_NEIGHBOURS, MOST_BITS, Collusion
 from flwr_kld.kernel.arguments import choice, keep, real, whole
 
 
@@ -94,23 +94,6 @@ def neighbour_table(order: NDArray[np.int64], neighbours: int) -> NDArray[np.int
     table = np.empty((n, neighbours), dtype=np.int64)
     table[order] = order[(np.arange(n)[:, None] + offsets(n, neighbours)) % n]
     return table
-
-
-FEWEST_NEIGHBOURS = 24
-"""Floor for large cohorts: below it the tails rest on a handful of clients."""
-MOST_BITS = 256
-"""Of security or of aborting, that can be asked for: more than any key has."""
-
-
-class Collusion(StrEnum):
-    """What corrupted clients may do together with the server."""
-
-    # A server that lies *without* corrupted clients is withstood either way, with certainty.
-
-    CURIOUS = "curious"
-    """They pass on all they know to a server that follows the protocol, as they do."""
-    LYING = "lying"
-    """They and the server lie: about dropouts, and by confirming two lists of survivors."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,11 @@ from measuring import Row, measured, public_key_seconds
 from numpy.typing import NDArray
 from secaggplus import secaggplus_seconds
 
+from flwr_kld.guard.secure_sum_policy import Collusion
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.secure_sums.client import SumClient
-from flwr_kld.secure_sums.graph import Collusion, Shape, Tolerance, least_threshold
+from flwr_kld.secure_sums.graph import Shape, Tolerance, least_threshold
 from flwr_kld.secure_sums.messages import Phase, decode
 from flwr_kld.secure_sums.server import SumServer
 from flwr_kld.secure_sums.session import Session

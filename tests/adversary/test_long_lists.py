@@ -9,7 +9,7 @@ from sealed_federation import WatchedGrid
 
 from flwr_kld.clients import FirstUse
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.secure_sums import policy
+from flwr_kld.secure_sums import admission
 from flwr_kld.secure_sums.graph import Shape
 from flwr_kld.secure_sums.session import Session
 from flwr_kld.strategies import Distributed, KLDrift, SecureSum
@@ -18,7 +18,7 @@ from flwr_kld.strategies import Distributed, KLDrift, SecureSum
 def test_a_client_works_out_no_tails_for_a_list_that_is_not_its_own(monkeypatch):
     """They would take minutes of processor time for a megabyte of a server's."""
     held = []
-    monkeypatch.setattr(policy, "require_secure", lambda cohort, *_: held.append(cohort))
+    monkeypatch.setattr(admission, "require_secure", lambda cohort, *_: held.append(cohort))
 
     def lengthen(message: Message) -> None:
         if message.metadata.message_type == "query.drift_sum":

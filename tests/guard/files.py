@@ -7,8 +7,8 @@ from pathlib import Path
 from session_nights import TOMORROW
 
 from flwr_kld.guard.limits import Allowed, Limits, OneCheck, Period
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel import Guarantee
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.trust.terms import Terms
 
 PAGE = Path(__file__).parents[2] / "docs" / "guard.md"

@@ -15,7 +15,7 @@ from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.secure_sums.policy import ClientPolicy
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.trust.terms import AggregatorNoise
 
 

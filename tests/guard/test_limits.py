@@ -6,8 +6,8 @@ import pytest
 from guard.files import FILE, example, guard_file
 
 from flwr_kld.guard.limits import GuardFileError, read_limits
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.ledger.budget import exact, shown, written
-from flwr_kld.secure_sums.policy import ClientPolicy
 
 DAY = 86400
 

@@ -10,12 +10,12 @@ from exact import words
 
 from flwr_kld.common.canonical_bytes import pack_bits
 from flwr_kld.common.errors import SecureSumError, TooFewSurvivors
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.vector import SumVector
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.secure_sums.client import SumClient
 from flwr_kld.secure_sums.graph import Shape
 from flwr_kld.secure_sums.messages import Phase, decode, signed_text
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.secure_sums.server import SumServer
 from flwr_kld.secure_sums.session import Session
 

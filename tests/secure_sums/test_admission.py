@@ -6,11 +6,11 @@ import pytest
 from secure_sums.summing import CLIENTS, EASY, at, fresh, majority, people, session_of
 
 from flwr_kld.common import errors
+from flwr_kld.guard.secure_sum_policy import ClientPolicy, Collusion
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.secure_sums.client import SumClient
-from flwr_kld.secure_sums.graph import Collusion, Shape
+from flwr_kld.secure_sums.graph import Shape
 from flwr_kld.secure_sums.messages import Phase
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.secure_sums.session import Session
 
 

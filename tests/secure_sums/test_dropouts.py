@@ -19,10 +19,10 @@ from secure_sums.summing import (
 
 from flwr_kld import secure_sums
 from flwr_kld.common.errors import OutOfOrder, TooFewSurvivors
+from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.secure_sums.client import SumClient
 from flwr_kld.secure_sums.graph import Shape, Tolerance
 from flwr_kld.secure_sums.messages import Phase
-from flwr_kld.secure_sums.policy import ClientPolicy
 from flwr_kld.secure_sums.session import Session
 
 RNG = np.random.default_rng()

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from flwr_kld.common.errors import ThresholdTooLow, TooFewNeighbours
+from flwr_kld.guard.secure_sum_policy import FEWEST_NEIGHBOURS, Collusion
 from flwr_kld.secure_sums.graph import (
-    FEWEST_NEIGHBOURS,
-    Collusion,
     Shape,
     Tolerance,
     abort_probability,
