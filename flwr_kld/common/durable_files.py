@@ -7,7 +7,9 @@ forgotten. Rows have a checksum, as SQLite does not notice a bit that flips in o
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -182,3 +184,30 @@ def write_ahead(execute: Callable[[str], object], patience: float = _PATIENCE) -
             time.sleep(0.01)
         else:
             return
+
+
+_SECRET = 32
+"""Bytes of a secret."""
+
+
+class UnusableSecret(ValueError):
+    """A file that should hold a secret does not, or others may read it."""
+
+
+def secret_of(path: Path) -> bytes:
+    """Read 32 secret bytes, or draw them on first use."""
+    try:
+        return _read_secret(path)
+    except FileNotFoundError:
+        make(path, secrets.token_bytes(_SECRET))
+        return _read_secret(path)
+
+
+def _read_secret(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise UnusableSecret("others may read the key file: set its mode to 0600")
+        secret = file.read(_SECRET + 1)
+    if len(secret) != _SECRET:
+        raise UnusableSecret("the key file does not hold 32 bytes")
+    return secret

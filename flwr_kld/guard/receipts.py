@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import sqlite3
-import stat
 from contextlib import closing
 from dataclasses import astuple, dataclass, fields, replace
 from fractions import Fraction
@@ -20,7 +17,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from flwr_kld.common.durable_files import Schema, make, writing
+from flwr_kld.common.durable_files import Schema, UnusableSecret, secret_of, writing
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.common.identity import Identity
 from flwr_kld.guard.limits import GuardFileError, Limits
@@ -28,31 +25,13 @@ from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger.budget import in_days, shown, written
 
-_LENGTH = 32
-
 
 def node_identity(path: Path) -> Identity:
-    """Read the signing key, or make it on first use; raises what `node_secret` does."""
-    return Identity(node_secret(path))
-
-
-def node_secret(path: Path) -> bytes:
-    """Read 32 secret bytes, or draw them on first use."""
+    """Read the signing key, or make it on first use."""
     try:
-        return _read(path)
-    except FileNotFoundError:
-        make(path, secrets.token_bytes(_LENGTH))
-        return _read(path)
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-            raise GuardFileError("others may read the node's key file: set its mode to 0600")
-        secret = file.read(_LENGTH + 1)
-    if len(secret) != _LENGTH:
-        raise GuardFileError("the node's key file does not hold 32 bytes")
-    return secret
+        return Identity(secret_of(path))
+    except UnusableSecret as error:
+        raise GuardFileError(str(error)) from None
 
 
 SCHEMA = Schema(

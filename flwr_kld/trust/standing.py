@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.durable_files import UnusableSecret, secret_of
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.guard.limits import GuardFileError
-from flwr_kld.guard.receipts import node_secret
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, keep, real
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
@@ -137,8 +136,8 @@ class Standing(Trust):
         """
         book = Path(self.book)
         try:
-            return SessionBook(book, node_secret(book.with_name(f"{book.name}.key")))
-        except (OSError, GuardFileError) as error:
+            return SessionBook(book, secret_of(book.with_name(f"{book.name}.key")))
+        except (OSError, UnusableSecret) as error:
             raise CheckFailed(
                 f"the book of the session, {book}, cannot be used: {error}; name a file that is "
                 "kept between checks: Standing(…, book=…)"
