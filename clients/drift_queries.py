@@ -146,120 +146,21 @@ def host_drift_queries(
     for name, call in (("records", records), ("hosted", hosted), ("domain", domain)):
         instance(name, call, Callable, "a function")
     instance("discover", discover, Set, "a set of columns, such as {'job'}")
-    own = OwnRecords(records, domain, record_ids)
-    # By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
-    channels: dict[str, tuple[tuple[str, ...], Channel]] = {"trusted": ((), _in_the_clear)}
-
-    def present(context: Context) -> frozenset[int]:
-        here = () if is_aggregator(context) else hosted(context)
-        return frozenset(map(int, here))
-
-    def meant(terms: Terms, context: Context) -> NDArray[np.int32]:
-        require_model(terms, context)
-        if terms.unlisted_labels is not None and terms.unlisted_labels.column not in discover:
-            raise QueryRefused(
-                "this client's app lets nobody ask for the unlisted labels of that column: "
-                "answer_drift_queries(…, discover={…}) names those that may be"
-            )
-        return _agree(terms, domain(context))
-
-    @app.query(DRIFT_ACTION)
-    def drift(message: Message, context: Context) -> Message:
-        """Count, or say why not."""
-        load_by(message)
-        try:
-            terms, members = asked(message.content)
-            keep_model(message.content, context)
-            cell_of, here = meant(terms, context), present(context)
-            require_claim(terms, *channels)
-            pinned, channel = channels[terms.trust]
-            if terms.aggregators != pinned:
-                raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
-            gate = Gate(context, terms)
-            if pinned:  # two boxes of one client would count twice in the sum
-                use_once(context, _USED, terms.check, claims_file(context))
-        except QueryRefused as error:
-            return refuse(message, str(error))
-        numbers, refused = dict[int, Held[bytes]](), dict[int, str]()
-        loaded: dict[int, tuple[Records, Send]] = {}
-        answered: dict[int, int] = {}
-
-        def count(tokens: Mapping[int, bytes]) -> None:
-            with Answering(refused, *tokens):
-                some = [loaded.pop(member) for member in tokens]
-                records = [own for own, _ in some]
-                rows: Rows
-                if terms.unlisted_labels is not None:
-                    rows = Records.labels(records, terms)
-                else:
-                    rows = Records.counted(records, terms, cell_of)
-                for row, (member, token) in enumerate(tokens.items()):
-                    with Answering(refused, member):
-                        numbers[member] = Held(some[row][1](rows, row, token))
-
-        with of_period(terms.period):
-            for member in members:
-                with Answering(refused, member):
-                    if member not in here:
-                        raise QueryRefused("this node does not host the client that is asked")
-                    send = channel(terms, context, member)
-                    if terms.night is None:
-                        gate.admit(member)
-                    else:
-                        answered[member] = gate.last_night(member)
-                    loaded[member] = own.load(context, member, terms), send
-                    if terms.night is not None:
-                        continue
-                    if len(loaded[member][0]) > _RECORDS:
-                        count({member: b""})
-                    elif len(loaded) == _MEMBERS:
-                        count(dict.fromkeys(loaded, b""))
-        tokens, other_night = dict.fromkeys(loaded, b""), 0
-        if terms.night is not None and loaded:
-            # Imported here: most checks are of no session.
-            from flwr_kld.clients.standing import tokens_tonight
-
-            mine, tokens = {member: records for member, (records, _) in loaded.items()}, {}
-            with Answering(refused, *mine):
-                tokens, other_night = tokens_tonight(context, terms, gate, mine, answered, refused)
-        last = [*tokens.items()]
-        for first in range(0, len(last), _MEMBERS):
-            count(dict(last[first : first + _MEMBERS]))
-        reasons = [refused[member] for member in members if member in refused]
-        answer = Answer(terms.fingerprint, list(numbers), reasons, other_night)
-        return reply(message, answer, numbers)
-
-    @app.query(HOSTED_ACTION)
-    def drift_hosted(message: Message, context: Context) -> Message:
-        """Say which clients this node hosts."""
-        return tell(message, Hosted(tuple(sorted(present(context)))).to_config())
-
-    def agree(terms: Terms, context: Context) -> None:
-        meant(terms, context)
-        if terms.unlisted_labels is not None:
-            raise QueryRefused("a secure sum cannot add up labels")
-        if terms.night is not None:
-            raise QueryRefused("a secure sum is of no standing session: clients have no name in it")
-
-    def contribution(context: Context, member: int, terms: Terms) -> SumVector:
-        cell_of, share = meant(terms, context), terms.share()
-        with of_period(terms.period):
-            loaded = own.load(context, member, terms)
-        rows = Records.counted([loaded], terms, cell_of)
-        return rows.summand(0, share, SystemBits(), counted=terms.counted)
-
+    node = DriftNode(OwnRecords(records, domain, record_ids), hosted, domain, discover)
+    app.query(DRIFT_ACTION)(node.answer)
+    app.query(HOSTED_ACTION)(node.name_clients)
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
         from flwr_kld.clients.secure_sum import answer_secure_sums
         from flwr_kld.clients.sum_members import SumMembers
 
         instance("secure_sum", secure_sum, SumMembers, "a node's keys, such as PinnedByNode()")
-        answer_secure_sums(app, agree, contribution, present, secure_sum)
+        answer_secure_sums(app, node.require_summable, node.summand, node.present, secure_sum)
     if aggregator is not None:
         from flwr_kld.clients.channels import sealed
         from flwr_kld.trust.sealing import check_public
 
-        channels["trusted-aggregator"] = (check_public(aggregator).hex(),), sealed
+        node.channels["trusted-aggregator"] = (check_public(aggregator).hex(),), sealed
     if aggregators is not None:
         from flwr_kld.clients.channels import split_by
         from flwr_kld.trust.sealing import check_pair
@@ -267,22 +168,170 @@ def host_drift_queries(
         if secure_sum is None:
             raise ValueError("aggregators= needs secure_sum=, whose key signs: PinnedByNode()")
         pair = tuple(key.hex() for key in check_pair(aggregators))
-        channels["two-aggregators"] = pair, split_by(secure_sum)
+        node.channels["two-aggregators"] = pair, split_by(secure_sum)
+
+
+class DriftNode:
+    """A node that answers drift checks for the clients that it hosts.
+
+    Parameters
+    ----------
+    own : OwnRecords
+        Loads and encodes the records of a client.
+    hosted : Callable[[Context], Iterable[int]]
+        The clients on this node.
+    domain : Callable[[Context], Domain]
+        What their records mean.
+    discover : set of str
+        Columns whose unlisted labels may be asked for.
+
+    Attributes
+    ----------
+    channels : dict
+        By who adds the noise: the aggregators' keys that are pinned here, and the way to them.
+    """
+
+    def __init__(
+        self,
+        own: OwnRecords,
+        hosted: Callable[[Context], Iterable[int]],
+        domain: Callable[[Context], Domain],
+        discover: Set[str],
+    ) -> None:
+        self._own, self._hosted, self._domain, self._discover = own, hosted, domain, discover
+        self.channels: dict[str, tuple[tuple[str, ...], Channel]] = {"trusted": ((), _in_the_clear)}
+
+    def present(self, context: Context) -> frozenset[int]:
+        """Return the clients on this node; an aggregator has none."""
+        return frozenset(map(int, () if is_aggregator(context) else self._hosted(context)))
+
+    def name_clients(self, message: Message, context: Context) -> Message:
+        """Answer which clients this node hosts."""
+        return tell(message, Hosted(tuple(sorted(self.present(context)))).to_config())
+
+    def answer(self, message: Message, context: Context) -> Message:
+        """Answer a check with the numbers of each client that is asked, or with why not."""
+        load_by(message)
+        try:
+            terms, members = asked(message.content)
+            keep_model(message.content, context)
+            cell_of, here = self._cells(terms, context), self.present(context)
+            require_claim(terms, *self.channels)
+            pinned, channel = self.channels[terms.trust]
+            if terms.aggregators != pinned:
+                raise QueryRefused("WrongAggregator: the key to seal to is not the one pinned here")
+            gate = Gate(context, terms)
+            if pinned:  # two boxes of one client would count twice in the sum
+                use_once(context, _USED, terms.check, claims_file(context))
+        except QueryRefused as error:
+            return refuse(message, str(error))
+        answers = _Answers(terms, cell_of)
+        last_nights: dict[int, int] = {}
+        with of_period(terms.period):
+            for member in members:
+                with Answering(answers.refused, member):
+                    if member not in here:
+                        raise QueryRefused("this node does not host the client that is asked")
+                    send = channel(terms, context, member)
+                    if terms.night is None:
+                        gate.admit(member)
+                    else:
+                        last_nights[member] = gate.last_night(member)
+                    answers.load(member, self._own.load(context, member, terms), send)
+        other_night = answers.finish(context, gate, last_nights)
+        reasons = [answers.refused[member] for member in members if member in answers.refused]
+        answer = Answer(terms.fingerprint, list(answers.numbers), reasons, other_night)
+        return reply(message, answer, answers.numbers)
+
+    def require_summable(self, terms: Terms, context: Context) -> None:
+        """Refuse terms of which a secure sum is none."""
+        self._cells(terms, context)
+        if terms.unlisted_labels is not None:
+            raise QueryRefused("a secure sum cannot add up labels")
+        if terms.night is not None:
+            raise QueryRefused("a secure sum is of no standing session: clients have no name in it")
+
+    def summand(self, context: Context, member: int, terms: Terms) -> SumVector:
+        """Return a client's numbers, with its noise share, for a secure sum."""
+        cell_of, share = self._cells(terms, context), terms.share()
+        with of_period(terms.period):
+            loaded = self._own.load(context, member, terms)
+        rows = Records.counted([loaded], terms, cell_of)
+        return rows.summand(0, share, SystemBits(), counted=terms.counted)
+
+    def _cells(self, terms: Terms, context: Context) -> NDArray[np.int32]:
+        """Refuse unless server and client mean the same thing; return the cell of each symbol."""
+        require_model(terms, context)
+        labels, domain = terms.unlisted_labels, self._domain(context)
+        if labels is not None and labels.column not in self._discover:
+            raise QueryRefused(
+                "this client's app lets nobody ask for the unlisted labels of that column: "
+                "answer_drift_queries(…, discover={…}) names those that may be"
+            )
+        if terms.domain != domain.fingerprint:
+            raise QueryRefused(
+                "the server's domain is not this client's: compare both domain specs"
+            )
+        counted = terms.over(domain)
+        if terms.columns != counted.per_record:
+            raise QueryRefused("the server's number of columns is not the domain's")
+        try:
+            return terms.cell_of(counted)
+        except ValueError as error:
+            raise QueryRefused(str(error)) from None
+
+
+class _Answers:
+    """What a node's clients answer to one message: numbers, or why not."""
+
+    def __init__(self, terms: Terms, cell_of: NDArray[np.int32]) -> None:
+        self.numbers, self.refused = dict[int, Held[bytes]](), dict[int, str]()
+        self._terms, self._cell_of = terms, cell_of
+        self._loaded: dict[int, tuple[Records, Send]] = {}
+
+    def load(self, member: int, records: Records, send: Send) -> None:
+        """Take a client's records; count as soon as enough are there, unless of a session."""
+        self._loaded[member] = records, send
+        if self._terms.night is not None:
+            return
+        if len(records) > _RECORDS:
+            self._count({member: b""})
+        elif len(self._loaded) == _MEMBERS:
+            self._count(dict.fromkeys(self._loaded, b""))
+
+    def finish(self, context: Context, gate: Gate, last_nights: dict[int, int]) -> int:
+        """Count the rest; return another night that a client has counted, or 0."""
+        tokens, other_night = dict.fromkeys(self._loaded, b""), 0
+        if self._terms.night is not None and self._loaded:
+            # Imported here: most checks are of no session.
+            from flwr_kld.clients.standing import tokens_tonight
+
+            mine = {member: records for member, (records, _) in self._loaded.items()}
+            tokens = {}
+            with Answering(self.refused, *mine):
+                tokens, other_night = tokens_tonight(
+                    context, self._terms, gate, mine, last_nights, self.refused
+                )
+        rest = [*tokens.items()]
+        for first in range(0, len(rest), _MEMBERS):
+            self._count(dict(rest[first : first + _MEMBERS]))
+        return other_night
+
+    def _count(self, tokens: Mapping[int, bytes]) -> None:
+        """Count loaded clients together, each with the token of its night."""
+        with Answering(self.refused, *tokens):
+            some = [self._loaded.pop(member) for member in tokens]
+            records = [own for own, _ in some]
+            rows: Rows
+            if self._terms.unlisted_labels is not None:
+                rows = Records.labels(records, self._terms)
+            else:
+                rows = Records.counted(records, self._terms, self._cell_of)
+            for row, (member, token) in enumerate(tokens.items()):
+                with Answering(self.refused, member):
+                    self.numbers[member] = Held(some[row][1](rows, row, token))
 
 
 def _in_the_clear(terms: Terms, context: Context, member: int) -> Send:
     """Send exact numbers to a server that may see them."""
     return lambda rows, row, token: rows.to_wire(row, token)
-
-
-def _agree(terms: Terms, domain: Domain) -> NDArray[np.int32]:
-    """Refuse unless server and client mean the same thing; return the cell of each symbol."""
-    if terms.domain != domain.fingerprint:
-        raise QueryRefused("the server's domain is not this client's: compare both domain specs")
-    counted = terms.over(domain)
-    if terms.columns != counted.per_record:
-        raise QueryRefused("the server's number of columns is not the domain's")
-    try:
-        return terms.cell_of(counted)
-    except ValueError as error:
-        raise QueryRefused(str(error)) from None
