@@ -35,8 +35,9 @@ studies: study
 
 # Three files at a time, as some wait for processes, in the order of tests/conftest.py; what takes
 # minutes is marked slow.
+# `make test TESTS=tests/kernel` for one folder's.
 test: $(VENV)/ready
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # The same as other processors compute: NumPy without AVX-512 and without AVX2, OpenBLAS's kernels for the
 # oldest and for most processors. `make test-portable TESTS=tests/table` for fewer tests.
