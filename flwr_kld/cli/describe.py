@@ -35,6 +35,7 @@ from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.kept_reference import kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
 from flwr_kld.table.table import Table
+from flwr_kld.views import Description
 
 
 def describe(
@@ -85,7 +86,7 @@ def describe(
     if reference is not None:
         require_ending(reference)
     if save is not None:
-        StatisticsReport.require_form(save)
+        Description.require_form(save)
     if table is not None and table.suffix != ".toml":
         raise ValueError(f"a data dictionary is a .toml file, not {table}")
     files = [file for file in (reference, table, save) if file is not None]
@@ -111,7 +112,7 @@ def describe(
     if reference is not None and made is not None:
         made.save(reference)
     if save is not None and report is not None:
-        report.save(save)
+        Description(report).save(save)
     if as_json:
         print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
     else:

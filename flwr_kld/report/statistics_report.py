@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from io import StringIO
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from rich.table import Table as TextTable
 
 from flwr_kld.ask.plan import each_symbol
+from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.contradictions import tail
 from flwr_kld.infer.figures.fractions import Fraction
 from flwr_kld.infer.figures.numbers import Figure, Quantile, Side
@@ -28,8 +26,6 @@ from flwr_kld.report.words import as_text, counted, in_digits, shown, table_of
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.table.table import Table
-from flwr_kld.views.page import pictures, render
-from flwr_kld.views.series import FORMATS, require_form, write_form
 
 _BY_CHANCE = 0.01
 """Probability with which noise alone makes a range of a column, at most, whatever its law."""
@@ -39,7 +35,7 @@ _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
 """Levels of the deciles that a line shows."""
-_CAPTION = (
+CAPTION = (
     "95 % intervals in brackets; of numbers, however they lie between edges. Those beyond the "
     "outer edges count as the edge, or as the public mean there"
 )
@@ -64,6 +60,17 @@ class DescribedColumn:
         return {"": self.statistics, **groups}
 
 
+@suggests(
+    {
+        name: f"Description(report).{better} of flwr_kld.views"
+        for name, better in {
+            "plot": "plot()",
+            "save": "save(file)",
+            "to_csv": "to_csv()",
+            "to_html": "to_html()",
+        }.items()
+    }
+)
 @dataclass(frozen=True, kw_only=True)
 class StatisticsReport(Envelope):
     """What clients' data look like. Everything in it is public.
@@ -192,76 +199,6 @@ class StatisticsReport(Envelope):
     def __str__(self) -> str:
         return f"About {self.whom}\n{as_text(statistics_table(self.columns))}\n{self.brief}"
 
-    def plot(
-        self,
-        file: str | Path | None = None,
-        *,
-        title: str = "",
-        dark: bool = False,
-        narrow: bool = False,
-    ) -> Any:
-        """Draw where the values of each column lie, into a file if one is given; return the figure.
-
-        Of numbers: how dense records lie between the edges, the mean, and the shares beyond; of
-        labels, the most frequent; with 95 % intervals.
-        """
-        # Imported here: it needs the extra that draws.
-        from flwr_kld.views.statistics_plot import draw_statistics
-
-        columns = {
-            f"{name} ({column.unit})" if column.unit else name: column.statistics
-            for name, column in self.columns.items()
-        }
-        return draw_statistics(columns, file, title=title, dark=dark, narrow=narrow)
-
-    def to_html(self, **around: Any) -> str:
-        """Return a page that stands by itself, or in `around` of a live one."""
-        return render(
-            "description.html.j2",
-            **{"title": "What clients' data look like", **around},
-            report=self,
-            last=self,
-            what="description",
-            views=self.protection.sight.views,
-            plots=pictures(self.plot),
-            rows=list(_rows(self.columns)),
-            caption=_CAPTION,
-        )
-
-    def to_csv(self) -> str:
-        """Return one row a number of each column, and of each group: with its 95 % interval."""
-        text = StringIO()
-        rows = csv.writer(text)
-        rows.writerow(["column", "group", "number", "value", "at_least", "at_most"])
-        for name, column in self.columns.items():
-            for group, own in column.by_group.items():
-                for what, one in _numbers_of(own):
-                    rows.writerow([name, group, what, one.value, one.low, one.high])
-        return text.getvalue()
-
-    def save(self, file: str | Path) -> None:
-        """Write a file; its ending says what: a page, a plot, a table, all in full, or metrics.
-
-        Raises
-        ------
-        ValueError
-            If it ends in none of .html, .png, .svg, .csv, .json and .prom.
-        """
-        file = self.require_form(file)
-        if file.suffix == ".prom":
-            # Imported here: it needs the extra that writes them.
-            from flwr_kld.views.prometheus import save_description
-
-            columns = {name: column.by_group for name, column in self.columns.items()}
-            save_description(self.cost.population or "default", self.records, columns, file)
-        else:
-            write_form(self, file)
-
-    @staticmethod
-    def require_form(file: str | Path) -> Path:
-        """Raise ValueError unless `save` knows what a file's ending asks for; return the file."""
-        return require_form(file, (*FORMATS, ".prom"))
-
 
 def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:
     """Return edges between which equally many of the records lie, in short numbers."""
@@ -320,10 +257,13 @@ def statistics_table(columns: Mapping[str, DescribedColumn]) -> TextTable:
     """Return a table for a terminal: of each column and group, the values and what they are."""
     heads = ("column", "values", "others", "what they are")
     left = (heads[0], *heads[2:])
-    return table_of(heads, ((row, False) for row in _rows(columns)), left=left, caption=_CAPTION)
+    return table_of(
+        heads, ((row, False) for row in description_rows(columns)), left=left, caption=CAPTION
+    )
 
 
-def _rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
+def description_rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each column and group: its name, its values, the others, what they are."""
     for name, column in columns.items():
         heading = f"{shown(name)} ({column.unit})" if column.unit else shown(name)
         for group, own in column.by_group.items():
@@ -347,7 +287,8 @@ def _records(count: Figure) -> str:
     return value if {value} == set(ends) else f"{value} ({'–'.join(ends)})"
 
 
-def _numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction | Quantile]]:
+def numbers_of(own: ColumnStatistics) -> Iterator[tuple[str, Figure | Fraction | Quantile]]:
+    """Yield every number of a column by its name, with its interval."""
     yield "values", own.count
     for one in (*own.unlisted, *own.histogram):
         yield f"fraction {one.name}", one

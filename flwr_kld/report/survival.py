@@ -1,15 +1,14 @@
-"""Survival of groups of records, as a statistics report tells it: curves, a test, a plot."""
+"""Survival of groups of records, as a statistics report has it: curves, and a test."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
 
+from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.figures.numbers import SIDES, Figure
 from flwr_kld.infer.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import choice, instance, keep, text
@@ -19,14 +18,9 @@ from flwr_kld.table.binned import Binned
 from flwr_kld.table.frame import BY
 from flwr_kld.table.labels import Labels
 from flwr_kld.table.table import Table
-from flwr_kld.views.panels import canvas, shortened
 
-_MOST_TICKS = 8
-"""Times at which a plot shows numbers at risk."""
 _LEFT_OUT = 0.01
 """Fraction of the records in no curve up to which curves are tested against each other."""
-_LINE, _WIDE = 11, 100
-"""Height of a line of those, in points; characters of a line of the title."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +194,7 @@ def _half_of(curve: SurvivalCurve, times: tuple[float, ...], unit: str) -> str:
     return f"{half} ({first:g} {'or later' if last is None else f'to {last:g}'})"
 
 
+@suggests({"plot": "plot_survival(curves, file) of flwr_kld.views"})
 @dataclass(frozen=True)
 class SurvivalCurves:
     """What was read. Everything in it is public."""
@@ -228,7 +223,7 @@ class SurvivalCurves:
         for curve, out in zip(self.curves, self.left_out, strict=True):
             last = len(self.times) - 1
             lines.append(
-                f"  {self._name(curve) or 'all'}: {100 * curve.survival[last]:.3g} % "
+                f"  {self.name_of(curve) or 'all'}: {100 * curve.survival[last]:.3g} % "
                 f"({100 * curve.low[last]:.3g}–{100 * curve.high[last]:.3g}) without it at "
                 f"{self.times[last]:g} {self.unit}".rstrip()
                 + f"; {_half_of(curve, self.times, self.unit)}; "
@@ -246,50 +241,6 @@ class SurvivalCurves:
             )
         return "\n".join(lines)
 
-    def _name(self, curve: SurvivalCurve) -> str:
+    def name_of(self, curve: SurvivalCurve) -> str:
         """Return what a curve's group is called; empty where there are no groups."""
         return "" if self.asked.by is None else shown(curve.group)
-
-    def plot(self, file: str | Path) -> None:
-        """Draw the curves with their bands, and the numbers at risk below.
-
-        Raises `ImportError` that names the extra if matplotlib is not there.
-        """
-        size = (7.5, 4.2 + _LINE / 72 * len(self.curves))
-        with canvas(file, size, title="", dark=False, narrow=False) as (figure, _):
-            self._draw(figure.subplots())
-
-    def _draw(self, axes: Any) -> None:
-        at = [min(0.0, self.times[0]), *self.times]
-        wanted = np.linspace(at[0], at[-1], _MOST_TICKS)
-        ticks = np.unique(np.abs(np.subtract.outer(at, wanted)).argmin(axis=0)).tolist()
-        inside = np.repeat(at, 2)[1:-1]
-        for row, curve in enumerate(self.curves, start=3):
-            told = [[1.0, *x[: len(self.times)]] for x in (curve.survival, curve.low, curve.high)]
-            name = shortened(self._name(curve))
-            out = f"{self.left_out[row - 3].value:,.0f} in no curve"
-            (line,) = axes.plot(at, told[0], marker=".", label=f"{name}, {out}")
-            # Within a bin a curve lies between its values at both ends.
-            low, high = np.repeat(told[1], 2)[2:], np.repeat(told[2], 2)[:-2]
-            axes.fill_between(inside, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
-            around = {"va": "top", "textcoords": "offset points", "fontsize": 7}
-            axes.annotate(
-                f"at risk {name}".rstrip(), (0, 0), xycoords="axes fraction",
-                xytext=(-6, -row * _LINE), ha="right", color=line.get_color(), **around,
-            )  # fmt: skip
-            for i in ticks:
-                axes.annotate(
-                    f"{curve.at_risk[i]:,.0f}", (at[i], 0), xycoords=("data", "axes fraction"),
-                    xytext=(0, -row * _LINE), ha="center", **around,
-                )  # fmt: skip
-        axes.set_xticks([at[i] for i in ticks], [f"{at[i]:g}" for i in ticks])
-        axes.set_ylim(0, 1.02)
-        axes.set_ylabel(f"fraction without {self.asked.event!r}")
-        named = self.unit in ("", self.asked.time)
-        label = self.asked.time if named else f"{self.asked.time} ({self.unit})"
-        axes.set_xlabel(label)
-        if self.asked.by is not None:
-            p = "" if self.log_rank is None else f"; log-rank p = {self.log_rank:.2g}"
-            axes.legend(frameon=False, title=f"{self.asked.by}{p}")
-        title = f"About {self.whom}; 95 % bands, all times at once"
-        axes.set_title("\n".join(wrap(title, _WIDE)), fontsize=9)

@@ -38,7 +38,7 @@ from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import round_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.views import CheckSeries, RoundSeries
+from flwr_kld.views import CheckSeries, Description, RoundSeries
 from flwr_kld.views.page import TEMPLATES, render
 
 EACH = 30
@@ -117,7 +117,7 @@ class Pages:
         if entry is None or report is None:
             raise NotThere("the ledger has no such description")
         title = f"What the data of {entry.population} look like"
-        return report.to_html(
+        return Description(report).to_html(
             **self._around(entry.population, title, entry.key),
             charged=entry,
             newest=_link("checks", population=entry.population),

@@ -17,7 +17,7 @@ from flwr_kld.report import Outcome
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
 from flwr_kld.report.kept_reference import kept_as
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.views import CheckSeries
+from flwr_kld.views import CheckSeries, Description
 
 KEY = "2026-09"
 MADE = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
@@ -78,7 +78,7 @@ def test_it_is_saved_as_a_page_and_a_wrong_form_asks_nobody(describe, flwr, tmp_
     assert not flwr.calls
     done = describe("--key", KEY, "--save", tmp_path / "d.csv")
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "d.csv").read_bytes().decode() == REPORT.to_csv()
+    assert (tmp_path / "d.csv").read_bytes().decode() == Description(REPORT).to_csv()
 
 
 def test_json_has_the_report(describe, flwr, tmp_path):

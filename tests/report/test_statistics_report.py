@@ -18,6 +18,7 @@ from flwr_kld.report.statistics_report import StatisticsReport, what
 from flwr_kld.report.words import in_digits
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Statistics, Trusted
+from flwr_kld.views import Description
 
 GROUPED = replace(
     STATISTICS,
@@ -30,7 +31,7 @@ GROUPED = replace(
 
 @pytest.mark.usefixtures("no_plots")
 def test_a_page_says_whom_it_is_about_and_what_is_protected():
-    page = STATISTICS.to_html()
+    page = Description(STATISTICS).to_html()
     assert STATISTICS.whom in page
     assert "minutes (min)" in page
     assert "&lt;b&gt;us" in page
@@ -48,7 +49,7 @@ def test_no_name_of_a_column_steers_a_terminal():
 
 
 def test_a_row_of_a_file_is_a_number_with_its_interval():
-    rows = list(csv.DictReader(io.StringIO(GROUPED.to_csv())))
+    rows = list(csv.DictReader(io.StringIO(Description(GROUPED).to_csv())))
     assert {(row["column"], row["group"]) for row in rows} == {
         (name, group) for name in STATISTICS.columns for group in ("", "north")
     }
@@ -67,7 +68,7 @@ def test_no_group_takes_the_place_of_one_that_prints_alike():
     names = ["a\u200b", r"a\u200b", r"'a\u200b'", "", "''", '"', "b"]
     table = Table({"g": Labels(names), "x": Binned([1, 2, 3])}, by="g")
     report = told(table, {"g": names * 9, "x": [1.5] * 9 * len(names)}, 5.0)
-    groups = [row["group"] for row in csv.DictReader(io.StringIO(report.to_csv()))]
+    groups = [row["group"] for row in csv.DictReader(io.StringIO(Description(report).to_csv()))]
     assert len(set(groups)) == 1 + len(names) + 2
     lines = str(report).splitlines()
     assert len({line[:20] for line in lines if line.startswith("  ")}) >= len(names) + 2
@@ -93,7 +94,7 @@ def test_digits_are_those_that_are_known_and_ends_are_rounded_outward(number, to
 
 @pytest.mark.usefixtures("no_plots")
 def test_every_number_of_a_line_has_its_interval():
-    page = STATISTICS.to_html()
+    page = Description(STATISTICS).to_html()
     for part in ("2,880 (2,869–2,891)", "other 0.0 % (0.0–0.2), missing 0.7 % (0.5–0.9)"):
         assert part in page
 
@@ -104,7 +105,7 @@ def test_where_noise_explains_all_values_nothing_is_said_of_them():
     for name, column in STATISTICS.columns.items():
         own = replace(column.statistics, count=Figure(20.0, 90.0, 0.0, 200.0))
         drowned[name] = replace(column, statistics=own)
-    page = replace(STATISTICS, columns=drowned).to_html()
+    page = Description(replace(STATISTICS, columns=drowned)).to_html()
     assert page.count("no more values than the noise") == 2
     assert "s.d." not in page
 
@@ -119,11 +120,11 @@ def test_odd_labels_are_told_apart_and_spoil_no_line(tmp_path):
     said = str(found)
     assert "\u202e" not in said
     assert all(part in said for part in ("''", "' '", "line\\nbreak", "[red]x[/red]", "((other))"))
-    kept = list(csv.DictReader(io.StringIO(found.to_csv())))
+    kept = list(csv.DictReader(io.StringIO(Description(found).to_csv())))
     values = [row["group"] for row in kept if row["column"] == "site × age"]
     assert len(set(values)) == 1 + len(ODD) + 2
     assert len(set(map(str, kept))) == len(kept)
-    found.save(tmp_path / "d.prom")
+    Description(found).save(tmp_path / "d.prom")
     for sample in text_string_to_metric_families((tmp_path / "d.prom").read_text()):
         names = [tuple(sorted(one.labels.items())) for one in sample.samples]
         assert len(set(names)) == len(names)
@@ -148,7 +149,7 @@ def test_a_picture_shows_what_noise_does_not_explain():
         "one": ["x"] * 400,
     }
     report = told(table, rows, 3.0)
-    above, empty, wide, none, one, _ = report.plot().axes
+    above, empty, wide, none, one, _ = Description(report).plot().axes
     for panel in (above, empty):
         assert panel.get_ylim()[1] >= 1.15 * 0.5
         assert max(patch.get_data().values.max() for patch in panel.patches) < 0.2
@@ -161,7 +162,7 @@ def test_a_picture_shows_what_noise_does_not_explain():
 
 
 def test_metrics_have_every_number_but_the_histogram(tmp_path):
-    GROUPED.save(tmp_path / "d.prom")
+    Description(GROUPED).save(tmp_path / "d.prom")
     found = {
         (sample.name, *(sample.labels.get(name) for name in ("column", "group", "end", "level")))
         : sample.value
@@ -198,14 +199,14 @@ def test_a_mean_that_noise_far_out_leaves_anywhere_is_not_told(domain, values, i
     report, said = reports[usual], lines[usual]
     assert any(part.startswith("50%: ") for part in said)
     assert report.brief.startswith("1 column of ")
-    report.save(tmp_path / "d.prom")
+    Description(report).save(tmp_path / "d.prom")
     assert ("kld_described_mean{" in (tmp_path / "d.prom").read_text()) == is_told
 
 
 @pytest.mark.parametrize("form", ["html", "png", "svg", "csv", "json", "prom"])
 def test_every_form_is_written(form, tmp_path):
     file = tmp_path / f"d.{form}"
-    STATISTICS.save(file)
+    Description(STATISTICS).save(file)
     assert file.stat().st_size > 100
     if form == "json":
         assert StatisticsReport.from_json(file.read_text()) == STATISTICS
@@ -213,7 +214,7 @@ def test_every_form_is_written(form, tmp_path):
 
 def test_another_form_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="must end in one of"):
-        STATISTICS.save(tmp_path / "d.xlsx")
+        Description(STATISTICS).save(tmp_path / "d.xlsx")
     assert not list(tmp_path.iterdir())
 
 
@@ -237,6 +238,6 @@ def test_odd_columns_are_drawn_too(look, tmp_path):
     app = ClientApp()
     answer_drift_queries(app, lambda context: rows, table)
     report = Statistics(table, Trusted(1.0, 1e-6)).ask(InProcessGrid(app, 3))
-    report.plot(tmp_path / "d.png", **look)
+    Description(report).plot(tmp_path / "d.png", **look)
     pixels = imread(tmp_path / "d.png")[..., :3]
     assert pixels.std() > 0.02

@@ -13,6 +13,7 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.report import Survival
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Statistics, Trusted, UniformCohort
+from flwr_kld.views import plot_survival
 
 CLINICS, PATIENTS = 5, 800
 DIED = Survival("months", "died", by="arm")
@@ -212,7 +213,7 @@ def test_odd_labels_are_told_apart_and_an_event_may_be_a_number(tmp_path):
         "  ''",
         r"  '\x1b[31m\n'",
     ]
-    found.plot(tmp_path / "curves.png")
+    plot_survival(found, tmp_path / "curves.png")
 
 
 WRONG = {
@@ -257,12 +258,12 @@ def test_a_federation_whose_patients_all_die_late_is_told_and_drawn(asked, tmp_p
     answer_drift_queries(app, lambda _: rows, table)
     found = asked.of(Statistics(table, Trusted(3.0, 1e-6)).ask(InProcessGrid(app, 3)), table)
     assert "half not reached;" in str(found)
-    found.plot(tmp_path / "curves.png")
+    plot_survival(found, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def test_the_plot_is_drawn(report, tmp_path):
-    DIED.of(report, TABLE).plot(tmp_path / "curves.png")
+    plot_survival(DIED.of(report, TABLE), tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
