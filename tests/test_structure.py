@@ -42,12 +42,34 @@ def imports(path: Path) -> set[str]:
             found |= (inner & FILES.keys()) | (
                 {str(node.module)} if inner - FILES.keys() else set()
             )
+        elif isinstance(node, ast.Constant) and path.name != "__init__.py":
+            found |= {str(node.value)} & FILES.keys() - {"flwr_kld"}  # imported by its name
     return found
 
 
 @cache
 def all_imports() -> dict[str, set[str]]:
     return {name: imports(path) for name, path in FILES.items()}
+
+
+ORDER = (
+    "kernel", "common", "table", "reference", "ask", "ledger", "trust", "infer", "guard",
+    "secure_sums", "predictors", "integral", "planner", "report", "views", "serve",
+    "strategies", "clients", "simulations", "cli", "flwr_kld",
+)  # fmt: skip
+"""The rooms: each imports those before it alone."""
+
+OWNERS = {
+    "secure_sums": {"strategies", "clients"},
+    "predictors": {"strategies", "clients", "simulations"},
+    "integral": set(),
+}
+"""Who imports what stands by itself."""
+
+
+def room(name: str) -> str:
+    """The room of a module: its top folder, or a loose module's own name."""
+    return name.split(".")[1] if "." in name else name
 
 
 def place(name: str) -> str:
@@ -75,6 +97,24 @@ def test_folders_import_one_way():
         targets = {place(target) for target in found & FILES.keys()}
         edges.setdefault(place(name), set()).update(targets - {place(name)})
     require_one_way(edges)
+
+
+def test_rooms_import_those_before_them():
+    for name, found in all_imports().items():
+        if name.startswith(("flwr_kld.simulations.studies", "flwr_kld.simulations.bench")):
+            continue
+        for target in found & FILES.keys():
+            assert ORDER.index(room(target)) <= ORDER.index(room(name)), (name, target)
+
+
+def test_sums_predictors_and_draws_stand_by_themselves():
+    for name, found in all_imports().items():
+        if name.startswith(("flwr_kld.simulations.studies", "flwr_kld.simulations.bench")):
+            continue
+        for target in found & FILES.keys():
+            alone = room(target)
+            if alone in OWNERS and room(name) != alone:
+                assert room(name) in OWNERS[alone], (name, target)
 
 
 def test_a_cycle_is_found():
