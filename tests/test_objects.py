@@ -75,7 +75,7 @@ WRONG = {
         "on_report", lambda: WithDriftChecks(FedAvg(), MONITOR, on_report=1),
     ),
     "hypotheses for a predictor": ("BayesMixture", lambda: PrivatePredictor(HYPOTHESES)),
-    "a mapping for hypotheses": ("Hypotheses", lambda: BayesMixture({"even": REFERENCE}, 1.0)),
+    "a list for hypotheses": ("Hypotheses", lambda: BayesMixture([REFERENCE], 1.0)),
     "records for their loader": ("node_records", lambda: answered(records=["a", "b"])),
     "a reference for the records' domain": ("reference.domain", lambda: answered(domain=REFERENCE)),
     "a truth value for keys": ("PinnedByNode", lambda: answered(secure_sum=True)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from flwr_kld.table.base import Domain, Symbols
@@ -56,7 +56,7 @@ def rounded(domain: Domain) -> Domain:
         return RoundedNumbers(domain, max(round(_INTERVALS / bins), 1))
     if type(domain) is not Table:
         return domain
-    table = RoundedTable(**{field.name: getattr(domain, field.name) for field in fields(domain)})
+    table = _as(RoundedTable, domain)
     numbers = any(isinstance(own, RoundedNumbers) for own in table.columns.values())
     return table if numbers else domain
 
@@ -66,5 +66,22 @@ def own_domain(domain: Domain) -> Domain:
     if isinstance(domain, RoundedNumbers):
         return domain.binned
     if isinstance(domain, RoundedTable):
-        return Table(**{field.name: getattr(domain, field.name) for field in fields(Table)})
+        return _as(Table, domain)
     return domain
+
+
+def _as(kind: type[Table], table: Table) -> Table:
+    """Return the same columns as another kind of table."""
+    return kind(
+        table.features,
+        table.interactions,
+        table.by,
+        dialect=table.dialect,
+        sources=table.sources,
+        scores=table.scores,
+        left_out=table.left_out,
+        read_as=table.read_as,
+        units=table.units,
+        descriptions=table.descriptions,
+        thresholds=table.thresholds,
+    )
