@@ -63,20 +63,25 @@ def as_column(records: Any) -> Column:
             f"records of one feature must have one dimension, not {column.ndim}: "
             "select a single column, such as frame['age'] in place of frame[['age']]"
         )
-    if isinstance(column, list) or column.dtype.kind == "m":
+    if isinstance(column, list) or column.dtype.kind in "mO":
         return _seconds_in(column)
     return as_decimals(column) if is_short(column) else column
 
 
 def _seconds_in(column: Column) -> Column:
     """Take durations, of whatever unit, for their seconds; NaN for none."""
-    if isinstance(column, np.ndarray):
+    if isinstance(column, np.ndarray) and column.dtype.kind == "m":
         held = np.ma.getdata(column)
         seconds = _in_seconds(held.dtype, held.view(np.int64))
         return np.where(np.isnat(held) | np.ma.getmaskarray(column), np.nan, seconds)
-    if any(issubclass(kind, timedelta | np.timedelta64) for kind in set(map(type, column))):
-        return [_seconds(value) for value in column]
-    return column
+    if not any(issubclass(kind, timedelta | np.timedelta64) for kind in set(map(type, column))):
+        return column
+    seconds = [_seconds(value) for value in column]
+    if isinstance(column, np.ndarray):
+        column = column.copy()
+        column[:] = seconds
+        return column
+    return seconds
 
 
 def _in_seconds(kind: np.dtype[Any], ticks: Any) -> Any:

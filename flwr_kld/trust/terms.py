@@ -141,7 +141,7 @@ class RecordCounts(Model, what="the question for counts", refused=QueryRefused):
     # counts, and not
     allotment: Allotment
     period: Period | None = None  # Of the records that are counted; None for all
-    # Whether numbers are counted at grid points within their bins (`domain.rounded`)
+    # Whether numbers are counted at grid points within their bins (`table.rounded`)
     rounded: bool = False
 
 

@@ -87,7 +87,7 @@ def test_a_description_is_shown_from_beside_the_checks(visitor):
     assert "description?number=10" in visitor.get(EVILS).text
     shown = visitor.get("/description?number=10").text
     assert "minutes (min)" in shown
-    assert "28.75 (18 to 31)" in shown
+    assert "29 (18 to 31)" in shown
     assert "Each description protects" in shown
     assert "data:image/svg+xml" in shown
 

@@ -24,7 +24,7 @@ def counts(period: Period | None = None, **allotment: Any) -> str:
     """What terms ask for, in whole counts of one column; some of it otherwise."""
     told = {"counts": [1], "alike": 0, **allotment}
     return json.dumps(
-        {"allotment": told, "period": period and vars(period)},
+        {"allotment": told, "period": period and vars(period), "rounded": False},
         sort_keys=True, separators=(",", ":"),
     )  # fmt: skip
 

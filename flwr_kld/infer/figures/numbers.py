@@ -3,7 +3,7 @@
 Records without a value are left out. What is known of the others is how many are in each cell and
 the ones before: a ratio F of sums of counts, with a covariance, from which all else follows. A cell
 is a bin, in which values are taken to lie evenly, or around the mean that the domain tells of it;
-or a grid point, at which values around it are counted so that their mean stays (`domain.rounded`).
+or a grid point, at which values around it are counted so that their mean stays (`table.rounded`).
 In the open outer bins all values are at the public mean, else at the edge. An interval of
 `Numbers.between` holds however the values lie, and that of a quantile ends at edges or grid points
 (Woodruff 1952). Both hold what a test does not reject with the noise that would be in the ratio if
