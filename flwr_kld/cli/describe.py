@@ -34,6 +34,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.kept_reference import kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
+from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
 from flwr_kld.views import Description
 
@@ -126,12 +127,25 @@ def describe(
     if made is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
         say(f"{kept}: reference {made.fingerprint}")
+        _say_blind(made)
     if made is not None and report is not None and table is not None:
         if not isinstance(made.domain, Table):
             raise ValueError("what was described is not a table: leave --table out")
         report.rebinned(made.domain).to_toml(table)
         say(f"{table}: bins of what was released; nodes read it before the next question")
     raise typer.Exit(answer.code)
+
+
+def _say_blind(made: Reference) -> None:
+    """Name the columns in which a check against this reference would show no drift."""
+    for name, column in made.columns.items():
+        unlisted = sum(column.unlisted.values())
+        if unlisted > MOST_UNLISTED and (column.domain.unlisted_way() < 0).any():
+            say(
+                f"column {name!r} is blind: {unlisted:.0%} of the records "
+                f"are {' or '.join(map(repr, column.domain.unlisted))}, so that no drift would "
+                "show; list these values, or leave the column out, and ask again"
+            )
 
 
 def _kept(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:

@@ -72,6 +72,19 @@ def test_it_is_shown_again_without_a_charge_and_kept_as_a_reference(describe, fl
     assert Reference.load(out).fingerprint == MADE.fingerprint
 
 
+@pytest.mark.parametrize(("listed", "blind"), [(9, True), (11, False)])
+def test_a_reference_says_in_which_columns_it_is_blind(describe, flwr, listed, blind):
+    counts = {"ward": [listed, 100 - listed, 0], "age": [50, 50, 0]}
+    made = Reference.from_counts(Table({"ward": ["icu"], "age": Binned([40])}), counts)
+    report = replace(REPORT, reference=made.fingerprint)
+    settle(flwr.ledger, KEY, report.to_dict(), kept_as(made, KEY, "default"))
+    done = describe("--key", KEY)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stderr.split())
+    assert ("column 'ward' is blind: 91% of the records" in said) is blind
+    assert "'age'" not in said
+
+
 def test_it_is_saved_as_a_page_and_a_wrong_form_asks_nobody(describe, flwr, tmp_path):
     flwr.will("make", REPORT.to_dict())
     assert describe("--key", KEY, "--save", tmp_path / "d.doc").exit_code == 4
