@@ -47,8 +47,12 @@ _NEARLY = 0.95
 """Share of a column's rows that says what the column is. 0.98 instead: one field in thirty that was
 typed wrongly makes texts of numbers."""
 _STRAY = 0.001
-"""Share of the rows that may be odd in a constant. Doubled, rare amounts among zeros are not told
-apart."""
+"""Share of the rows that may be odd in a constant, each once. Doubled, rare amounts among zeros are
+not told apart."""
+_STRAYS = 3
+"""So many may be odd in a constant of any length. At 1, a second one makes a constant none."""
+_PRESENT = 20
+"""Values from which on a column of many rows is read: of fewer, one alone is more than 5 %."""
 _FREQUENT = 0.01
 """Share of the rows from which on a text has a name among many, or beside numbers. Doubled, the
 answer 'unknown' of one in seventy is missing instead of a label."""
@@ -147,17 +151,19 @@ def features_of_column(
     it is a counter, an identifier, a free text or alike in few rows.
     """
     seen = _Seen.of(values, dialect, name)
-    if not seen.there:
-        enough = wanted or seen.rows >= _ENOUGH
-        return {name: (Labels([]), "empty") if enough else ("it has no values, in few rows", "")}
+    if seen.there < (_PRESENT if seen.many else 1):
+        if not (wanted or seen.many):
+            return {name: ("it has no values, in few rows", "")}
+        words = f"nearly empty, {seen.there} of {seen.rows:,} rows" if seen.there else "empty"
+        return {name: (Labels([]), words)}
     if are_truth_values(seen.those(seen.common)) and seen.nearly(seen.common):
         return {name: (Labels(["False", "True"]), "truth values")}
     codes = np.array([_is_code(value) for value in seen.values])
     numbers = np.isfinite(seen.numbers) & ~codes
     are_numbers = seen.nearly(numbers)
-    if are_numbers and not wanted and (reason := _calendar(name, seen.each(numbers))):
+    if are_numbers and not wanted and (reason := _calendar(name, seen, numbers)):
         return {name: (reason, "")}
-    if seen.there - seen.times.max() <= max(seen.there * _STRAY, seen.there >= _ENOUGH):
+    if seen.is_constant:
         return {name: _constant(seen, wanted)}
     if are_numbers:
         return _of_numbers(name, seen, numbers, bins, labels, wanted)
@@ -217,10 +223,22 @@ class _Seen:
         """Rows that have each value."""
         return np.bincount(self.place, minlength=len(self.values)).astype(np.int64)
 
+    @property
+    def many(self) -> bool:
+        """Whether there are so many rows that one alone decides nothing."""
+        return self.rows >= _ENOUGH
+
     @cached_property
     def common(self) -> NDArray[np.bool_]:
         """Which values decide something: among many rows, not those of one alone."""
-        return self.times > (1 if self.there >= _ENOUGH else 0)
+        return self.times > (1 if self.many else 0)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows have one value, but for a few odd ones among many."""
+        odd = self.there - self.times.max()
+        strays = max(self.there * _STRAY, _STRAYS) if self.many else 0
+        return bool(odd <= strays and np.count_nonzero(self.common) == 1)
 
     def nearly(self, which: NDArray[np.bool_]) -> bool:
         """Whether nearly all rows have these values, or nearly all values and half the rows do."""
@@ -289,9 +307,9 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", plain)]
 
 
-def _calendar(name: str, numbers: NDArray[np.float64]) -> str | None:
+def _calendar(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
     """Say so if numbers move on with the calendar, or from row to row, whatever the data are."""
-    words = _words(name)
+    words, numbers = _words(name), seen.each(which)
     word, whole = "".join(words), (numbers == np.floor(numbers)).mean() >= _NEARLY
     for (first, last), known in _CALENDAR.items():
         fits = whole and ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY
@@ -301,7 +319,7 @@ def _calendar(name: str, numbers: NDArray[np.float64]) -> str | None:
     if of_year and whole and ((numbers >= 1000) & (numbers <= 2200)).mean() >= _NEARLY:
         return "years, which move on whatever the data do"
     for way, onward in (("rise", numbers), ("fall", -numbers)):
-        if len(numbers) >= _ENOUGH and _go_on(onward, strictly=True):
+        if seen.many and _go_on(onward, strictly=True):
             return f"its numbers {way} from each row to the next, as a counter's do"
     return None
 
@@ -320,7 +338,7 @@ def _go_on(numbers: NDArray[np.float64], *, strictly: bool) -> bool:
 
 def _constant(seen: _Seen, wanted: bool) -> tuple[Found, str]:
     """Take a column of one value for that value, so that it shows when it begins to vary."""
-    if not wanted and seen.rows < _ENOUGH:
+    if not wanted and not seen.many:
         return "it is constant, in few rows", ""
     most = int(seen.times.argmax())
     value, text = seen.values[most], seen.texts[most]
@@ -351,7 +369,7 @@ def _of_numbers(
             return {name: ("its name says that it is an identifier", "")}
         found, words = _of_texts(seen, labels, wanted)
         return {name: (found, f"{words}, as its name says that they are codes")}
-    if mostly_few and len(few) <= bins and len(numbers) >= _REPEATED * len(few):
+    if mostly_few and 1 < len(few) <= bins and len(numbers) >= _REPEATED * len(few):
         if abs(few).max() >= _EXACT:
             return {name: _of_texts(seen, labels, wanted)}
         words = f"numbers, a cell for each of {len(few)} and for what lies between"
@@ -407,11 +425,17 @@ def _is_numbered(name: str) -> bool:
 
 def _identifiers(values: NDArray[np.float64], numbers: NDArray[np.float64]) -> str | None:
     """Say so if different whole numbers are dense, as numbers that are given out, or very long."""
-    inner = np.quantile(values, (0.01, 0.99))
+    inner = _inner(values)
     words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
-    if inner[1] - inner[0] < _DENSE * len(numbers):
+    if inner[-1] - inner[0] < _DENSE * len(numbers):
         return f"{words}, close to each other: they look like identifiers"
     return None
+
+
+def _inner(ordered: NDArray[Any]) -> NDArray[Any]:
+    """Return ordered values but for those at either end: one in a hundred, and one at least."""
+    odd = max(len(ordered) // 100, 1) if len(ordered) >= _PRESENT else 0
+    return ordered[odd : len(ordered) - odd]
 
 
 def _are_even(values: NDArray[np.float64]) -> bool:
@@ -427,8 +451,7 @@ def _are_even(values: NDArray[np.float64]) -> bool:
         return True
     if np.median(digits) < _SHORT:
         return False
-    odd = max(len(values) // 500, 1)
-    inner = values[odd:-odd]
+    inner = _inner(values)
     law = (inner - inner[0]) / max(inner[-1] - inner[0], 1.0)
     return bool(abs(law - np.linspace(0, 1, len(law))).max() < _EVEN)
 
@@ -441,16 +464,16 @@ def _since(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
         likely = (times >= _FIRST) & (times < np.datetime64(datetime.now(UTC).year + 2, "Y"))
         return "dates such as 20240131" if likely.mean() >= _NEARLY else None
     ticks = np.power(1e3, np.searchsorted(FINER_EPOCHS, numbers, side="right"))
-    if (ticks == ticks[0]).mean() < _NEARLY:
-        return None
     unit, now = float(np.median(ticks)), datetime.now(UTC).timestamp()
+    if (ticks == unit).mean() < _NEARLY:
+        return None
     seconds = numbers / unit
     named = not _TIMED.isdisjoint(_words(name))
     recent = ((seconds > now - _RECENT) & (seconds < now + _YEAR)).mean() >= _NEARLY
     past = (seconds < now + _YEAR).mean() >= _NEARLY
-    spans = np.subtract(*np.quantile(seconds, (0.99, 0.01))) >= 86_400
-    coarse = unit < _FINEST or all(map(_is_round, seen.those(which)))
-    if spans and ((named and past) or (recent and coarse)):
+    inner = _inner(np.sort(seconds))
+    coarse = unit < _FINEST or np.mean([*map(_is_round, seen.those(which))]) >= _NEARLY
+    if inner[-1] - inner[0] >= 86_400 and ((named and past) or (recent and coarse)):
         return f"{_SINCE_1970[unit]} since 1970"
     return None
 
@@ -459,7 +482,7 @@ def _is_round(value: Any) -> bool:
     try:
         return int(value) % 1000 == 0
     except ValueError:  # a text such as 1e18
-        return float(value) % 1000 == 0
+        return _number(value, Dialect()) % 1000 == 0
 
 
 def _of_times(name: str, times: NDArray[np.datetime64], bins: int, wanted: bool) -> Features:
@@ -486,8 +509,8 @@ def _of_dates(times: NDArray[np.datetime64], bins: int, wanted: bool) -> Found:
     if many and (_go_on(since, strictly=False) or _go_on(-since, strictly=False)):
         return "its dates go on from row to row, as a log's do: later rows have later dates"
     days = np.sort(times.astype("M8[D]"))
-    odd = len(days) // 200 if len(days) >= _ENOUGH else 0
-    span = days[-1 - odd] - days[odd]
+    inner = _inner(days)
+    span = inner[-1] - inner[0]
     if 60 * _DAY < span <= 731 * _DAY:
         return Times("month")
     at = np.quantile(days.astype(np.int64), quantile_levels(bins), method="inverted_cdf")
@@ -520,17 +543,21 @@ def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     texts = seen.counted(np.array([text is not None for text in seen.texts]))
     rows = sum(texts.values())
     often = _by_frequency(texts)
-    named = [text for text in often if rows < _ENOUGH or texts[text] > 1][:labels]
+    common = [text for text in often if not seen.many or texts[text] > 1]
+    named = common[:labels]
+    listed = sum(texts[text] for text in named) >= _LISTED * rows
     long = {text: own for text, own in texts.items() if len(text.strip()) > _SENTENCE}
     repeated = sum(long.get(text, 0) for text in named) >= _HALF * sum(long.values())
-    letters = _mean(texts, lambda text: len(text.strip()))
-    if not wanted and len(often) > labels and letters > _SENTENCE * (2 if repeated else 1):
+    lengths = [len(text.strip()) for text, times in texts.items() for _ in range(times)]
+    letters = _inner(np.sort(lengths)).mean()
+    too_many = len(common) > labels or not listed
+    if not wanted and too_many and letters > _SENTENCE * (2 if repeated else 1):
         return _too_long(texts), ""
     if not wanted and rows >= _FEW and len(often) > _NEARLY * rows:
         return f"{len(often):,} different values in {rows:,} rows: it looks like an identifier", ""
-    if sum(texts[text] for text in named) >= _LISTED * rows:
+    if listed:
         return Labels(named), "labels"
-    return _of_codes(texts, labels, rows), "codes"
+    return _of_codes(texts, labels, seen.many), "codes"
 
 
 def _by_frequency(texts: Mapping[str, int]) -> list[str]:
@@ -545,9 +572,9 @@ def _too_long(texts: Mapping[str, int]) -> str:
     return f"long texts, {_mean(texts, lambda text: len(text.split())):.0f} words on average"
 
 
-def _of_codes(times: Counter[str], labels: int, rows: int) -> Codes:
+def _of_codes(times: Counter[str], labels: int, many: bool) -> Codes:
     """Name the frequent ones; of codes that are all rare, those that begin alike."""
-    often = _by_frequency(times)
+    often, rows = _by_frequency(times), times.total()
     frequent = [text for text in often[:labels] if times[text] >= _FREQUENT * rows]
     codes = sum(times[text] for text in often if _CODE.fullmatch(text))
     if sum(times[text] for text in frequent) < rows / 2 and codes >= _NEARLY * rows:
@@ -556,7 +583,7 @@ def _of_codes(times: Counter[str], labels: int, rows: int) -> Codes:
             groups: Counter[str] = Counter()
             for text, number in times.items():
                 groups[text[:prefix]] += number
-            often = [text for text in _by_frequency(groups) if rows < _ENOUGH or groups[text] > 1]
+            often = [text for text in _by_frequency(groups) if not many or groups[text] > 1]
             named = often[:labels]
             if len(often) > 2 and sum(groups[text] for text in named) >= _LISTED * rows:
                 found.setdefault(len(often), Codes(named, prefix=prefix))

@@ -18,6 +18,8 @@ _LINES = 5000
 SPELLINGS = ("?", "-", "--", ".")
 """Further texts that stand for no value."""
 _SENTINELS = (-1, -9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
+_MANY = 100
+"""Rows from which on one alone says nothing."""
 _FEW = 20
 """Values, in all, that say nothing of which of them are odd."""
 _SIGN = re.compile("[$€£¥%]|EUR|USD|GBP|CHF")
@@ -56,15 +58,16 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
         and all(text is None or isinstance(text, str) for text in column)
     }
     typed = {name: numbers_in(column) for name, column in columns.items() if name not in held}
-    texts = [column for column in held.values() if column]
+    many = max(map(len, columns.values()), default=0) >= _MANY
+    texts = [column for column in held.values() if len(column) > many]
     spelt = {text for column in texts for text in SPELLINGS if column.count(text) > 1}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
     texts = [[text for text in column if text not in spelt] for column in texts]
-    decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts) or dialect.dates
+    decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts, many) or dialect.dates
     dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
     every: dict[str, Column] = {**held, **typed}
     times = {name: _times_in(column, nothing | spelt) for name, column in every.items()}
-    return replace(dialect, sentinels=dict(_sentinels(times, dialect)))
+    return replace(dialect, sentinels=dict(_sentinels(times, dialect, many)))
 
 
 def in_words(dialect: Dialect) -> Iterator[str]:
@@ -140,16 +143,17 @@ def _decimal(columns: Sequence[Sequence[str]]) -> str | None:
     return None if points == commas else "," if commas > points else "."
 
 
-def _dates(columns: Sequence[Sequence[str]]) -> str | None:
+def _dates(columns: Sequence[Sequence[str]], many: bool) -> str | None:
     """Return the order of day and month that the dates show, or else their separator suggests."""
     shown: Counter[str] = Counter()
     for column in columns:
-        found = [match for match in map(_DATE.fullmatch, set(column)) if match]
-        if len(found) <= _MOST * len(set(column)):
+        found = [match for match in map(_DATE.fullmatch, column) if match]
+        if len(found) <= _MOST * len(column):
             continue
         first, second = (sum(int(match[place]) > 12 for match in found) for place in (1, 3))
         slashes = sum(match[2] == "/" for match in found)
-        if first > second or (first == second and 2 * slashes < len(found)):
+        alike = abs(first - second) <= many
+        if 2 * slashes < len(found) if alike else first > second:
             shown["day-first"] += 1
         else:
             shown["month-first"] += 1
@@ -157,17 +161,22 @@ def _dates(columns: Sequence[Sequence[str]]) -> str | None:
 
 
 def _sentinels(
-    columns: Mapping[str, Mapping[str, int]], dialect: Dialect
+    columns: Mapping[str, Mapping[str, int]], dialect: Dialect, many: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
     for name, times in columns.items():
-        spelt = {text: dialect.number(text) for text in times}
-        if sum(times.values()) < _FEW or not _mostly(list(spelt.values())):
+        spelt, total = {text: dialect.number(text) for text in times}, sum(times.values())
+        numbers: Counter[float] = Counter()
+        for text, number in spelt.items():
+            if number == number:
+                numbers[number] += times[text]
+        if total < _FEW or (numbers.total() <= _MOST * total and not _mostly([*spelt.values()])):
             continue
-        numbers = {number for number in spelt.values() if number == number}
-        for odd in sorted(numbers.intersection(_SENTINELS)):
-            texts = tuple(text for text, number in spelt.items() if number == odd)
-            others = sorted(numbers - {odd})
+        often = {number for number, rows in numbers.items() if rows > many}
+        known = often if sum(numbers[number] for number in often) > _MOST * total else set(numbers)
+        for odd in sorted(numbers.keys() & _SENTINELS):
+            texts = tuple(t for t, number in spelt.items() if number == odd and times[t] > many)
+            others = sorted(known - {odd})
             if len(others) > _FEW:  # of many, one at either end may be odd itself
                 others = others[1:-1]
             low, high = min(others, default=0.0), max(others, default=0.0)

@@ -220,6 +220,15 @@ def test_a_file_with_durations_and_odd_values_is_read_alike_on_both_sides(tmp_pa
             np.testing.assert_array_equal(same.probabilities, reference.probabilities)
 
 
+def seldom(usual, odd):
+    """A column of 500 values of which nearly all are alike."""
+    values = [usual] * 500
+    for place, value in odd.items():
+        values[place] = value
+    return values
+
+
+MONTHS = [f"{1 + i % 12:02}/01/2024" for i in range(500)]
 KINDS = {
     "amount": [f"{value:.2f}" for value in RNG.lognormal(3, 1, 500)],
     "children": [str(value) for value in RNG.integers(0, 4, 500)],
@@ -229,27 +238,38 @@ KINDS = {
     "day": TIMES[:500].astype("M8[D]").astype(str).tolist(),
     "american": [t.item().strftime("%m/%d/%Y") for t in TIMES[:500]],
     "moment": TIMES[:500].astype("M8[s]").astype(np.int64).astype(str).tolist(),
+    "tick": (TIMES[:500].astype("M8[s]").astype(np.int64) * 10**9).astype(str).tolist(),
     "clock": [str(value) for value in CLOCK[:500]],
     "serial": [str(value) for value in range(500)],
     "key": [f"K{value}" for value in RNG.permutation(10**6)[:500]],
     "place": ["here"] * 500,
     "cost": ["0" if value < 400 else str(value) for value in RNG.integers(0, 500, 500)],
     "icd": [f"I{10 + i % 12}.{j}" for i, j in RNG.integers(0, 100, (500, 2))],
+    "empty": [""] * 500,
+    "nearly empty": seldom("", {3: "7.5", 77: "7.25", 80: "2", 81: "3"}),
+    "partly empty": seldom("", {i: "abcdefg"[i % 7] for i in range(60, 140)}),
+    "a zero in between": seldom("0", {77: "8"}),
+    "constant but for one": seldom("here", {9: "there"}),
+    "answer or -9": [str(-9 if value == 0 else value) for value in RNG.integers(0, 6, 500)],
+    "measured or 999": [f"{999 if i % 9 == 7 else 2 + i % 97 / 10:g}" for i in range(500)],
+    "first of months": [MONTHS[i % 5] for i in range(500)],
+    "long": [f"{i % 7}: " + "one of a few long answers to a question " * 2 for i in range(500)],
+    "barcode": [str(4 * 10**9 + 7 * int(value)) for value in RNG.permutation(10**6)[:500]],
 }
 
 
+@pytest.mark.parametrize(("rows", "place"), [(100, 0), (100, 77), (300, 77)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_odd_value_of_sixty_changes_its_own_symbol_alone(kind):
+def test_one_odd_value_of_sixty_changes_its_own_symbol_alone(kind, rows, place):
     """On both sides: no other row, no number of rows, and not what its column is taken for."""
-    rows = {name: KINDS[name] for name in ("place", "job", kind)}
-    usual = Table.from_frame(rows)
-    symbols = usual.encode(rows)
-    others = np.arange(500) != 77
+    held = KINDS[kind][:rows]
+    frame = {"other": [f"{i % 3}" for i in range(rows)], kind: held}
+    usual = Table.from_frame(frame)
+    symbols, others = usual.encode(frame), np.arange(rows) != place
     differ = []
     for odd in ODD:
-        changed = {**rows, kind: [*rows[kind][:77], odd, *rows[kind][78:]]}
-        found = usual.encode(changed)
-        np.testing.assert_array_equal(found[others], symbols[others])
+        changed = {**frame, kind: [*held[:place], odd, *held[place + 1 :]]}
+        np.testing.assert_array_equal(usual.encode(changed)[others], symbols[others])
         if shape(Table.from_frame(changed)) != shape(usual):
             differ.append(odd)
     assert differ == []
