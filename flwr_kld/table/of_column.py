@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -68,13 +67,6 @@ _FEW = 10
 _DENSE = 10
 """Of identifiers that are numbered, so many numbers at most for each row. Doubled, amounts of a
 narrow range are taken for identifiers more often."""
-_EVEN = 0.1
-"""Most distance between identifiers' law and the even one, as a probability; that of a normal law
-is 0.19, of 100 even numbers 0.09. Doubled, amounts are taken for identifiers."""
-_LONG = 10
-"""Digits from which on different numbers of one length are identifiers. At 20 they are amounts."""
-_SHORT = 5
-"""Digits below which numbers that are spread evenly are none, unless they are dense."""
 _EXACT = 2.0**53
 """Whole numbers above this are not told apart by float64."""
 _HALF = 0.5
@@ -95,31 +87,21 @@ _CODE = re.compile(r"(?=[^\d]*\d)\S{1,16}")
 _LONGEST_PREFIX = 5
 """Characters of a code that may count."""
 _CALENDAR = {
-    (0, 2200): "year yr jahr annee ano anno",
-    (1, 12): "month monat mois mes mese",
-    (1, 53): "week weekno weeknumber isoweek calendarweek kw kalenderwoche woche semaine semana",
-    (1, 366): "day dayofmonth dayofyear tag jour dia",
-    (1, 4): "quarter quartal trimestre",
+    (0, 2200): "year",
+    (1, 12): "month",
+    (1, 53): "week weeknumber",
+    (1, 366): "day dayofmonth dayofyear",
+    (1, 4): "quarter",
 }
 """Names of columns that a calendar fills, and between which numbers."""
-_FIXED = {"built", "birth", "born", "model", "made", "founded", "construction", "baujahr"}
-"""Words beside a year that stays what it was."""
-_NUMBERED = {
-    "id", "ids", "code", "codes", "key", "fips", "zip", "postal", "plz", "npi", "ssn", "phone",
-    "telephone", "tel", "fax", "isbn", "issn", "ean", "upc", "gtin", "sku", "imei", "vin", "serial",
-}  # fmt: skip
-"""Words in the names of columns whose numbers are identifiers or codes, not amounts."""
-_NUMBERED_WORD = re.compile(
+_NUMBERED = re.compile(
     "(?!(?:(?:pre|un)?paid|[ab]id|grid|acid|covid|fluid|humid|solid|valid)$)"
-    ".+(?:ids?|fips|zip|codes?|nr|number)"
+    ".*(?:id|fips)|code|zip|phone"
 )
-"""Words that end as such names do, but for those that are others."""
-_NUMBERS = {"no", "nr", "num", "number"}
+"""Words in the names of columns whose numbers are identifiers or codes, and others that end so."""
+_LAST_NUMBERED = {"nr", "number"}
 """What such a name of several words ends in."""
-_TIMED = {
-    "time", "date", "datetime", "timestamp", "ts", "at", "on", "epoch", "unix", "created",
-    "updated", "modified", "datum", "zeit",
-}  # fmt: skip
+_TIMED = {"time", "date", "timestamp", "created"}
 """Words in the names of columns of times."""
 _SINCE_1970 = {1: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 _RECENT = 12 * 365.25 * 86_400
@@ -302,22 +284,18 @@ def _is_code(value: Any) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a column's name, without accents."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", plain)]
+    """Return the words of a column's name."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def _calendar(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
     """Say so if numbers move on with the calendar, or from row to row, whatever the data are."""
-    words, numbers = _words(name), seen.each(which)
-    word, whole = "".join(words), (numbers == np.floor(numbers)).mean() >= _NEARLY
+    word, numbers = "".join(_words(name)), seen.each(which)
+    whole = (numbers == np.floor(numbers)).mean() >= _NEARLY
     for (first, last), known in _CALENDAR.items():
         fits = whole and ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY
         if fits and word in known.split():
             return "a calendar's numbers, which move on whatever the data do"
-    of_year = "year" in words and not _FIXED.intersection(words)
-    if of_year and whole and ((numbers >= 1000) & (numbers <= 2200)).mean() >= _NEARLY:
-        return "years, which move on whatever the data do"
     for way, onward in (("rise", numbers), ("fall", -numbers)):
         if seen.many and _go_on(onward, strictly=True):
             return f"its numbers {way} from each row to the next, as a counter's do"
@@ -374,16 +352,15 @@ def _of_numbers(
             return {name: _of_texts(seen, labels, wanted)}
         words = f"numbers, a cell for each of {len(few)} and for what lies between"
         return _beside_labels(name, seen, which, _cells(few), words)
-    numbered = different and not wanted and len(numbers) >= _ENOUGH
-    if numbered and (reason := _identifiers(values, numbers)):
-        return {name: (reason, "")}
+    inner = _inner(values)
+    dense = inner[-1] - inner[0] < _DENSE * len(numbers)
+    if different and not wanted and len(numbers) >= _ENOUGH and dense:
+        words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
+        return {name: (f"{words}, close to each other: they look like identifiers", "")}
     if (numbers >= _LEAST_TIME).mean() >= _NEARLY and (read_as := _since(name, seen, which)):
         times = seen.read(Dialect(), local_time)
         parts = _of_times(name, times[seen.rows_of(which & ~np.isnat(times))], bins, wanted)
         return {part: (own, f"read as {read_as}") for part, (own, _) in parts.items()}
-    if numbered and _are_even(values):
-        words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
-        return {name: (f"{words}, spread evenly: they look like identifiers", "")}
     if whole and np.median(abs(values)) >= _EXACT:
         return {name: _of_texts(seen, labels, wanted)}
     often, rows = np.unique(numbers, return_counts=True)
@@ -415,45 +392,14 @@ def _beside_labels(
 def _is_numbered(name: str) -> bool:
     """Whether a column's name says that its numbers are identifiers or codes."""
     words = _words(name)
-    ends = words[-1:] if len(words) > 1 else []
-    return (
-        not _NUMBERED.isdisjoint(words)
-        or not _NUMBERS.isdisjoint(ends)
-        or any(map(_NUMBERED_WORD.fullmatch, words))
-    )
-
-
-def _identifiers(values: NDArray[np.float64], numbers: NDArray[np.float64]) -> str | None:
-    """Say so if different whole numbers are dense, as numbers that are given out, or very long."""
-    inner = _inner(values)
-    words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
-    if inner[-1] - inner[0] < _DENSE * len(numbers):
-        return f"{words}, close to each other: they look like identifiers"
-    return None
+    last = len(words) > 1 and words[-1] in _LAST_NUMBERED
+    return last or any(map(_NUMBERED.fullmatch, words))
 
 
 def _inner(ordered: NDArray[Any]) -> NDArray[Any]:
     """Return ordered values but for those at either end: one in a hundred, and one at least."""
     odd = max(len(ordered) // 100, 1) if len(ordered) >= _PRESENT else 0
     return ordered[odd : len(ordered) - odd]
-
-
-def _are_even(values: NDArray[np.float64]) -> bool:
-    """Whether different whole numbers are spread as numbers that are given out, not as amounts.
-
-    Amounts gather somewhere, span magnitudes, or are round.
-    """
-    if (values % 10 == 0).mean() >= _NEARLY:
-        return False
-    digits = np.floor(np.log10(np.maximum(abs(values), 1))) + 1
-    one_length = (digits == np.median(digits)).mean() >= _NEARLY
-    if one_length and np.median(digits) >= _LONG:
-        return True
-    if np.median(digits) < _SHORT:
-        return False
-    inner = _inner(values)
-    law = (inner - inner[0]) / max(inner[-1] - inner[0], 1.0)
-    return bool(abs(law - np.linspace(0, 1, len(law))).max() < _EVEN)
 
 
 def _since(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
