@@ -103,7 +103,7 @@ def simulate(
     if seed is not None:
         asked._seeded(seed)
     grid = InProcessGrid(app, clients)
-    return monitor.ask(grid) if isinstance(monitor, Question) else monitor.check(grid)
+    return asked.check(grid) if isinstance(asked, KLDrift) else asked.ask(grid)
 
 
 class _Signers(FirstUse):

@@ -75,7 +75,7 @@ def run_monitor(grid: Grid, config: dict[str, Any]) -> Result:
             report = monitor.reports.get(server_round)
             line = {"round": server_round, **truths, "report": report and report.to_dict()}
             if predictor is not None:
-                line["predictor"] = predictor.check(grid).to_dict()
+                line["predictor"] = predictor.ask(grid).to_dict()
             file.write(json_text(line) + "\n")
             return MetricRecord({f"kld.{name}": value for name, value in truths.items()})
 

@@ -174,6 +174,10 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
         )  # fmt: skip
         self._publisher = Publisher(trust, aggregation, least, SystemBits(), most_records or 0)
 
+    def run_round(self, grid: Grid, model: ArrayRecord | None = None) -> Report:
+        """Check, as a round of `start` or of another strategy."""
+        return self.check(grid, model=model)
+
     def check(
         self, grid: Grid, key: str | None = None, *, model: ArrayRecord | None = None
     ) -> Report:

@@ -56,7 +56,7 @@ class _Kept(Model, what="the predictor's state in the ledger"):
 
 
 @suggests(
-    {"ask": "check(grid)", "predict": "check(grid).reading"},
+    {"check": "ask(grid)", "predict": "ask(grid).reading"},
     {"epsilon": "PrivatePredictor(BayesMixture(Hypotheses({…}), epsilon=…))"},
 )
 class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
@@ -127,8 +127,12 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         if self.ledger is not None:
             self._restore(self.ledger)
 
-    def check(self, grid: Grid) -> PredictorReport:
-        """Run one round now.
+    def run_round(self, grid: Grid) -> PredictorReport:
+        """Ask, as a round of `start`."""
+        return self.ask(grid)
+
+    def ask(self, grid: Grid) -> PredictorReport:
+        """Ask a cohort now, and learn from its reports.
 
         Raises `CheckFailed` if too few clients are there or report; `LedgerError` if the ledger
         does not let the round start. Nothing was asked.

@@ -287,8 +287,8 @@ class Monitor(Round[Asked, R], Strategy):
         return {}
 
     @abstractmethod
-    def check(self, grid: Grid) -> R:
-        """Run one round now."""
+    def run_round(self, grid: Grid) -> R:
+        """Run one round of `start`."""
 
     @abstractmethod
     def metrics(self, report: R) -> MetricRecord:
@@ -335,7 +335,7 @@ class Monitor(Round[Asked, R], Strategy):
         """Run the whole round through the grid, then leave nothing for Flower to send."""
         self.reports.pop(server_round, None)
         try:
-            self.reports[server_round] = self.check(grid)
+            self.reports[server_round] = self.run_round(grid)
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s of round %s failed: %s", self.asks, server_round, error)
         return []

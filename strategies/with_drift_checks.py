@@ -133,7 +133,7 @@ class WithDriftChecks(Strategy):
         """Run one check or round; whatever goes wrong in it must not cost the training."""
         monitor = self.monitor
         try:
-            report = monitor.check(grid, **({"model": arrays} if self.show_model else {}))
+            report = monitor.run_round(grid, **({"model": arrays} if self.show_model else {}))
         except (CheckFailed, LedgerError) as error:
             logger.warning("%s after round %s failed: %s", monitor.asks, server_round, error)
             return monitor.failed

@@ -59,4 +59,4 @@ def run(url: str, notes: str, dies_in: int, when: str) -> None:
     answer_predictor_queries(app, basket, FRUIT)
     grid = grid_of(app, NODES, lose=lambda _: die("asked"))
     while True:
-        learning.check(grid)
+        learning.ask(grid)

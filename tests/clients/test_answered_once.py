@@ -113,7 +113,7 @@ def predicted(grid):
     del grid._contexts[AGGREGATOR]  # a predictor asks every node
     return PrivatePredictor(
         BayesMixture(Hypotheses({"a": REFERENCE, "b": REFERENCE}), epsilon=1.0)
-    ).check(grid)
+    ).ask(grid)
 
 
 def summed(grid):

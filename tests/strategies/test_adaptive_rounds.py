@@ -35,7 +35,7 @@ def test_rounds_ask_anew_and_every_client_answers():
     learning, grid = predictor(), grid_of(app(), 30)
     names = []
     for number in (1, 2, 3):
-        report = learning.check(grid)
+        report = learning.ask(grid)
         assert (report.cohort.survivors, report.cohort.dropouts) == (30, {})
         names.append(learning.predictor.design(round=number).names)
     assert names[0] != names[1] != names[2]
@@ -47,7 +47,7 @@ def test_a_report_says_when_no_candidate_fits():
     laws = {name: Reference.from_probabilities(FRUIT, law) for name, law in lopsided.items()}
     for epsilon, clients, refuted in ((8.0, 60, True), (0.5, 4, False)):  # 4 reports: e² at most
         learning = PrivatePredictor(BayesMixture(Hypotheses(laws), epsilon))
-        assert learning.check(grid_of(app(), clients)).reading.refuted is refuted
+        assert learning.ask(grid_of(app(), clients)).reading.refuted is refuted
 
 
 def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path):
@@ -55,11 +55,11 @@ def test_a_restart_from_the_ledger_predicts_the_same_and_asks_the_same(tmp_path)
     ledger.set_budget(Budget(9.0, 0.0, window_days=30, protects="client"))
     learning, grid = predictor(ledger=ledger), grid_of(app(), 30)
     for _ in range(2):
-        learning.check(grid)
+        learning.ask(grid)
     again = predictor(ledger=ledger)
     assert again.predictor.predict().tobytes() == learning.predictor.predict().tobytes()
     assert again.predictor.design(round=3).names == learning.predictor.design(round=3).names
     assert json.dumps(again.predictor.state()["rounds"]) == json.dumps(
         learning.predictor.state()["rounds"]
     )
-    assert again.check(grid).round == 3
+    assert again.ask(grid).round == 3

@@ -61,7 +61,7 @@ def test_it_learns_which_candidate_the_clients_follow():
     learning = PrivatePredictor(BayesMixture(CANDIDATES, epsilon=4.0))
     grid, nodes = grid_of(app(), 150), 150
     for _ in range(4):
-        report = learning.check(grid)
+        report = learning.ask(grid)
     assert report.reading.leader == "turned round"
     assert report.reading.weights["turned round"] > 0.98
     assert (report.cohort.asked, report.cohort.survivors, report.cohort.dropouts) == (
@@ -86,13 +86,13 @@ def test_it_works_beside_drift_checks_in_one_app():
     answer_predictor_queries(both, basket, FRUIT)
     grid = grid_of(both, NODES)
     assert KLDrift(REFERENCE, Trusted(1.0)).check(grid).cohort.survivors == NODES
-    assert predictor().check(grid).cohort.survivors == NODES
+    assert predictor().ask(grid).cohort.survivors == NODES
 
 
 def test_a_report_is_a_symbol_and_nothing_else():
     """What leaves a node: a query's number and a symbol of two."""
     grid = Kept(app(), NODES)
-    predictor().check(grid)
+    predictor().ask(grid)
     for reply in grid.replies:
         assert set(reply.content) == {"answer", "numbers"}
         ((sent,),) = reply.content["numbers"].values()
@@ -107,7 +107,7 @@ def test_the_symbols_law_is_the_channels():
     """
     learning = predictor()
     one = grid_of(app(lambda context: ["apple"] * 3), 3000)
-    learning.check(one)
+    learning.ask(one)
     design = learning.predictor.design()
     counts = np.zeros(len(design.law))
     rows = learning.predictor._tally.together(lambda *_: design, "")[design]
@@ -147,7 +147,7 @@ class Beyond(Labels):
 def test_clients_without_good_records_report_like_others(records, domain, caplog):
     """A refusal would tell the server of the data, which no channel hides; the node's log says."""
     learning = predictor()
-    report = learning.check(grid_of(app(records, domain), NODES))
+    report = learning.ask(grid_of(app(records, domain), NODES))
     assert (report.cohort.survivors, report.cohort.dropouts) == (NODES, {})
     assert "secret" not in caplog.text
 
@@ -172,7 +172,7 @@ def test_a_lying_client_is_rejected_and_counted(lie, reason):
                     reply.content["numbers"] = ConfigRecord({"numbers": [lie(query)]})
                 yield reply
 
-    report = predictor().check(Lying(app(), 5))
+    report = predictor().ask(Lying(app(), 5))
     assert (report.cohort.survivors, report.cohort.dropouts) == (4, {reason: 1})
 
 
@@ -183,7 +183,7 @@ def test_a_report_sent_twice_counts_once():
                 yield reply
                 yield reply
 
-    report = predictor().check(Echo(app(), 5))
+    report = predictor().ask(Echo(app(), 5))
     assert (report.cohort.survivors, report.cohort.dropouts) == (5, {})
 
 
@@ -192,9 +192,9 @@ def test_the_guard_caps_what_reports_cost(tmp_path):
     for i, context in enumerate(grid._contexts.values()):
         (tmp_path / str(i)).mkdir()
         context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
-    assert learning.check(grid).cohort.survivors == learning.check(grid).cohort.survivors == 3
+    assert learning.ask(grid).cohort.survivors == learning.ask(grid).cohort.survivors == 3
     with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
-        learning.check(grid)
+        learning.ask(grid)
 
 
 @pytest.mark.parametrize("claim", [{"epsilon": 1.99}, {"epsilon": 1.99, "delta": 0.5}])
@@ -203,7 +203,7 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
-        learning.check(grid_of(app(), 3))
+        learning.ask(grid_of(app(), 3))
 
 
 @pytest.mark.parametrize("claim", [{"protects": "record"}, {"protects": WholeClients(2)}])
@@ -211,7 +211,7 @@ def test_a_server_that_claims_to_protect_something_else_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
     with pytest.raises(CheckFailed, match="the claim must be WholeClients"):
-        learning.check(grid_of(app(), 3))
+        learning.ask(grid_of(app(), 3))
 
 
 @pytest.mark.parametrize("number", [-1, 2**32])
@@ -224,7 +224,7 @@ def test_a_query_whose_number_no_report_holds_is_refused(number):
         return False
 
     with pytest.raises(CheckFailed, match="the predictor's query is not readable"):
-        predictor().check(InProcessGrid(app(), 3, lose=renumber))
+        predictor().ask(InProcessGrid(app(), 3, lose=renumber))
 
 
 # ------------------------------------------------------------------------------- with a ledger
@@ -242,7 +242,7 @@ def ledger(tmp_path):
     [{"rounds": 1.0}, {"rounds": -1}, {"taken": "20"}, {"learnt": []}, {"learnt": {}}, {"more": 1}],
 )
 def test_a_damaged_state_is_refused(ledger, change):
-    predictor(ledger=ledger).check(grid_of(app(), 3))
+    predictor(ledger=ledger).ask(grid_of(app(), 3))
     ledger.keep_state(replace(k := ledger.state("predictor/predictor"), value=k.value | change))
     with pytest.raises(ValueError, match="state"):
         predictor(ledger=ledger)
@@ -251,22 +251,22 @@ def test_a_damaged_state_is_refused(ledger, change):
 def test_a_round_that_broke_off_is_paid_and_skipped(ledger):
     learning = predictor(ledger=ledger)
     with pytest.raises(CheckFailed, match="no reply"):
-        learning.check(grid_of(app(), 3, lose=lambda message: True))
+        learning.ask(grid_of(app(), 3, lose=lambda message: True))
     again = predictor(ledger=ledger)
     assert again.rounds == 1
     assert ledger.check("predictor/1").state == "failed"
     assert ledger.spent().epsilon == pytest.approx(2.0)
-    assert again.check(grid_of(app(), 3)).round == 2
+    assert again.ask(grid_of(app(), 3)).round == 2
 
 
 def test_the_ledger_refuses_before_anything_is_asked(ledger):
     learning, grid = predictor(ledger=ledger), grid_of(app(), 3)
     for _ in range(4):
-        learning.check(grid)
+        learning.ask(grid)
     sent = []
     grid._lose = lambda message: sent.append(message) or True
     with pytest.raises(BudgetExhausted):
-        learning.check(grid)
+        learning.ask(grid)
     assert not sent
     assert ledger.check("predictor/5").refused
     assert predictor(ledger=ledger).rounds == learning.rounds == 4  # nobody was asked in a fifth
@@ -280,17 +280,17 @@ def test_rounds_of_several_contexts_teach_one_predictor(ledger):
     })  # fmt: skip
     learning = PrivatePredictor(BayesMixture(laws, epsilon=2.0), context="weekday", ledger=ledger)
     grid = grid_of(app(), 300)
-    assert learning.check(grid).reading.weights["as the reference"] == pytest.approx(0.5)
+    assert learning.ask(grid).reading.weights["as the reference"] == pytest.approx(0.5)
     learning.context = "weekend"
     for _ in range(2):
-        report = learning.check(grid)
+        report = learning.ask(grid)
     assert report.reading.weights["turned round on weekends"] > 0.9
     np.testing.assert_allclose(
         learning.predictor.predict("weekend")[:4], NOW.probabilities[:4], atol=0.05
     )
     learning.context = "holiday"
     with pytest.raises(ValueError, match="holiday"):
-        learning.check(grid)
+        learning.ask(grid)
     assert ledger.spent().epsilon == pytest.approx(6.0)
 
 
@@ -306,9 +306,9 @@ def test_a_rounds_context_reaches_the_loader():
     learning = PrivatePredictor(BayesMixture(laws, epsilon=2.0), context="weekday")
     grid = grid_of(app(of_the_day), 3)
     grid.set_run_config({"mine": 1, "drift-context": "of the run"})
-    learning.check(grid)
+    learning.ask(grid)
     learning.context = ""
-    learning.check(grid)
+    learning.ask(grid)
     assert asked == [("weekday", 1)] * 3 + [("", 1)] * 3
 
 
@@ -316,5 +316,5 @@ def test_a_rotation_makes_a_client_pay_once_in_a_turn(ledger):
     learning = predictor(ledger=ledger, cohort=RotatingCohort(10))
     grid = grid_of(app(), 40)
     for _ in range(4):
-        learning.check(grid)
+        learning.ask(grid)
     assert ledger.spent().epsilon == pytest.approx(2.0)

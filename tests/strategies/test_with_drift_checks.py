@@ -183,7 +183,7 @@ def test_failed_checks_are_recorded_and_do_not_stop_training():
 
 def test_a_check_that_breaks_does_not_stop_training_and_says_so(caplog):
     class Broken(KLDrift):
-        def check(self, grid):
+        def check(self, grid, *, model):
             raise OverflowError("a bug")
 
     strategy = WithDriftChecks(FedAvg(), Broken(REFERENCE, Trusted(epsilon=5.0)), every=3)

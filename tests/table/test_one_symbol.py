@@ -59,7 +59,7 @@ def test_a_node_with_a_table_reports_no_label():
     usual = {"apples": FRUIT, "others": Reference.from_probabilities(FRUIT.domain, [0, 0, 0, 1])}
     predictor = PrivatePredictor(BayesMixture(Hypotheses(usual), epsilon=1.0))
     with pytest.raises(CheckFailed, match="this client's domain is a table"):
-        predictor.check(grid_of(app))
+        predictor.ask(grid_of(app))
 
 
 def test_clients_make_a_reference_of_every_column():

@@ -68,7 +68,7 @@ class Steps:
             BayesMixture(candidates, REPORT_EPSILON), ledger=self.ledger, timeout=PATIENCE
         )
         before = dict(zip(candidates.names, predictor.predictor.weights.tolist(), strict=True))
-        return {"before": before, **predictor.check(self.grid).to_dict()}
+        return {"before": before, **predictor.ask(self.grid).to_dict()}
 
 
 def make_reference(grid: Grid, ledger: Ledger, key: str) -> None:
