@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
 
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
 from flwr_kld.common.identity import Identity
@@ -19,20 +20,34 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.label_discovery import LabelDiscovery
 from flwr_kld.strategies.private_predictor import PrivatePredictor
-from flwr_kld.strategies.publisher import Question
-from flwr_kld.strategies.round import Monitor
 from flwr_kld.strategies.statistics import Statistics
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Checks(Protocol[R_co]):
+    """`KLDrift`."""
+
+    def check(self, grid: Grid) -> R_co:
+        """Run one check."""
+        ...
+
+
+class Asks(Protocol[R_co]):
+    """Everything else that asks clients."""
+
+    def ask(self, grid: Grid) -> R_co:
+        """Ask once."""
+        ...
 
 
 def simulate(
-    monitor: Monitor[Any, R] | Question[R],
+    monitor: Checks[R_co] | Asks[R_co],
     records: Any,
     *,
     clients: int | None = None,
     seed: int | None = None,
-) -> R:
+) -> R_co:
     """Run one check, round or question of virtual clients in this process.
 
     Parameters
@@ -103,7 +118,8 @@ def simulate(
     if seed is not None:
         asked._seeded(seed)
     grid = InProcessGrid(app, clients)
-    return asked.check(grid) if isinstance(asked, KLDrift) else asked.ask(grid)
+    run = asked.check if isinstance(asked, KLDrift) else asked.ask
+    return cast(R_co, run(grid))
 
 
 class _Signers(FirstUse):

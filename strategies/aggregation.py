@@ -17,12 +17,13 @@ from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
 from flwr_kld.report.words import some_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Collected, Exchange
+from flwr_kld.strategies.exchange import Collected, CountExchange
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.trust import Trust
 from flwr_kld.trust.session_book import NightAnswers
 from flwr_kld.trust.standing import Standing
+from flwr_kld.trust.terms import NoiseShares
 from flwr_kld.trust.trust_model import require_kept
 
 logger = logging.getLogger("flwr_kld")
@@ -57,7 +58,7 @@ class PlainSum:
         """Need nobody but the cohort."""
 
     @failing()
-    def collect(self, exchange: Exchange, least: int) -> Collected:
+    def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Send the terms, wait, and sum every valid row of numbers; the caller checks `least`."""
         cohort, promised = CohortReplies(exchange), exchange.terms.guarantee
         layout = exchange.terms.layout
@@ -92,7 +93,7 @@ class PlainSum:
         return replace(collected, noise=noise, carried=night.carried)
 
 
-def _night(exchange: Exchange) -> NightAnswers | None:
+def _night(exchange: CountExchange) -> NightAnswers | None:
     """Return what the server keeps of a session; None if the check is of none."""
     if not isinstance(exchange.trust, Standing):
         return None
@@ -133,12 +134,18 @@ class Aggregation(Protocol):
         """Find out, before anything is paid for, whether the cohort can be asked."""
         ...
 
-    def collect(self, exchange: Exchange, least: int) -> Collected:
+    def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort; at least `least` clients must be in the sum."""
         ...
 
 
-_BY_AGGREGATORS = {kind.name: kind for kind in (SealedSum, SplitSum)}
+_BY_AGGREGATORS = (PlainSum, SealedSum, SplitSum)
+"""The usual aggregation of a trust model with no aggregator, one, or two."""
+
+
+def keeps_sessions(aggregation: Aggregation) -> bool:
+    """Whether an aggregation is one of ours, which keep what a standing session needs."""
+    return type(aggregation) in _BY_AGGREGATORS
 
 
 def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
@@ -146,21 +153,21 @@ def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
     if aggregation is not None:
         instance("aggregation", aggregation, Aggregation, "a way to add up, such as SecureSum()")
     require_kept(trust)
-    usual = _BY_AGGREGATORS.get(trust.aggregations[0], PlainSum)()
+    usual = _BY_AGGREGATORS[len(trust.aggregator_keys)]()
     aggregation = aggregation or usual
     mine = f"trust={type(trust).__name__}(…)"
-    if usual.adds_noise and aggregation.name != usual.name:
+    if usual.adds_noise and type(aggregation) is not type(usual):
         raise ValueError(
             f"{mine} needs aggregation={type(usual).__name__}(), its default: leave aggregation "
             "out, so that counts are sealed for the aggregator"
         )
-    if aggregation.adds_noise and aggregation.name not in trust.aggregations:
+    if aggregation.adds_noise and not usual.adds_noise:
         model = "TwoAggregators" if isinstance(aggregation, SplitSum) else "TrustedAggregator"
         raise ValueError(
             f"aggregation={type(aggregation).__name__}(…) needs trust={model}(…): "
             f"{mine} names no aggregator to seal counts to"
         )
-    if trust.source == "distributed" and not aggregation.hides_parts:
+    if isinstance(trust.noise_before, NoiseShares) and not aggregation.hides_parts:
         raise ValueError(
             f"{mine} needs aggregation=SecureSum(): a single client's noise share does not hide "
             "that client's counts"

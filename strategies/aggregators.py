@@ -13,7 +13,7 @@ from flwr_kld.common.errors import CheckFailed, SessionOver
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.strategies.exchange import (
     NO_REPLY,
-    Exchange,
+    CountExchange,
     failure,
     first_replies,
     refusal,
@@ -106,7 +106,7 @@ def _proven(said: ConfigRecord, ours: AggregatorKey) -> str | None:
 _T = TypeVar("_T", Published, PartMessage)
 
 
-def order_of(exchange: Exchange, least: int, boxes: Mapping[Participant, bytes]) -> RecordDict:
+def order_of(exchange: CountExchange, least: int, boxes: Mapping[Participant, bytes]) -> RecordDict:
     """Return what an aggregator is sent: the terms, the fewest clients, and its boxes."""
     return RecordDict(
         {
@@ -118,7 +118,7 @@ def order_of(exchange: Exchange, least: int, boxes: Mapping[Participant, bytes])
 
 
 def ask_aggregators(
-    exchange: Exchange, orders: Mapping[int, RecordDict], answers: type[_T]
+    exchange: CountExchange, orders: Mapping[int, RecordDict], answers: type[_T]
 ) -> list[_T]:
     """Hand aggregators their boxes at once, and wait for all of them."""
     who = "the aggregator" if len(orders) == 1 else "an aggregator"

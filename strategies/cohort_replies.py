@@ -13,7 +13,7 @@ from flwr_kld.ask.cohort import Participant
 from flwr_kld.common.errors import SessionOver
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Held
-from flwr_kld.strategies.exchange import NO_REPLY, Asking, failure, refusal, refusals, replies
+from flwr_kld.strategies.exchange import NO_REPLY, Exchange, failure, refusal, refusals, replies
 from flwr_kld.trust.envelopes import ANSWER, NUMBERS, Answer
 
 _NO_NUMBERS = "the reply carries no numbers, or not one row for each client that answered"
@@ -25,7 +25,7 @@ class CohortReplies:
     # Clients that do not reply in time, fail, refuse, or send something that is not an answer are
     # left out and counted by reason; nothing they do can stop the others.
 
-    def __init__(self, exchange: Asking) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._open: dict[int, dict[int, Participant]] = defaultdict(dict)
         """Members of each node that have not been heard."""

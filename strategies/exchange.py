@@ -96,7 +96,7 @@ def _look(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(ABC):
+class Exchange(ABC):
     """What is asked, and of whom."""
 
     action: ClassVar[str] = DRIFT_ACTION
@@ -124,7 +124,7 @@ class Asking(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchange(Asking):
+class CountExchange(Exchange):
     """A question for counts."""
 
     plan: QueryPlan  # The cells
@@ -132,7 +132,9 @@ class Exchange(Asking):
     trust: Trust  # Who adds the noise, and how much
     bits: BitSource  # For the noise of a session's night, where the server adds it
     model: ArrayRecord | None = None  # Shown to clients beside the terms
-    _told: dict[tuple[int, ...], RecordDict] = field(default_factory=dict, init=False, repr=False)
+    _contents: dict[tuple[int, ...], RecordDict] = field(
+        default_factory=dict, init=False, repr=False
+    )
     """By members: one content for all nodes that have the same."""
 
     @cached_property
@@ -152,10 +154,10 @@ class Exchange(Asking):
     def content(self, members: Sequence[Participant]) -> RecordDict:
         """Return what a node is sent for its members."""
         asked = tuple(p.member for p in members)
-        if asked not in self._told:
+        if asked not in self._contents:
             record = ConfigRecord(Members([*asked]).to_config())
-            self._told[asked] = self.opening({MEMBERS: record})
-        return self._told[asked]
+            self._contents[asked] = self.opening({MEMBERS: record})
+        return self._contents[asked]
 
     def opening(self, records: Mapping[str, ConfigRecord]) -> RecordDict:
         """Return what a client is first sent: the terms, other records, and the model if any."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +17,8 @@ from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.alarm import Alarm, require_each
 from flwr_kld.infer.estimators.score import check_threshold
 from flwr_kld.kernel.arguments import instance, whole
-from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger import Kind
-from flwr_kld.ledger.budget import Spent
 from flwr_kld.planner.allotment import allot
 from flwr_kld.reference import Reference
 from flwr_kld.report.conclusions import Conclusions
@@ -30,12 +27,11 @@ from flwr_kld.report.parts import compared, metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.charges import warn_of_pace
+from flwr_kld.strategies.count_strategy import CountStrategy
+from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Asked, Counting, Publisher
-from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
-from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.trust_model import require_records_protected, require_trust
 
 if TYPE_CHECKING:
@@ -52,7 +48,7 @@ logger = logging.getLogger("flwr_kld")
         "on_drift": "act on the report that check(grid) returns",
     },
 )
-class KLDrift(Counting[Report], Monitor[Asked, Report]):
+class KLDrift(CountStrategy, Monitor):
     """Estimate KL(reference || clients) privately, once a round.
 
     Parameters
@@ -143,6 +139,9 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
                 "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"
             )
         super().__init__(
+            trust.over(allot(trust, usual, allowed, drawn=draws(cohort))),
+            aggregation,
+            most_records=most_records,
             cohort=cohort,
             population=population,
             min_clients=min_clients,
@@ -150,29 +149,22 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             ledger=ledger,
             budget=budget,
         )
-        least = max(self.min_clients, trust.min_clients)
-        trust = trust.over(allot(trust, usual, allowed, drawn=draws(cohort)))
+        self._session.refuse(period=period)
         self.period = period
-        self._last: Period | None = None
-        self._asked = period if isinstance(period, Period) else None
+        self._last_period: Period | None = None
         self.tolerated = tolerated
         self.alarm = alarm
         self.reference = reference
-        self.trust = trust
-        self.aggregation = aggregation
         self.cells = plan.cells
-        self.most_records = most_records
-        self._model: ArrayRecord | None = None
+        self.reports: dict[int, Report] = {}
         self.checks = 0
         """Number of checks that clients were asked for; messages carry it as their group id."""
         self.counted: list[Participant] = []
         """Clients that the last check counted."""
-        self._stand(most_records=most_records, period=period)
         self._conclusions = Conclusions(
             reference, tolerated, alarm,
             adds_up=isinstance(period, SinceLastCheck) and not draws(cohort),
         )  # fmt: skip
-        self._publisher = Publisher(trust, aggregation, least, SystemBits(), most_records or 0)
 
     def run_round(self, grid: Grid, model: ArrayRecord | None = None) -> Report:
         """Check, as a round of `start` or of another strategy."""
@@ -204,68 +196,47 @@ class KLDrift(Counting[Report], Monitor[Asked, Report]):
             If the ledger does not let the check start: the budget is short, or the key has run.
             Nothing was asked.
         """
-        if model is not None and self._session is not None:
-            raise ValueError("a standing session counts all records as they are: show no model")
-        self._model = model
-        return self._run(grid, key)
+        self._session.refuse(model=model)
+        with self._paid_round(key) as paid:
+            chosen, present = self._draw(grid)
+            self._recall()
+            if not self.checks:
+                self._warn_of_pace(len(present))
+            period = self.period
+            if isinstance(period, SinceLastCheck):
+                period = period.next(self._last_period)
+            generator = self._session.generator(self._generator)
+            plan = Partition(self.cells).draw(self.reference, generator)
+            plan = plan.allotted(self.trust.allotment).of(period)
+            clients = AskedClients(chosen, drawn=len(chosen) < len(present))
+            self.checks += 1
+            measured = self._measure(paid, grid, clients, plan, group=str(self.checks), model=model)
+            self.counted, self._last_period = measured.counted, period
+            while True:
+                columns, states = self._conclusions.conclude(measured, self.budget)
+                report = Report(
+                    check=paid.check,
+                    key=paid.key,
+                    period=period,
+                    compared=compared(measured.published.plan),
+                    columns=columns,
+                    **self._envelope(paid, measured),
+                )
+                if self._settle(paid, report, measured, states, repeatable=True):
+                    return report
+                self._recall()  # evidence of a check that was settled meanwhile
 
-    def _recall(self, ledger: Ledger, present: list[Participant]) -> None:
-        super()._recall(ledger, present)
-        self._conclusions.recall(ledger, self.budget)
-        if isinstance(self.period, SinceLastCheck):
-            self._last = last_period(ledger, self.budget, self.period.column)
+    def _recall(self) -> None:
+        """Read the evidence and the last period that the ledger remembers."""
+        if self.ledger is not None:
+            self._conclusions.recall(self.ledger, self.budget)
+            if isinstance(self.period, SinceLastCheck):
+                self._last_period = last_period(self.ledger, self.budget, self.period.column)
 
-    def _draw(self, chosen: list[Participant], present: list[Participant]) -> Asked:
-        each_pays = self.tolerated is not None and self._session is None
-        if self.ledger is not None and each_pays and not self.checks:
+    def _warn_of_pace(self, clients: int) -> None:
+        if self.ledger is not None and self.tolerated is not None and self.trust.nights == 1:
             budget, cost = self.ledger.budget(self.budget), self.trust.cost()
-            warn_of_pace(budget, self.cohort, len(present), cost, self.alarm.horizon)
-        if isinstance(self.period, SinceLastCheck):
-            self._asked = self.period.next(self._last)
-        trust, generator = self._tonight(), self._generator
-        if isinstance(trust, Standing) and trust.night and self._session is not None:
-            generator = self._session.generator(trust.night)
-        plan = Partition(self.cells).draw(self.reference, generator).allotted(self.trust.allotment)
-        plan = plan.of(self._asked)
-        self._require_session(plan, trust, len(chosen))
-        clients = AskedClients(chosen, drawn=len(chosen) < len(present))
-        self.checks += 1
-        return clients, plan, trust
-
-    def _ask(
-        self,
-        grid: Grid,
-        opening: Opening,
-        asked: Asked,
-        spent: Spent | None,
-    ) -> Settled[Report]:
-        clients, plan, trust = asked
-        measured = replace(self._publisher, trust=trust).publish(
-            grid, clients, plan,
-            check=opening.check, group=str(self.checks), timeout=self.timeout, model=self._model,
-        )  # fmt: skip
-        self.counted = measured.counted
-        self._last = self._asked
-
-        def conclude() -> Settled[Report]:
-            columns, states = self._conclusions.conclude(measured, self.budget)
-            report = Report(
-                check=opening.check,
-                key=opening.key,
-                period=self._asked,
-                compared=compared(measured.published.plan),
-                columns=columns,
-                **self._about(measured, asked, opening, spent),
-            )
-            settled = self._settled(report, asked, states, measured.survivors)
-            return replace(settled, again=None if self._session else after_another)
-
-        def after_another() -> Settled[Report]:
-            if self.ledger is not None:
-                self._conclusions.recall(self.ledger, self.budget)
-            return conclude()
-
-        return conclude()
+            warn_of_pace(budget, self.cohort, clients, cost, self.alarm.horizon)
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""

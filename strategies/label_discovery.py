@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import secrets
+from typing import TYPE_CHECKING
 
 import numpy as np
+from flwr.serverapp import Grid
 
-from flwr_kld.ask.cohort import AskedClients, Cohort, Participant
+from flwr_kld.ask.cohort import AskedClients, Cohort
 from flwr_kld.ask.noisy import NoisyLabels
-from flwr_kld.ask.plan import QueryPlan, plan_for_labels
+from flwr_kld.ask.plan import plan_for_labels
 from flwr_kld.ask.unlisted_labels import UnlistedLabels, labels_in
 from flwr_kld.infer.label_counts import found_from, interval
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.ledger import Kind
-from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.report.measured import Measured
+from flwr_kld.strategies.aggregation import fitting
+from flwr_kld.strategies.count_strategy import CountStrategy
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Question
 from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
 
 
-class LabelDiscovery(Question[DiscoveryReport]):
+class LabelDiscovery(CountStrategy):
     """Ask a cohort which labels, that a column does not list, many of its records have.
 
     One exchange. Clients send the server, or an aggregator, each unlisted label with the number of
@@ -78,9 +78,10 @@ class LabelDiscovery(Question[DiscoveryReport]):
         labels_in(reference.domain, column)
         require_trust(trust)
         self.reference, self.column = reference, column
+        trust = ForLabels(trust)
         super().__init__(
-            ForLabels(trust),
-            None,
+            trust,
+            fitting(trust, None),
             cohort=cohort,
             population=population,
             min_clients=min_clients,
@@ -89,20 +90,21 @@ class LabelDiscovery(Question[DiscoveryReport]):
             budget=budget,
         )
 
-    def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
-        plan = plan_for_labels(self.reference, UnlistedLabels(self.column))
-        return AskedClients(chosen), plan
-
-    def _told(
-        self, measured: Measured, key: str, about: dict[str, Any]
-    ) -> tuple[DiscoveryReport, Sequence[Remembered]]:
-        labels = measured.values
-        if not isinstance(labels, NoisyLabels):
-            raise TypeError("a question for labels is answered with labels")
-        noise = labels.event.noise
-        found = (
-            FoundLabel(name, float(count), *map(float, interval(noise, count)))
-            for name, count in labels.counts.items()
-        )
-        reading = Discovered(self.column, tuple(found), noise.reach + 1, found_from(noise))
-        return DiscoveryReport(reading=reading, **about), ()
+    def ask(self, grid: Grid, key: str | None = None) -> DiscoveryReport:
+        """Ask now; parameters and errors are those of `Statistics.ask`."""
+        with self._paid_round(key or f"{self.entry}/{secrets.token_hex(8)}") as paid:
+            chosen, _ = self._draw(grid)
+            plan = plan_for_labels(self.reference, UnlistedLabels(self.column))
+            measured = self._measure(paid, grid, AskedClients(chosen), plan)
+            labels = measured.values
+            if not isinstance(labels, NoisyLabels):
+                raise TypeError("a question for labels is answered with labels")
+            noise = labels.event.noise
+            found = (
+                FoundLabel(name, float(count), *map(float, interval(noise, count)))
+                for name, count in labels.counts.items()
+            )
+            reading = Discovered(self.column, tuple(found), noise.reach + 1, found_from(noise))
+            report = DiscoveryReport(reading=reading, **self._envelope(paid, measured))
+            self._settle(paid, report, measured)
+            return report

@@ -17,16 +17,15 @@ from flwr_kld.common.guesses import suggests
 from flwr_kld.common.strict_model import Model, NotNegative
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.ledger import Charge, Cost, Kind
-from flwr_kld.ledger.budget import Spent
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.predictors.bayes_mixture import BayesMixture, Intake, Rejection
 from flwr_kld.predictors.laws import Floats
-from flwr_kld.report.envelope import CohortSeen, Outlay
 from flwr_kld.report.predictor_report import LOCAL, Learnt, PredictorReport, round_key
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Asking, by_reason, last_moment
+from flwr_kld.strategies.cohort_strategy import CohortStrategy
+from flwr_kld.strategies.exchange import Exchange, by_reason, last_moment
+from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.round import Monitor, Opening, Settled
 from flwr_kld.trust.envelopes import (
     MEMBERS,
     PREDICT_ACTION,
@@ -39,7 +38,6 @@ from flwr_kld.trust.terms import ChannelNoise, Terms
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
-    from flwr_kld.ledger.reservations import Reservation
     from flwr_kld.predictors.query import Query
 
 logger = logging.getLogger("flwr_kld")
@@ -59,7 +57,7 @@ class _Kept(Model, what="the predictor's state in the ledger"):
     {"check": "ask(grid)", "predict": "ask(grid).reading"},
     {"epsilon": "PrivatePredictor(BayesMixture(Hypotheses({…}), epsilon=…))"},
 )
-class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
+class PrivatePredictor(CohortStrategy, Monitor):
     """Ask a cohort for one label each, once a round, and learn from them.
 
     Each label is made private on its client, and no trust in anybody is required.
@@ -123,6 +121,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         self.name = name
         self.rounds = self.taken = 0
         """Rounds asked, and reports taken, over all runs."""
+        self.reports: dict[int, PredictorReport] = {}
         self._version = 0
         if self.ledger is not None:
             self._restore(self.ledger)
@@ -137,26 +136,41 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
         Raises `CheckFailed` if too few clients are there or report; `LedgerError` if the ledger
         does not let the round start. Nothing was asked.
         """
-        report = self._run(grid, self._next_key)
+        predictor = self.predictor
+        with self._paid_round(self._next_key) as paid:
+            chosen, _ = self._draw(grid)
+            predictor.hypotheses.at(self.context)  # one without laws fails before it is paid for
+            cost = Cost.claimed(LOCAL, predictor.guarantee)
+            paid.reserve([Charge(cost, map(str, chosen))], on_failure=self._remember)
+            self.rounds += 1
+            cohort, intake = self._collect(grid, chosen, paid.check)
+            left_out, taken = by_reason(cohort.left_out), len(intake)
+            require_clients(taken, self.min_clients, "reported", left_out)
+            predictor.update(intake.reports())
+            predictor.settle(self.rounds - _REMEMBERED)
+            self.taken += taken
+            report = PredictorReport(
+                name=self.name,
+                round=self.rounds,
+                started=paid.started,
+                reading=self._learnt(),
+                guarantee=predictor.guarantee,
+                cohort=self._cohort_seen(len(chosen), taken, left_out),
+                cost=paid.outlay(predictor.epsilon, cohort.traffic),
+            )
+            paid.settle(report, [self._state()])
         if self.ledger is not None:
             self._version += 1
         return report
 
-    def _draw(self, chosen: list[Participant], present: list[Participant]) -> list[Participant]:
-        self.predictor.hypotheses.at(self.context)  # one without laws fails before it is paid for
-        return chosen
-
-    def _charges(self, asked: list[Participant]) -> list[Charge]:
-        return [Charge(Cost.claimed(LOCAL, self.predictor.guarantee), map(str, asked))]
-
-    def _ask(
-        self, grid: Grid, opening: Opening, asked: list[Participant], spent: Spent | None
-    ) -> Settled[PredictorReport]:
-        self.rounds += 1
+    def _collect(
+        self, grid: Grid, chosen: list[Participant], check: str
+    ) -> tuple[CohortReplies, Intake]:
+        """Ask, wait, and take every sound report."""
         exchange = LabelExchange(
             grid=grid,
-            chosen=asked,
-            check=opening.check,
+            chosen=chosen,
+            check=check,
             group=str(self.rounds),
             timeout=self.timeout,
             predictor=self.predictor,
@@ -164,38 +178,27 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
             context=self.context,
         )
         cohort, intake = CohortReplies(exchange), Intake(self.predictor, self.rounds, self.context)
-        _taken(cohort, intake)
-        left_out, taken = by_reason(cohort.left_out), len(intake)
-        require_clients(taken, self.min_clients, "reported", left_out)
-        self.predictor.update(intake.reports())
-        self.predictor.settle(self.rounds - _REMEMBERED)
-        self.taken += taken
-        report = self._report(
-            opening,
-            self._seen(len(asked), taken, left_out),
-            self._cost(opening, spent, epsilon=self.predictor.epsilon, traffic=cohort.traffic),
-        )
-        return Settled(report, report, [self._state()])
+        for participants, reports in cohort.read():
+            for participant, report in zip(participants, reports.into(list), strict=True):
+                rejected: Rejection | None = Rejection.IMPOSSIBLE
+                if len(report) == struct.calcsize(REPORT):
+                    rejected = intake.take(str(participant), *struct.unpack(REPORT, report))
+                if rejected is not None:
+                    cohort.refuse(participant, str(rejected))
+        return cohort, intake
 
-    def _report(self, opening: Opening, cohort: CohortSeen, cost: Outlay) -> PredictorReport:
+    def _learnt(self) -> Learnt:
+        """Return what was learnt so far."""
         predictor, leader = self.predictor, self.predictor.leader
-        return PredictorReport(
-            name=self.name,
-            round=self.rounds,
-            started=opening.started,
-            reading=Learnt(
-                weights=self._named(predictor.weights),
-                mixture=self._named(predictor.mixture),
-                leader=leader.name,
-                log_odds=leader.log_odds,
-                swing=leader.swing,
-                outlasts=leader.outlasts,
-                reports=self.taken,
-                refuted=predictor.refuted,
-            ),
-            guarantee=predictor.guarantee,
-            cohort=cohort,
-            cost=cost,
+        return Learnt(
+            weights=self._named(predictor.weights),
+            mixture=self._named(predictor.mixture),
+            leader=leader.name,
+            log_odds=leader.log_odds,
+            swing=leader.swing,
+            outlasts=leader.outlasts,
+            reports=self.taken,
+            refuted=predictor.refuted,
         )
 
     def _named(self, values: Floats) -> dict[str, float]:
@@ -208,11 +211,8 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
     def _next_key(self) -> str:
         return round_key(self.name, self.rounds + 1)
 
-    def _fail(
-        self, reservation: Reservation | None, error: Exception, *, asked: bool = True
-    ) -> None:
-        """Close a round without reports; its number is used up, and remembered as such."""
-        super()._fail(reservation, error, asked=asked)
+    def _remember(self) -> None:
+        """Remember a round without reports: its number is used up."""
         if self.ledger is not None:
             self._version = self.ledger.keep_state(self._state()).version
 
@@ -251,7 +251,7 @@ class PrivatePredictor(Monitor[list[Participant], PredictorReport]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelExchange(Asking):
+class LabelExchange(Exchange):
     """A question for one privatised label of each client."""
 
     action: ClassVar[str] = PREDICT_ACTION
@@ -297,14 +297,3 @@ class LabelExchange(Asking):
     def _query(self, number: int) -> Query:
         """Return a query that names the round's context."""
         return replace(self.predictor.query(number, self.context), context=self.context)
-
-
-def _taken(cohort: CohortReplies, intake: Intake) -> None:
-    """Ask, wait, and take every sound report."""
-    for participants, reports in cohort.read():
-        for participant, report in zip(participants, reports.into(list), strict=True):
-            rejected: Rejection | None = Rejection.IMPOSSIBLE
-            if len(report) == struct.calcsize(REPORT):
-                rejected = intake.take(str(participant), *struct.unpack(REPORT, report))
-            if rejected is not None:
-                cohort.refuse(participant, str(rejected))

@@ -6,7 +6,7 @@ from flwr_kld.ask.cohort import Participant
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
+from flwr_kld.strategies.exchange import Collected, CountExchange, plain, require_answers
 from flwr_kld.trust.envelopes import Published
 from flwr_kld.trust.session_book import silent_names
 
@@ -20,7 +20,7 @@ class SealedSum(ByAggregators):
     name = "sealed-sum"
     holds_to_limits = True
 
-    def collect(self, exchange: Exchange, least: int) -> Collected:
+    def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes."""
         terms = exchange.terms
         if len(terms.aggregators) != 1:

@@ -22,7 +22,7 @@ from flwr_kld.secure_sums.session import Session
 from flwr_kld.strategies.exchange import (
     NO_REPLY,
     Collected,
-    Exchange,
+    CountExchange,
     by_reason,
     failure,
     first_replies,
@@ -85,7 +85,7 @@ class SecureSum:
         self._learn(chosen, grid, timeout)
         self._able(chosen, least)
 
-    def collect(self, exchange: Exchange, least: int) -> Collected:
+    def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Run one sum over the cohort.
 
         Raises `CheckFailed` if fewer than `least`, or than the protocol needs, are left at any
@@ -224,7 +224,7 @@ def _signers(
 class SumRun:
     """One sum over the participants of an exchange."""
 
-    def __init__(self, exchange: Exchange, people: Mapping[str, Participant]) -> None:
+    def __init__(self, exchange: CountExchange, people: Mapping[str, Participant]) -> None:
         self._exchange, self._people = exchange, people
         self.heard: dict[Participant, str] = {}
         """What first went wrong with a participant; whether it is in the sum, the result says."""

@@ -12,7 +12,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
-from flwr_kld.strategies.exchange import Collected, Exchange, plain, require_answers
+from flwr_kld.strategies.exchange import Collected, CountExchange, plain, require_answers
 from flwr_kld.trust.envelopes import PartMessage
 from flwr_kld.trust.split_sum import Parcel, split_length
 from flwr_kld.trust.terms import Terms
@@ -24,7 +24,7 @@ class SplitSum(ByAggregators):
     name = "split-sum"
     holds_to_limits = False
 
-    def collect(self, exchange: Exchange, least: int) -> Collected:
+    def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""
         terms = exchange.terms
         if len(terms.aggregators) != 2:
@@ -57,7 +57,7 @@ class SplitSum(ByAggregators):
         return Collected(released, left_out, cohort.traffic, carried=carried)
 
 
-def _released(exchange: Exchange, total: NDArray[np.int64], clients: int) -> Released:
+def _released(exchange: CountExchange, total: NDArray[np.int64], clients: int) -> Released:
     """Read the sum of both answers: noised numbers, the records if they are counted, clients."""
     if total[-1] != clients:
         raise CheckFailed(

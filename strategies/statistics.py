@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import secrets
+from typing import TYPE_CHECKING
 
-from flwr_kld.ask.cohort import AskedClients, Cohort, Participant, draws
-from flwr_kld.ask.plan import QueryPlan, each_symbol
+from flwr.serverapp import Grid
+
+from flwr_kld.ask.cohort import AskedClients, Cohort, draws
+from flwr_kld.ask.plan import each_symbol
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance, whole
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger import Kind
-from flwr_kld.ledger.entry import Remembered
 from flwr_kld.planner.allotment import allot
 from flwr_kld.report.description import about_whom, described, reference_of
 from flwr_kld.report.kept_reference import kept_as
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.strategies.aggregation import Aggregation
+from flwr_kld.strategies.aggregation import Aggregation, fitting
+from flwr_kld.strategies.count_strategy import CountStrategy
 from flwr_kld.strategies.population import Population
-from flwr_kld.strategies.publisher import Question
 from flwr_kld.table.base import Domain
 from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust import Trust
@@ -43,7 +43,7 @@ def counted(domain: Domain, trust: Trust) -> Domain:
     return domain if isinstance(trust, Standing) else rounded(domain)
 
 
-class Statistics(Question[StatisticsReport]):
+class Statistics(CountStrategy):
     """Ask a cohort once what its data look like, column by column.
 
     One release of noised counts tells of each column how many records have a value, which are
@@ -93,8 +93,8 @@ class Statistics(Question[StatisticsReport]):
         self._plan = plan.allotted(trust.allotment)
         super().__init__(
             trust,
-            aggregation,
-            most_records or 0,
+            fitting(trust, aggregation),
+            most_records=most_records,
             cohort=cohort,
             population=population,
             min_clients=min_clients,
@@ -102,25 +102,39 @@ class Statistics(Question[StatisticsReport]):
             ledger=ledger,
             budget=budget,
         )
-        self._stand(most_records=most_records)
 
-    def _question(self, chosen: list[Participant], present: int) -> tuple[AskedClients, QueryPlan]:
-        drawn = MANY <= len(chosen) < present and self.trust.allotment.alike > 0
-        return AskedClients(chosen, drawn), self._plan
+    def ask(self, grid: Grid, key: str | None = None) -> StatisticsReport:
+        """Ask now.
 
-    def _told(
-        self, measured: Measured, key: str, about: dict[str, Any]
-    ) -> tuple[StatisticsReport, Sequence[Remembered]]:
-        if (why := measured.contradiction()) is not None:
-            raise CheckFailed(f"the published numbers contradict each other: {why}")
-        columns = described(measured)
-        reference = reference_of(measured, columns)
-        report = StatisticsReport(
-            whom=about_whom(measured),
-            records=measured.published.records,
-            columns=columns,
-            domain=self.domain.fingerprint,
-            reference=reference.fingerprint,
-            **about,
-        )
-        return report, [kept_as(reference, key, self.budget)]
+        Parameters
+        ----------
+        key : str, optional
+            Idempotency key: with a ledger it runs once.
+
+        Raises
+        ------
+        CheckFailed
+            If too few clients are there or reply; what the ledger reserved is spent, unless all of
+            them refused.
+        LedgerError
+            If the ledger does not let it start. Nothing was asked.
+        """
+        with self._paid_round(key or f"{self.entry}/{secrets.token_hex(8)}") as paid:
+            chosen, present = self._draw(grid)
+            drawn = MANY <= len(chosen) < len(present) and self.trust.allotment.alike > 0
+            measured = self._measure(paid, grid, AskedClients(chosen, drawn), self._plan)
+            if (why := measured.contradiction()) is not None:
+                raise CheckFailed(f"the published numbers contradict each other: {why}")
+            columns = described(measured)
+            reference = reference_of(measured, columns)
+            report = StatisticsReport(
+                whom=about_whom(measured),
+                records=measured.published.records,
+                columns=columns,
+                domain=self.domain.fingerprint,
+                reference=reference.fingerprint,
+                **self._envelope(paid, measured),
+            )
+            kept = kept_as(reference, paid.name, self.budget)
+            self._settle(paid, report, measured, [kept])
+            return report

@@ -20,7 +20,7 @@ from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.kl_drift import KLDrift
-from flwr_kld.strategies.round import Monitor
+from flwr_kld.strategies.monitor import Monitor
 
 logger = logging.getLogger("flwr_kld")
 
@@ -60,7 +60,7 @@ class WithDriftChecks(Strategy):
     def __init__(
         self,
         strategy: Strategy,
-        monitor: Monitor[Any, Any],
+        monitor: Monitor,
         every: int = 5,
         on_report: Callable[[int, Any], None] | None = None,
         on_drift: Callable[[int, Report], None] | None = None,

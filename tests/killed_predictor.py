@@ -12,6 +12,7 @@ from flwr_kld.clients import answer_predictor_queries
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.predictors.tally import LocalReports
 from flwr_kld.strategies import PrivatePredictor, private_predictor
+from flwr_kld.strategies.paid_round import PaidRound
 
 NODES, REMEMBERED = 12, 2
 TURNED = Reference.from_probabilities(FRUIT, [0.1, 0.2, 0.3, 0.4])
@@ -47,14 +48,15 @@ def run(url: str, notes: str, dies_in: int, when: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return False
 
-    settle = learning._settle
+    settle = PaidRound.settle
 
-    def settle_or_die(*arguments: object) -> None:
+    def settle_or_die(paid: PaidRound, *arguments: object) -> bool:
         die("learnt")
-        settle(*arguments)
+        settled = settle(paid, *arguments)
         die("settled")
+        return settled
 
-    learning._settle = settle_or_die
+    PaidRound.settle = settle_or_die
     app = ClientApp()
     answer_predictor_queries(app, basket, FRUIT)
     grid = grid_of(app, NODES, lose=lambda _: die("asked"))

@@ -182,7 +182,7 @@ def test_a_mistake_that_shows_before_anybody_is_asked_is_free_and_its_key_runs_a
     def broken(*_):
         raise error
 
-    monkeypatch.setattr("flwr_kld.strategies.exchange.Exchange.content", broken)
+    monkeypatch.setattr("flwr_kld.strategies.exchange.CountExchange.content", broken)
     with pytest.raises((type(error), CheckFailed)):
         monitor("plain", ledger).check(WAYS["plain"][2](None), key="monday")
     monkeypatch.undo()

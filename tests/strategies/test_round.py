@@ -11,7 +11,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Cost, Kind, Ledger
 from flwr_kld.ledger.entry import Failure, FailureKind, Remembered
 from flwr_kld.strategies.clock import ASKING, phase
-from flwr_kld.strategies.round import Round, Settled
+from flwr_kld.strategies.cohort_strategy import CohortStrategy
 
 REPORT = SimpleNamespace(to_dict=lambda: {"said": "so"})
 
@@ -23,7 +23,7 @@ def ledger(tmp_path):
     return made
 
 
-class Noting(Round):
+class Noting(CohortStrategy):
     """Notes what happens, and how the ledger stands then."""
 
     entry = Kind.CHECK
@@ -44,35 +44,32 @@ class Noting(Round):
         self.note("present")
         return [Participant(i) for i in range(self.clients)]
 
-    def _recall(self, ledger, present):
-        self.note("recall")
-
-    def _draw(self, chosen, present):
-        self.note("draw")
-        return chosen
-
-    def _charges(self, asked):
-        self.note("charges")
-        return [Charge(Cost.claimed("m", Guarantee(1.0)), map(str, asked))]
-
-    def _ask(self, grid, opening, asked, spent):
-        self.note("ask")
-        if self.raises:
+    def run(self, key=None):
+        with self._paid_round(key) as paid:
+            chosen, _ = self._draw(None)
+            self.note("draw")
+            paid.reserve([Charge(Cost.claimed("m", Guarantee(1.0)), map(str, chosen))])
+            self.note("ask")
             with phase(ASKING):  # from then on somebody may have answered
-                raise self.raises
-        self.spent = spent
-        found = self.ledger and self.ledger.state("memory")
-        return Settled("result", REPORT, [Remembered("memory", 7, found.version if found else 0)])
+                if self.raises:
+                    raise self.raises
+            self.spent = paid.spent
+            found = self.ledger and self.ledger.state("memory")
+            self.meanwhile()
+            memory = Remembered("memory", 7, found.version if found else 0)
+            assert paid.settle(REPORT, [memory])
+            return "result"
+
+    def meanwhile(self):
+        """Nothing, between the answers and the ledger."""
 
 
 def test_it_is_reserved_before_anybody_is_asked_and_settled_after(ledger):
     round = Noting(ledger)
-    assert round._run(None, "monday") == "result"
+    assert round.run("monday") == "result"
     assert round.notes == [
         ("present", None),
-        ("recall", None),
         ("draw", None),
-        ("charges", None),
         ("ask", "reserved"),
     ]
     entry = ledger.check("monday")
@@ -91,7 +88,7 @@ def test_it_is_reserved_before_anybody_is_asked_and_settled_after(ledger):
 )
 def test_what_breaks_off_after_it_was_reserved_is_spent(ledger, error, state):
     with pytest.raises(type(error)):
-        Noting(ledger, raises=error)._run(None, "monday")
+        Noting(ledger, raises=error).run("monday")
     assert ledger.check("monday").state == state
     assert ledger.spent().epsilon == pytest.approx(1.0)
     assert ledger.state("memory") is None
@@ -100,26 +97,26 @@ def test_what_breaks_off_after_it_was_reserved_is_spent(ledger, error, state):
 def test_too_few_are_neither_asked_nor_charged(ledger):
     few = "1 clients are connected and 2 are needed"
     with pytest.raises(CheckFailed, match=few):
-        Noting(ledger, clients=1)._run(None, "monday")
+        Noting(ledger, clients=1).run("monday")
     drawn = "1 clients were drawn into the cohort and 2 are needed"
     with pytest.raises(CheckFailed, match=drawn):
-        Noting(ledger, cohort=UniformCohort(1))._run(None, "tuesday")
+        Noting(ledger, cohort=UniformCohort(1)).run("tuesday")
     assert [(entry.key, entry.failure) for entry in ledger.history()] == [
         ("monday", Failure(FailureKind.COHORT, few)),
         ("tuesday", Failure(FailureKind.COHORT, drawn)),
     ]
     assert ledger.spent().epsilon == 0
-    Noting(ledger)._run(None, "monday")  # what was refused may run
+    Noting(ledger).run("monday")  # what was refused may run
     assert ledger.check("monday").state == "settled"
 
 
 def test_what_the_budget_does_not_bear_asks_nobody(ledger):
     for key in ("saturday", "sunday"):
-        Noting(ledger)._run(None, key)
+        Noting(ledger).run(key)
     round = Noting(ledger)
     with pytest.raises(BudgetExhausted):
-        round._run(None, "monday")
-    assert round.notes[-1] == ("charges", None)
+        round.run("monday")
+    assert round.notes[-1] == ("draw", None)
     refused = ledger.check("monday")
     assert (refused.failure.kind, refused.kind) == (FailureKind.BUDGET, Noting.entry)
     assert "epsilon" in refused.failure.words
@@ -131,20 +128,18 @@ def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, monkeypatch
 
     monkeypatch.setattr(ledger, "settle", settle)
     with caplog.at_level(logging.ERROR, "flwr_kld"), pytest.raises(LedgerUnavailable):
-        Noting(ledger)._run(None, "monday")
+        Noting(ledger).run("monday")
     assert '"said"' in caplog.text
     assert ledger.check("monday").state == "reserved"
 
 
 def test_of_two_at_once_the_later_one_is_over_and_says_why(ledger):
     class Slow(Noting):
-        def _ask(self, *args):
-            settled = super()._ask(*args)
-            Noting(self.ledger)._run(None, "tuesday")  # from first to last while this one runs
-            return settled
+        def meanwhile(self):
+            Noting(self.ledger).run("tuesday")  # from first to last while this one runs
 
     with pytest.raises(LedgerError, match="one by one"):
-        Slow(ledger)._run(None, "monday")
+        Slow(ledger).run("monday")
     assert ledger.check("tuesday").state == "settled"
     failure = ledger.check("monday").failure
     assert failure.kind is FailureKind.ERROR
@@ -165,6 +160,6 @@ def test_what_ended_a_round_is_told_in_public_words_only(error, words):
 
 def test_without_a_ledger_nothing_is_charged():
     round = Noting(None)
-    assert round._run(None) == "result"
+    assert round.run() == "result"
     assert [what for what, _ in round.notes] == ["present", "draw", "ask"]
     assert round.spent is None

@@ -34,10 +34,12 @@ from flwr_kld.strategies import (
     TwoAggregators,
     UniformCohort,
 )
+from flwr_kld.strategies.count_strategy import publish
 from flwr_kld.trust.envelopes import TERMS
 from flwr_kld.trust.terms import MARK, Terms
 from flwr_kld.views import CheckSeries
 
+PUBLISH = "flwr_kld.strategies.count_strategy.publish"  # what asks, once all is paid for
 NODES, NIGHTS, EACH = 20, 12, 100
 MODELS = ("trusted", "sealed", "split")
 DELTA = 1e-6
@@ -445,9 +447,10 @@ def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
     Ledger(url).set_budget(Budget(1.0, DELTA, window_days=400))
     one, other = federation.monitor(ledger=url), federation.monitor(ledger=url)
     one.check(federation.grid)
-    other._session.recall(other.ledger)
+    advance = other._session.advance
+    advance(other.ledger)
     one.check(federation.grid)
-    other._recall = lambda *_: None  # it has read the ledger, and goes on later
+    other._session.advance = lambda _: advance(None)  # it has read the ledger, and goes on later
     with pytest.raises(Exception, match=r"(?i)written|answered"):
         other.check(federation.grid)
 
@@ -457,20 +460,20 @@ def test_a_second_server_is_refused_before_it_asks_or_pays_and_starves_nobody(
 ):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(1.0, DELTA, window_days=400))
-    ask, second = KLDrift._ask, []
+    second = []
 
-    def while_one_asks(monitor, *about):
-        monkeypatch.setattr(KLDrift, "_ask", ask)
+    def while_one_asks(*about):
+        monkeypatch.setattr(PUBLISH, publish)
         spent = ledger.spent()
         with pytest.raises(SessionBusy):
             federation.monitor(ledger=Ledger(f"sqlite:///{tmp_path}/drift.db")).check(
                 federation.grid, "the second"
             )
         second.append((ledger.spent() == spent, ledger.check("the second")))
-        return ask(monitor, *about)
+        return publish(*about)
 
     for night in range(1, 4):
-        monkeypatch.setattr(KLDrift, "_ask", while_one_asks)
+        monkeypatch.setattr(PUBLISH, while_one_asks)
         report = federation.monitor(ledger=ledger).check(federation.grid)
         assert report.cost.night == 2 * night - 1
         unspent, entry = second.pop()
@@ -491,7 +494,7 @@ def test_a_server_that_is_killed_before_it_asks_pays_for_one_session(
     def killed(*_):
         raise SystemExit
 
-    monkeypatch.setattr(KLDrift, "_ask", killed)
+    monkeypatch.setattr(PUBLISH, killed)
     with pytest.raises(SystemExit):
         trusted.monitor(ledger=ledger).check(trusted.grid)
     monkeypatch.undo()
@@ -573,7 +576,7 @@ def test_what_a_session_cannot_ask_is_refused(options, why):
 
 def test_no_model_is_shown_in_a_session():
     monitor = KLDrift(REFERENCE, Standing(Trusted(1.0, DELTA)))
-    with pytest.raises(ValueError, match="show no model"):
+    with pytest.raises(ValueError, match="leave model= out"):
         monitor.check(grid_of(), model=ArrayRecord())
     assert monitor.checks == 0
 
