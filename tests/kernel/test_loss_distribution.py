@@ -189,3 +189,16 @@ def test_the_smaller_noise_is_taken(columns, delta, mechanism):
     if delta == 1e-6:
         gaussian = calibrated_gaussian(asked, shifts=shifts)
         assert event.table.variance <= gaussian.table.variance
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3])
+@pytest.mark.parametrize("sigma", [0.9, 2.0, 9.0])
+def test_rounding_makes_no_loss_smaller(sigma, shift):
+    """On its grid, what a move makes of the kept outcomes is less likely than by the table."""
+    table = discrete_gaussian(sigma)
+    part = loss_distribution.loss_distribution(table, shift)
+    grid = loss_distribution._OnGrid(part, 1e-3)
+    after = table.probabilities[: len(table.weights) - shift]
+    after = after[np.minimum(table.probabilities[shift:], after) >= loss_distribution._ROUGH]
+    moved = math.fsum(np.exp(grid.logs - grid.losses))
+    assert 1 - 1e-11 < moved / math.fsum(after) < 1
