@@ -36,12 +36,14 @@ _Answers = Iterator[tuple[Sequence[Any], Held[list[bytes]]]]
 """Names of some clients, and what each answered."""
 NAME = 16
 """Bytes by which a client is known in a session; of a digest of its sender, too."""
+_LAST = 4
+"""Bytes of the last night of which a client's answer was taken."""
 _SEED, _NONCE = 32, 12
 _AT_ONCE = 2**24
 """Bytes that are sealed together: SQLite takes a thousand million at most."""
 _PLACE = struct.Struct("<II")
 _SCHEMA = Schema(
-    3,
+    4,
     [
         """CREATE TABLE sessions (
     session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL) WITHOUT ROWID""",
@@ -72,7 +74,7 @@ class SessionBook(Private):
     def open(self, terms: Terms, size: int) -> NightAnswers:
         """Take up answers of `size` bytes for a night; refused unless it is a later one."""
         with self._writing() as db:
-            known = self._kept(db, terms, "names", 2 * NAME)
+            known = self._kept(db, terms, "names", 2 * NAME + _LAST)
         return NightAnswers(self, terms, size, {both[:NAME]: both[NAME:] for both in known})
 
     def last(self, terms: Terms, size: int) -> list[bytes]:
@@ -84,7 +86,7 @@ class SessionBook(Private):
         self,
         terms: Terms,
         answers: Mapping[bytes, bytes],
-        senders: Mapping[bytes, bytes],
+        about: Mapping[bytes, bytes],
         bits: BitSource,
     ) -> NightNoise:
         """Write down that a night is used, with what seed, and what is carried into the next.
@@ -106,7 +108,7 @@ class SessionBook(Private):
             for what, kept in (
                 # Seeds with what was published are the counts: none outlasts the session.
                 ("seeds", [law] if over else [law, *before, fresh]),
-                ("names", [] if over else [client + senders[client] for client in answers]),
+                ("names", [] if over else [client + about[client] for client in answers]),
                 ("answers", [] if over else [*answers.values()]),
             ):
                 sealed = self._sealed(_about(what, session, night.number), kept)
@@ -177,11 +179,11 @@ class NightAnswers(Private):
     """What clients answer in one night, and the last answers of those that are silent."""
 
     __slots__ = (
+        "_about",
         "_book",
         "_came",
         "_known",
         "_known_senders",
-        "_senders",
         "_size",
         "_terms",
         "_votes",
@@ -194,28 +196,36 @@ class NightAnswers(Private):
     ) -> None:
         self._book, self._terms, self._size, self._known = book, terms, size, known
         self._came: dict[bytes, bytes] = {}
-        self._senders, self._known_senders = dict(known), frozenset(known.values())
+        # Of each client, the digest of its sender, and the last night that it answered.
+        self._about = dict(known)
+        self._known_senders = frozenset(about[:NAME] for about in known.values())
         self._votes = 0
         self.carried = 0
         """Number of clients whose last answer counts. Public."""
         self.refused: dict[Any, str] = {}
         """Why answers of senders do not count. Public."""
 
-    def came(self, client: bytes, answer: bytes, sender: Any) -> bool:
+    def came(self, token: bytes, answer: bytes, sender: Any) -> bool:
         """Take an answer, or say in `refused` why not.
 
-        A client that has forgotten its name would count its records a second time: a sender that
-        was known under another one has.
+        A client that has forgotten its name, or a night that was answered, would count its records
+        a second time. A sender that was known under another name has; and a client among whose
+        nights its last one is not.
         """
-        about = _digest_of(sender)
+        client, nights = token[:NAME], int.from_bytes(token[NAME:], "little")
+        last = int.from_bytes(self._known.get(client, b"")[NAME:], "little")
+        night, digest = _night(self._terms), _digest_of(sender)
         if len(answer) != self._size:
             self.refused[sender] = "an answer has the wrong length"
         elif client in self._came:
             self.refused[sender] = "it answers under the name of another client in this session"
-        elif client not in self._known and about in self._known_senders:
+        elif not nights >> last & 1 or (
+            client not in self._known and digest in self._known_senders
+        ):
             self.refused[sender] = "it has lost its memory of the session, and counts as before"
         else:
-            self._came[client], self._senders[client] = answer, about
+            self._came[client] = answer
+            self._about[client] = digest + night.number.to_bytes(_LAST, "little")
             self._votes += client in self._known or not self._known
             return True
         return False
@@ -231,12 +241,13 @@ class NightAnswers(Private):
         return silent
 
     def read(self, answers: _Answers) -> _Answers:
-        """Yield rows without the names in front; then those of silent clients."""
+        """Yield rows without the tokens in front; then those of silent clients."""
+        token = NAME + _night(self._terms).history
         for senders, held in answers:
             rows = [
-                (sender, answer[NAME:])
+                (sender, answer[token:])
                 for sender, answer in zip(senders, held.into(list), strict=True)
-                if self.came(answer[:NAME], answer[NAME:], sender)
+                if self.came(answer[:token], answer[token:], sender)
             ]
             yield [sender for sender, _ in rows], Held([row for _, row in rows])
         last = Held(list(self.silent().values()))
@@ -257,8 +268,10 @@ class NightAnswers(Private):
                 "and a night needs more than half of them"
             )
         out = frozenset(map(_digest_of, refused))
-        self._came = {c: answer for c, answer in self._came.items() if self._senders[c] not in out}
-        return self._book.claim(self._terms, self._came, self._senders, bits)
+        self._came = {
+            c: answer for c, answer in self._came.items() if self._about[c][:NAME] not in out
+        }
+        return self._book.claim(self._terms, self._came, self._about, bits)
 
 
 def silent_names(clients: int) -> list[str]:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flwr_kld.common.canonical_bytes import number
 from flwr_kld.common.durable_files import Schema, writing
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.arguments import moment
@@ -23,12 +24,14 @@ from flwr_kld.table.base import Symbols
 from flwr_kld.trust.session_records import Ids, Lives
 from flwr_kld.trust.terms import Terms
 
-_TOKEN = 16
+_NAME = 16
 """Bytes of what names a client to whoever adds up."""
+_UNKNOWN = 1, "", ""
+"""What is kept of a client that has counted no night."""
 _FORGOTTEN = 400 * 24 * 60 * 60
 """Seconds after its last night in which a session is forgotten."""
 SCHEMA = Schema(
-    1,
+    2,
     [
         """CREATE TABLE sessions (
     session TEXT NOT NULL, node TEXT NOT NULL, fingerprint TEXT NOT NULL, time INTEGER NOT NULL,
@@ -69,9 +72,10 @@ class Memory:
         fingerprint, clients, self._forgotten = row
         if fingerprint != terms.session:
             raise QueryRefused("a session asks the same on all its nights: begin another one")
-        # Last night, its mark, and token of each client, in the order of their numbers.
+        # Nights that each client has counted (bit n for night n, bit 0 for having joined), the mark
+        # of the last one, and its name, in the order of their numbers.
         self._clients = {
-            client: (night, mark, token) for client, night, mark, token in json.loads(clients)
+            client: (counted, mark, name) for client, counted, mark, name in json.loads(clients)
         }
         self.other_night = 0
         """Last night that a client was refused for, as it does not lead to this one. Public."""
@@ -81,7 +85,8 @@ class Memory:
 
         It is known from elsewhere to have `answered` a last night, 0 for none.
         """
-        last, mark, _ = self._clients.get(client, (0, "", ""))
+        counted, mark, _ = self._clients.get(client, _UNKNOWN)
+        last = counted.bit_length() - 1
         if last and not self._night.follows(last, mark):
             self.other_night = max(self.other_night, last)
             return (
@@ -104,7 +109,8 @@ class Memory:
     ) -> tuple[list[bytes], Held[list[Symbols]], Held[list[int]]]:
         """Remember the night of clients, none refused; return tokens and what each of them counts.
 
-        Last come the numbers of its records that are frozen as what they no longer are.
+        A token is a client's name, and the nights that it has counted. Last come the numbers of its
+        records that are frozen as what they no longer are.
 
         Ids and symbols are of each one's records, shapes [records] and [records, columns].
         """
@@ -113,18 +119,22 @@ class Memory:
         if before:
             lives = Lives.of_stored(self._read(_PRIVATE), before, columns)
         for client in clients:
-            known = self._clients.get(client)
-            token = known[-1] if known else secrets.token_hex(_TOKEN)
-            self._clients[client] = self._night.number, self._night.mark, token
-        number = {client: number for number, client in enumerate(self._clients)}
-        counting = [number[client] for client in clients]
+            counted, _, name = self._clients.get(client, _UNKNOWN)
+            counted |= 1 << self._night.number
+            self._clients[client] = counted, self._night.mark, name or secrets.token_hex(_NAME)
+        places = {client: place for place, client in enumerate(self._clients)}
+        counting = [places[client] for client in clients]
         lives = lives.after(counting, ids, symbols, self._night.moves)
         over = self._night.number == self._night.nights  # nothing is counted after the last night
-        stored = (lives.without(counting) if over else lives).stored(len(number))
+        stored = (lives.without(counting) if over else lives).stored(len(places))
         about = json.dumps([[client, *known] for client, known in self._clients.items()])
         row = (*self._key, self._terms.session, self._now, about)
         Held(stored.into(row.__add__)).into(partial(self._db.execute, _WRITE))
-        tokens = [bytes.fromhex(self._clients[client][-1]) for client in clients]
+        about_each = [self._clients[client] for client in clients]
+        tokens = [
+            bytes.fromhex(name) + number(counted, self._night.history)
+            for counted, _, name in about_each
+        ]
         return tokens, lives.counted(counting), lives.frozen(counting, self._night.moves)
 
     def _read(self, what: str) -> Held[Any]:

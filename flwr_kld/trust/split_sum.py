@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from flwr_kld.common.canonical_bytes import Reader, text
+from flwr_kld.common.canonical_bytes import Reader, number, text
 from flwr_kld.common.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.common.identity import SIGNATURE, Identity, Roster
 from flwr_kld.kernel.channels import KEY, WORD
@@ -42,7 +42,7 @@ class Parcel:
     """What a client sends to the server."""
 
     name: str  # The client's, in the roster that the aggregators pinned
-    token: bytes  # By which a session knows the client's memory; zeros outside of one
+    token: bytes  # By which a session knows the client's memory; empty outside of one
     signature: bytes = field(repr=False)  # Of `signed_text`
     seed: bytes = field(repr=False)  # The two boxes
     vector: bytes = field(repr=False)
@@ -65,7 +65,7 @@ class Parcel:
 
     @property
     def _head(self) -> bytes:
-        return text(self.name) + self.token + self.signature
+        return text(self.name) + number(len(self.token), 2) + self.token + self.signature
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,6 @@ def split(
     vector: SumVector, terms: Terms, identity: Identity, name: str, run: int, token: bytes = b""
 ) -> Parcel:
     """Split a client's vector in two parts, each uniformly random by itself, and seal them."""
-    token = token or bytes(NAME)
     context = SealContext(run, terms.fingerprint, name)
     seeds, vectors = map(bytes.fromhex, terms.aggregators)
     boxes = vector.split(seeds, vectors, context.to_bytes())
@@ -112,8 +111,8 @@ def _read(raw: object, what: str, size: int) -> tuple[str, bytes, bytes, bytes, 
         raise InvalidReply(f"{what} is bytes")
     reader = Reader(raw)
     try:
-        name, token, signature = reader.text(), reader.take(NAME), reader.take(SIGNATURE)
-        return name, token, signature, reader.take(size), reader.rest()
+        name, token = reader.text(), reader.take(reader.number(2))
+        return name, token, reader.take(SIGNATURE), reader.take(size), reader.rest()
     except Malformed as error:
         raise InvalidReply(f"this is not {what}: {error}") from None
 
@@ -184,7 +183,7 @@ class Addition(Private):
                 self.rejected[sender] = f"{name}{error}"
                 continue
             # By both names: who learns another's token does not take its place.
-            client = sha256(text(context.sender) + token).digest()[:NAME]
+            client = sha256(text(context.sender) + token[:NAME]).digest()[:NAME] + token[NAME:]
             if night is not None and not night.came(client, digest + content, context.sender):
                 self.rejected[sender] = night.refused[context.sender]
                 continue

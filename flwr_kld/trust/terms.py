@@ -171,6 +171,11 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
             raise Unfit("marks", "one for each night so far", self.marks)
 
     @property
+    def history(self) -> int:
+        """Bytes in which a client says which nights it has counted, bit n for night n."""
+        return self.nights // 8 + 1
+
+    @property
     def mark(self) -> str:
         """The mark of this night."""
         return self.marks[-MARK:]

@@ -32,6 +32,8 @@ from flwr_kld.trust.sealing import SealContext, open_sealed
 KEY = AggregatorKey.generate()
 NAMES = FRUIT.names
 PLAN = Partition(100).draw(REFERENCE, np.random.default_rng(0)).allotted(Allotment.even(1))
+HISTORY = 2
+"""Bytes that say which of nine nights a client has counted."""
 CELL = [int(PLAN.cell_of[symbol]) for symbol in range(len(NAMES))]
 
 
@@ -87,11 +89,11 @@ class Node:
 
 
 def told(answer: bytes) -> tuple[bytes, dict[str, int]]:
-    """The token and the counts, by fruit."""
-    token, row = answer[:16], np.frombuffer(answer[16:], "<i4")
+    """The client's name and the counts, by fruit."""
+    name, row = answer[:16], np.frombuffer(answer[16 + HISTORY :], "<i4")
     assert len(row) == PLAN.length + 1  # frozen records
     counts = {name: int(row[cell]) for name, cell in zip(NAMES, CELL, strict=True)}
-    return token, {name: n for name, n in counts.items() if n}
+    return name, {name: n for name, n in counts.items() if n}
 
 
 @pytest.fixture(autouse=True)
@@ -154,9 +156,7 @@ def test_a_box_holds_token_and_counts():
     trust = TrustedAggregator(1.0, 1e-6, aggregator=KEY.public)
     (one,), _ = node.ask(terms_of(1, trust=trust), a="apple")
     sealed_for = SealContext(node.context.run_id, terms_of(1, trust=trust).fingerprint, "1000:0")
-    token, counts = told(open_sealed(KEY, one, sealed_for))
-    assert counts == {"apple": 1}
-    assert len(token) == 16
+    assert told(open_sealed(KEY, one, sealed_for))[1] == {"apple": 1}
 
 
 LIES = {
@@ -306,7 +306,7 @@ def test_members_of_a_node_live_by_themselves(monkeypatch):
     assert len(reasons) == 1
     assert "record ids" in reasons[0]
     told_first = [told(answer) for answer in answers]
-    assert len({token for token, _ in told_first}) == 599
+    assert len({name for name, _ in told_first}) == 599
     assert [rows for _, rows in told_first[:7]] == [{NAMES[m % 4]: 1} for m in range(7)]
     for member in fruits:
         fruits[member] = {"a": "cherry"}

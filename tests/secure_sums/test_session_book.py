@@ -31,6 +31,8 @@ REFERENCE = Reference(Labels(["a", "b", "c"]), [0.5, 0.3, 0.2, 0.0, 0.0])
 PLAN = Partition().draw(REFERENCE, np.random.default_rng(0))
 KEY, SIZE = bytes(range(32)), 12
 ANN, BOB = b"a" * NAME, b"b" * NAME
+ALL = b"\xff"
+"""Behind a name: this client has counted each night of a session of at most seven."""
 
 
 def terms(
@@ -51,7 +53,7 @@ def opened(book: SessionBook, number: int, *about: object, **more: object) -> Ni
     """Begin a night that five more clients answer, so that others may be silent."""
     night = book.open(terms(number, *about, **more), SIZE)
     for i in range(5):
-        assert night.came(bytes([i + 1]) * NAME, bytes(SIZE), f"loyal {i}")
+        assert night.came(bytes([i + 1]) * NAME + ALL, bytes(SIZE), f"loyal {i}")
     return night
 
 
@@ -59,7 +61,7 @@ def sit(book: SessionBook, number: int, *answers: tuple[bytes, bytes], **about: 
     """Run a night; return the last answers that counted."""
     night = opened(book, number, **about)
     for client, answer in answers:
-        assert night.came(client, answer, client)
+        assert night.came(client + ALL, answer, client)
     silent = night.silent()
     night.claim(SystemBits())
     return silent
@@ -75,9 +77,9 @@ def test_a_silent_client_counts_as_it_did_before(book):
 
 def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
     night = opened(book, 1)
-    assert night.came(ANN, bytes(SIZE), "x")
-    assert not night.came(ANN, bytes([1] * SIZE), "y")
-    assert not night.came(BOB, bytes(SIZE + 1), "z")
+    assert night.came(ANN + ALL, bytes(SIZE), "x")
+    assert not night.came(ANN + ALL, bytes([1] * SIZE), "y")
+    assert not night.came(BOB + ALL, bytes(SIZE + 1), "z")
     assert "another client" in night.refused["y"]
     assert "length" in night.refused["z"]
     night.silent()
@@ -88,7 +90,7 @@ def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
 def test_rows_lose_the_names_in_front_and_silent_clients_follow(book):
     sit(book, 1, (BOB, bytes([9] * SIZE)))
     night = opened(book, 2)
-    held = Held([ANN + bytes([1] * SIZE), ANN + bytes([2] * SIZE), b"short"])
+    held = Held([ANN + ALL + bytes([1] * SIZE), ANN + ALL + bytes([2] * SIZE), b"short"])
     (names, rows), (others, last) = night.read(iter([(["x", "y", "z"], held)]))
     assert names == ["x"]
     assert night.refused.keys() == {"y", "z"}
@@ -102,13 +104,28 @@ def test_who_has_forgotten_its_name_counts_as_before(book):
     sit(book, 1, (ANN, bytes(SIZE)))
     for number in (2, 3):
         night = opened(book, number)
-        assert not night.came(BOB, bytes([1] * SIZE), ANN)
+        assert not night.came(BOB + ALL, bytes([1] * SIZE), ANN)
         assert "lost its memory" in night.refused[ANN]
         assert night.silent() == {ANN: bytes(SIZE)}
         night.claim(SystemBits())
     night = book.open(terms(4), SIZE)
-    assert night.came(ANN, bytes([2] * SIZE), "its node has another id now")
-    assert night.came(BOB, bytes(SIZE), BOB)
+    assert night.came(ANN + ALL, bytes([2] * SIZE), "its node has another id now")
+    assert night.came(BOB + ALL, bytes(SIZE), BOB)
+
+
+def test_who_has_forgotten_a_night_that_was_answered_counts_as_before(book):
+    """Its memory was put back. Nights of which no answer came may be forgotten, and missed."""
+    first, second = bytes(SIZE), bytes([1] * SIZE)
+    sit(book, 1, (ANN, first), (BOB, first))
+    sit(book, 2, (ANN, second))
+    for number, nights in ((3, 0b1011), (4, 0b11011)):
+        night = opened(book, number)
+        assert not night.came(ANN + bytes([nights]), first, ANN)
+        assert "lost its memory" in night.refused[ANN]
+        assert night.came(BOB + bytes([nights]), first, BOB)
+        assert night.silent() == {ANN: second}
+        night.claim(SystemBits())
+    assert opened(book, 5).came(ANN + bytes([0b100111]), first, ANN)
 
 
 @pytest.mark.parametrize("again", [1, 2])
@@ -253,7 +270,7 @@ def test_a_night_whose_book_finds_no_room_is_not_released(book, tmp_path):
         size = (tmp_path / "standing.db").stat().st_size
         night = opened(book, 2)
         for i in range(20_000):
-            night.came(i.to_bytes(NAME), os.urandom(SIZE), i)
+            night.came(i.to_bytes(NAME) + ALL, os.urandom(SIZE), i)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         try:
             night.claim(SystemBits())
@@ -297,7 +314,7 @@ def test_another_table_makes_no_noise_of_the_same_seeds(book, monkeypatch):
 
 def test_it_shows_nothing(book):
     night = book.open(terms(1), SIZE)
-    night.came(ANN, b"exact counts", "x")
+    night.came(ANN + ALL, b"exact counts", "x")
     for private in (book, night):
         assert "exact" not in repr(private)
         assert not [name for name in dir(private) if name in ("answers", "names")]
@@ -324,7 +341,7 @@ for number in range(1, 300):
         night = book.open(terms(number, 0, nights=300), SIZE)
     except Exception:
         continue
-    night.came(ANN, bytes([number % 256] * SIZE), "x"); night.silent()
+    night.came(ANN + bytes([255] * 38), bytes([number % 256] * SIZE), "x"); night.silent()
     night.claim(SystemBits())
     print(number, flush=True)
 """

@@ -211,6 +211,23 @@ def test_a_node_that_lost_its_memory_counts_as_before(federation):
             file.unlink()
 
 
+def test_a_node_whose_memory_was_put_back_counts_as_before(federation):
+    """Without a guard: among the nights that it says it has counted, the last one is missing."""
+    monitor, memory = federation.monitor(), federation.folder / "1000.lives.standing"
+    monitor.check(federation.grid)
+    copy = memory.read_bytes()
+    before = federation.records[1000]
+    federation.records[1000] = {}  # all go
+    monitor.check(federation.grid)
+    memory.write_bytes(copy)
+    federation.records[1000] = before  # and would come again
+    for _ in range(3):  # also once it has counted nights that were answered by others
+        report = monitor.check(federation.grid)
+        assert report.cohort.silent == 1
+        assert "lost its memory" in str(report.cohort)
+        assert report.reading.records == (NODES - 1) * EACH
+
+
 def test_a_client_of_a_roster_does_not_take_the_place_of_another(tmp_path):
     """It has learned the token of one that is silent, which the server sees."""
     federation = Federation("split", tmp_path)

@@ -31,13 +31,13 @@ def asked(number, session="s", **changes):
 
 
 def count(path, terms, records, client=0, answered=0, now=0.0, node=""):
-    """Ask for a night; return the token and what is counted, in order."""
+    """Ask for a night; return the client's name and what is counted, in order."""
     ids, symbols = np.array([*records], np.uint64), np.array([*records.values()], int)
     with remembering(path, terms, node, now) as memory:
         if (why := memory.refusal(client, answered)) is not None:
             raise QueryRefused(why)
         (token,), counted, _ = memory.count([client], Held([ids]), Held([symbols]))
-    return token, sorted(counted.into(lambda own: own[0].ravel().tolist()))
+    return token[:16], sorted(counted.into(lambda own: own[0].ravel().tolist()))
 
 
 @pytest.fixture
@@ -102,16 +102,15 @@ def test_who_adds_up_may_differ_in_what_it_says_of_the_night(path):
 
 
 def test_sessions_nodes_and_clients_know_nothing_of_each_other(path):
-    token = count(path, asked(4), {1: 11})[0]
-    assert count(path, asked(5), {1: 11})[0] == token
+    name = count(path, asked(4), {1: 11})[0]
+    assert count(path, asked(5), {1: 11})[0] == name
     for other in (
         {"terms": asked(1, session="t")},
         {"terms": asked(1), "client": 1},
         {"terms": asked(1), "node": "1"},
     ):
         own, counted = count(path, records={1: 11, 2: 21}, **other)
-        assert own != token
-        assert len(own) == len(token) == 16
+        assert own != name
         assert counted == [11, 21]
 
 
@@ -124,6 +123,13 @@ def test_a_memory_that_was_put_back_is_found_out_by_the_receipts(path):
         with pytest.raises(QueryRefused, match="lost its memory"):
             count(path.with_name(f"{night}.db"), asked(7), {1: 10}, answered=6)
     assert count(path, asked(7), {1: 10}, answered=6)[1] == [10]
+
+
+def test_a_token_says_which_nights_a_client_has_counted(path):
+    for number, nights in ((4, 0b11001), (9, 0b1000011001)):
+        with remembering(path, asked(number), "", 0.0) as memory:
+            (token,), *_ = memory.count([0], Held([np.empty(0, np.uint64)]), Held([np.empty(0)]))
+        assert token[16:] == nights.to_bytes(2, "little")
 
 
 def test_a_finished_session_leaves_nothing_of_its_records(path):
@@ -174,7 +180,7 @@ def test_clients_are_counted_together_as_each_is_by_itself(tmp_path):
         {5: {1: 12, 3: 30}, 7: {1: 70}},
         {7: {1: 71}, 0: {2: 20, 4: 40}, 3: {9: 90}, 5: {2: 22, 3: 31}},
     ]
-    tokens = {}
+    names = {}
     for number, clients in enumerate(nights, 1):
         ids = [np.array([*own], np.uint64) for own in clients.values()]
         symbols = [np.array([*own.values()], int) for own in clients.values()]
@@ -184,8 +190,8 @@ def test_clients_are_counted_together_as_each_is_by_itself(tmp_path):
             alone = tmp_path / f"{client}.db"
             expected = count(alone, asked(number, moves=4), clients[client], client)[1]
             assert sorted(rows.ravel().tolist()) == expected
-            assert tokens.setdefault(client, token) == token
-    assert len(set(tokens.values())) == 4
+            assert names.setdefault(client, token[:16]) == token[:16]
+    assert len(set(names.values())) == 4
 
 
 def test_on_the_last_night_who_has_not_been_asked_yet_keeps_its_lives(path):
@@ -336,7 +342,10 @@ def test_a_process_that_is_killed_at_any_time_goes_on_with_the_next_night(tmp_pa
         os.kill(child, signal.SIGKILL)
         joined(child)
         with closing(sqlite3.connect(path)) as db:
-            ((_, last, *_),) = json.loads(db.execute("SELECT clients FROM sessions").fetchone()[0])
+            ((_, counted, *_),) = json.loads(
+                db.execute("SELECT clients FROM sessions").fetchone()[0]
+            )
+        last = counted.bit_length() - 1
         with pytest.raises(QueryRefused, match=f"has counted night {last}"):
             night_of(path, last, of)
         assert night_of(path, NIGHTS, of) == counted_of((*range(1, last + 1), NIGHTS), of)
