@@ -18,7 +18,7 @@ from session_nights import TOMORROW, a_night
 
 from flwr_kld import Labels, Reference
 from flwr_kld.ask.partition import Partition
-from flwr_kld.common.errors import QueryRefused
+from flwr_kld.common.errors import QueryRefused, SessionMismatch
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
 from flwr_kld.strategies import Trusted
@@ -173,6 +173,17 @@ def test_a_book_that_is_gone_refuses_to_go_on(tmp_path):
     book = SessionBook(tmp_path / "new.db", KEY)
     with pytest.raises(QueryRefused, match="SessionForgotten"):
         book.open(terms(3, 2), SIZE)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_night_that_does_not_follow_the_last_one_ends_the_session(book, number):
+    """The server's ledger was put back: it asks for nights with other marks."""
+    sit(book, 1)
+    sit(book, 2)
+    other = replace(terms(number), night=a_night("5e", number, 5, released=1, branch=9))
+    with pytest.raises(SessionMismatch, match="night 2 .*does not lead to") as refused:
+        book.open(other, SIZE)
+    assert refused.value.night == 2
 
 
 def test_nights_may_have_failed_before_they_came_here(book):
