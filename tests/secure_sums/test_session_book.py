@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -181,9 +182,18 @@ def test_a_night_that_does_not_follow_the_last_one_ends_the_session(book, number
     sit(book, 1)
     sit(book, 2)
     other = replace(terms(number), night=a_night("5e", number, 5, released=1, branch=9))
-    with pytest.raises(SessionMismatch, match="night 2 .*does not lead to") as refused:
+    with pytest.raises(SessionMismatch, match=r"night 2 .*does not lead to") as refused:
         book.open(other, SIZE)
     assert refused.value.night == 2
+
+
+def test_nothing_is_claimed_after_the_last_moment(book, monkeypatch):
+    night = opened(book, 1)
+    monkeypatch.setattr(time, "time", lambda: TOMORROW + 1.0)
+    with pytest.raises(QueryRefused, match="TooLate"):
+        night.claim(SystemBits())
+    monkeypatch.undo()
+    assert sit(book, 1) == {}
 
 
 def test_nights_may_have_failed_before_they_came_here(book):
