@@ -13,16 +13,16 @@ from typing import Annotated
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from pydantic import Field
+from pydantic import Field, StrictFloat, StrictStr
 
 from flwr_kld.clients.answers import refuse, tell
 from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.common.errors import QueryRefused, SessionMismatch
-from flwr_kld.common.strict_model import Model, NotNegative, Real, Text, must
+from flwr_kld.common.strict_model import Model, NonNegative, must
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep, real, whole
+from flwr_kld.kernel.arguments import finite, instance, integer, set_fields
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
@@ -67,9 +67,9 @@ class _NodeConfig(
     what="the aggregator's limits in its node config are not readable",
     refused=QueryRefused,
 ):
-    min_clients: NotNegative = 0
-    most_epsilon: Annotated[Real, Field(gt=0)] | None = None
-    memory: Annotated[Text, must("be an absolute path", os.path.isabs)] | None = None
+    min_clients: NonNegative = 0
+    most_epsilon: Annotated[StrictFloat, Field(gt=0)] | None = None
+    memory: Annotated[StrictStr, must("be an absolute path", os.path.isabs)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +95,12 @@ class AggregatorLimits:
 
     def __post_init__(self) -> None:
         # A sum over fewer than two clients hides nothing.
-        keep(self, min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"))
+        set_fields(
+            self, min_clients=integer("min_clients", self.min_clients, least=2, unit="clients")
+        )
         if self.most_epsilon is not None:
-            most = real("most_epsilon", self.most_epsilon, above=0, unit="nats")
-            keep(self, most_epsilon=most)
+            most = finite("most_epsilon", self.most_epsilon, above=0, unit="nats")
+            set_fields(self, most_epsilon=most)
 
     def stricter(self, config: Mapping[str, object]) -> AggregatorLimits:
         """Return what satisfies these limits and those of a node config, which must be plain."""

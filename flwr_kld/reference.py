@@ -13,11 +13,12 @@ from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import StrictFloat, StrictInt, StrictStr
 
 from flwr_kld.common.durable_files import put_in_place
 from flwr_kld.common.guesses import suggests
-from flwr_kld.common.strict_model import Model, Real, Text, Whole, parsed
-from flwr_kld.kernel.arguments import instance, keep, real
+from flwr_kld.common.strict_model import Model, parsed
+from flwr_kld.kernel.arguments import finite, instance, set_fields
 from flwr_kld.table.base import Domain, domain_from_spec
 from flwr_kld.table.blind import require_sight
 from flwr_kld.table.dialect import Dialect
@@ -101,8 +102,8 @@ class Reference:
                 p[part] /= total
         p.setflags(write=False)
         if self.records is not None:
-            keep(self, records=real("records", self.records, above=0))
-        keep(self, probabilities=p, noise=real("noise", self.noise, least=0))
+            set_fields(self, records=finite("records", self.records, above=0))
+        set_fields(self, probabilities=p, noise=finite("noise", self.noise, least=0))
 
     @classmethod
     def from_probabilities(
@@ -116,7 +117,7 @@ class Reference:
             In [0, 1): the reference becomes ``(1 - floor) Π + floor U``, U uniform over the listed
             symbols (of each column), so that none of them is impossible. Default 0.
         """
-        floor = real("floor", floor, least=0, below=1)
+        floor = finite("floor", floor, least=0, below=1)
         plain = cls(domain, np.asarray(probabilities, dtype=np.float64))  # checked before the floor
         if not floor:
             return plain
@@ -404,11 +405,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class _File(Model, what="the reference file"):
-    format: Whole
-    fingerprint: Text
+    format: StrictInt
+    fingerprint: StrictStr
     domain: dict[str, Any]
-    probabilities: list[Real]
-    counted: tuple[Real | None, Real]
+    probabilities: list[StrictFloat]
+    counted: tuple[StrictFloat | None, StrictFloat]
     notes: dict[str, dict[str, Any]]
 
 

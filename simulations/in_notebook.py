@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.clients import FirstUse, answer_drift_queries, answer_predictor_queries
 from flwr_kld.common.identity import Identity
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies.kl_drift import KLDrift
 from flwr_kld.strategies.label_discovery import LabelDiscovery
@@ -83,9 +83,9 @@ def simulate(
                 "out clients=, or put the rows in one frame to deal them"
             )
         records, clients = frames.__getitem__, len(frames)
-    clients = whole("clients", clients, least=2, unit="clients")
+    clients = integer("clients", clients, least=2, unit="clients")
     if seed is not None:
-        seed = whole("seed", seed, least=0)
+        seed = integer("seed", seed, least=0)
     places = [] if callable(records) else _dealt(_rows(records), clients, seed)
     app = ClientApp()
 

@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import integer
 
 _CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
 _NODE_UNAVAILABLE = 5
@@ -45,7 +45,7 @@ class InProcessGrid(Grid):
     def __init__(
         self, app: ClientApp, nodes: int, *, lose: Callable[[Message], bool] | None = None
     ) -> None:
-        nodes = whole("nodes", nodes, least=1)
+        nodes = integer("nodes", nodes, least=1)
         run = secrets.randbits(62)  # as Flower draws it: nodes remember what they did in a run
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run, _SERVER_NODE
         self._app = app

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from flwr_kld.ask.cohort import Cohort, Participant, require_clients
 from flwr_kld.common.guesses import suggests
-from flwr_kld.common.strict_model import Model, NotNegative
+from flwr_kld.common.strict_model import Model, NonNegative
 from flwr_kld.kernel.arguments import instance, text
 from flwr_kld.ledger import Charge, Cost, Kind
 from flwr_kld.ledger.entry import Remembered
@@ -48,8 +48,8 @@ _REMEMBERED = 64
 
 @dataclass(frozen=True)
 class _Kept(Model, what="the predictor's state in the ledger"):
-    rounds: NotNegative
-    taken: NotNegative
+    rounds: NonNegative
+    taken: NonNegative
     learnt: dict[str, Any]
 
 

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 from flwr_kld.ask.cohort import AskedClients, Cohort, draws
 from flwr_kld.ask.plan import each_symbol
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot
@@ -87,7 +87,7 @@ class Statistics(CountStrategy):
         trust = trust.over(domain.per_record)
         trust = trust.over(allot(trust, plan, {}, drawn=draws(cohort)))
         if most_records is not None:
-            most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
+            most_records = integer("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_records_protected(trust)
         self.domain = domain
         self._plan = plan.allotted(trust.allotment)

@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
@@ -77,7 +77,7 @@ class WithDriftChecks(Strategy):
             instance("monitor", monitor, KLDrift, "a KLDrift, where clients are shown the model")
         self.strategy = strategy
         self.monitor = monitor
-        self.every = whole("every", every, least=1, unit="rounds")
+        self.every = integer("every", every, least=1, unit="rounds")
         self.on_report = on_report
         self.on_drift = on_drift
         self.show_model = show_model

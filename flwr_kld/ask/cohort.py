@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 
 
 @dataclass(frozen=True, order=True)
@@ -22,7 +22,7 @@ class Participant:
 
     def __post_init__(self) -> None:
         if {type(self.node), type(self.member)} != {int}:  # as in most of the many that there are
-            keep(self, node=whole("node", self.node), member=whole("member", self.member))
+            set_fields(self, node=integer("node", self.node), member=integer("member", self.member))
 
     def __str__(self) -> str:
         return f"{self.node}:{self.member}"
@@ -58,7 +58,7 @@ class Cohort(Protocol):
 
 
 def _check_size(size: int) -> int:
-    return whole("size", size, least=1, unit="clients")
+    return integer("size", size, least=1, unit="clients")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class UniformCohort:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            keep(self, size=_check_size(self.size))
+            set_fields(self, size=_check_size(self.size))
 
     def draw(self, present: list[Participant], generator: np.random.Generator) -> list[Participant]:
         """Pick from those present."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.ask.plan import HEAD, LONGEST, QueryPlan, joined, outside_cells
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 from flwr_kld.reference import Reference
 
 _HASHED = 8
@@ -48,7 +48,7 @@ class Partition:
     cells: int = 1000
 
     def __post_init__(self) -> None:
-        keep(self, cells=whole("cells", self.cells, least=2 * _HASHED, most=LONGEST))
+        set_fields(self, cells=integer("cells", self.cells, least=2 * _HASHED, most=LONGEST))
 
     def draw(self, reference: Reference, generator: np.random.Generator) -> QueryPlan:
         """Draw the cells of one check, of a table in each column."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.common.errors import CheckFailed, DomainError
 from flwr_kld.common.strict_model import Model
-from flwr_kld.kernel.arguments import Unfit, keep, whole
+from flwr_kld.kernel.arguments import InvalidArgument, integer, set_fields
 from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.table import Table
 from flwr_kld.table.times import Times
@@ -59,10 +59,10 @@ class Period(Model, what="the period of records"):
         try:
             start, end = map(str, Times((self.start, self.end)).by)
         except DomainError:
-            raise Unfit(
+            raise InvalidArgument(
                 "period", "from one time in ISO 8601 to a later one", (self.start, self.end)
             ) from None
-        keep(self, start=start, end=end)
+        set_fields(self, start=start, end=end)
 
     def holds(self, rows: Any, dialect: Dialect | None) -> NDArray[np.bool_]:
         """Which records are in it, each by itself; shape [records]."""
@@ -104,9 +104,9 @@ class SinceLastCheck:
 
     def __post_init__(self) -> None:
         check_column(self.column)
-        keep(
+        set_fields(
             self,
-            lag=whole("lag", self.lag, least=self.zone is None, most=_MOST_DAYS, unit="days"),
+            lag=integer("lag", self.lag, least=self.zone is None, most=_MOST_DAYS, unit="days"),
         )
         zone_of(self.zone)
 
@@ -132,13 +132,17 @@ def zone_of(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, TypeError, OSError, ZoneInfoNotFoundError):
-        raise Unfit("zone", "a time zone's IANA name, such as 'America/Denver'", name) from None
+        raise InvalidArgument(
+            "zone", "a time zone's IANA name, such as 'America/Denver'", name
+        ) from None
 
 
 def check_column(name: object) -> None:
     """Refuse what is no name of a column."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
-        raise Unfit("column", f"a column's name, at most {_LONGEST_NAME} characters", name)
+        raise InvalidArgument(
+            "column", f"a column's name, at most {_LONGEST_NAME} characters", name
+        )
 
 
 _ASKED: ContextVar[Period | None] = ContextVar("period", default=None)

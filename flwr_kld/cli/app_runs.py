@@ -22,7 +22,7 @@ from flwr_kld.cli.flower_run import (
     run_app,
 )
 from flwr_kld.common.errors import LedgerUnavailable, NoBudget
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.ledger.entry import Entry, FailureKind
 from flwr_kld.report.discovery_report import DiscoveryReport
@@ -119,7 +119,7 @@ class AppRuns:
     timeout: float = 900.0  # Seconds for a run
 
     def __post_init__(self) -> None:
-        real("timeout", self.timeout, unit="seconds")
+        finite("timeout", self.timeout, unit="seconds")
 
     def once(self, key: str, kind: Kind = Kind.CHECK) -> Answer:
         """Run the app with this key, unless it has run. Errors are answers, too."""

@@ -25,7 +25,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.sample import read_rows, say_dialect
 from flwr_kld.infer.allowance import rows_needed
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import table_of
@@ -243,7 +243,7 @@ def rows_of_columns(reference: Reference, threshold: float | None = None) -> dic
 
     alarm, domain = Alarm(), reference.domain
     nats = DEFAULT_THRESHOLD if threshold is None else threshold
-    usual = real("threshold", nats, least=0, unit="nats")
+    usual = finite("threshold", nats, least=0, unit="nats")
     own = domain.thresholds if isinstance(domain, Table) else {}
     needed = {
         name: rows_needed(column, own.get(name, usual), alarm.resolution, level=alarm.level)

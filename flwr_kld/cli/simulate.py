@@ -14,7 +14,7 @@ from rich.table import Table
 
 from flwr_kld.cli.common import ExitCode, messages, results, say
 from flwr_kld.cli.show import failures
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 from flwr_kld.report.column import drifted
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
@@ -228,8 +228,8 @@ def simulate(
     scenario.require(cohort)
     # What the app would refuse, once Flower and Ray are up.
     Trusted(epsilon)
-    real("threshold", threshold, least=0, unit="nats")
-    real("timeout", timeout, unit="seconds")
+    finite("threshold", threshold, least=0, unit="nats")
+    finite("timeout", timeout, unit="seconds")
     scenario.domain  # noqa: B018
     first = drift_from if drift != "none" and drift_from <= checks else None
     points = _followed(out, config, timeout, messages)

@@ -1,8 +1,4 @@
-"""Types of fields that take nothing else for theirs: no text for a number, no True for 1.
-
-A message that is written again and compared needs none of them; values that somebody may have
-written by hand do.
-"""
+"""Dataclasses that are read strictly: no text is taken for a number, and no True for 1."""
 
 from __future__ import annotations
 
@@ -24,26 +20,22 @@ from pydantic import (
 )
 from pydantic import ValidationError as Invalid
 
-from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.arguments import InvalidArgument
 from flwr_kld.kernel.promise import Allotment, Guarantee, WholeClients
 
-Text = Annotated[str, Strict()]
-Whole = Annotated[int, Strict()]
-NotNegative = Annotated[int, Strict(), Field(ge=0)]
-Real = Annotated[float, Strict()]
-"""A whole number may stand for a real one: 1 for 1.0."""
+NonNegative = Annotated[int, Strict(), Field(ge=0)]
 _PLAIN = frozenset({str, bytes, bool, int, float, list})
 """What a Flower record holds as it is."""
 _LONGEST_KEPT = 4096
 """List that is kept after it was read: what a client remembers must not depend on a server."""
 
 
-class Unreadable(ValueError):
-    """A text or record is not what it should be; names the field and never quotes a value."""
+class DecodingError(ValueError):
+    """A text or record cannot be read; the message names the field and never quotes a value."""
 
 
-class Unmet(ValueError):
-    """A value is of its type and not what it should be; says what, and not what was given."""
+class InvalidValue(ValueError):
+    """A value has its type and breaks a rule; the message states the rule, never the value."""
 
 
 def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
@@ -51,7 +43,7 @@ def must(expected: str, holds: Callable[[Any], bool]) -> AfterValidator:
 
     def check(value: Any) -> Any:
         if not holds(value):
-            raise Unmet(expected)
+            raise InvalidValue(expected)
         return value
 
     return AfterValidator(check)
@@ -73,7 +65,7 @@ class Model:
         *,
         what: str,
         version: int | None = None,
-        refused: type[ValueError] = Unreadable,
+        refused: type[ValueError] = DecodingError,
         kept: bool = False,  # whether the last ones are, as many clients are told the same
     ) -> None:
         cls._what, cls._version, cls._refused, cls._kept = what, version, refused, kept
@@ -245,10 +237,10 @@ def _fault(error: Invalid, by_hand: bool) -> str:
     expected = ""
     if kind == "value_error":  # of a constructor, whose words may quote the value
         cause = first["ctx"]["error"]
-        if isinstance(cause, Unfit):
+        if isinstance(cause, InvalidArgument):
             path += [cause.name] if cause.name not in path[-1:] else []
             expected = f"; it must be {cause.expected}"
-        elif isinstance(cause, Unmet):
+        elif isinstance(cause, InvalidValue):
             expected = f"; it should {cause}"
     elif not within and " should " in words:
         expected = f"; it should {_GIVEN.split(words.partition(' should ')[2])[0]}"

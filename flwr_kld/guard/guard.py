@@ -16,7 +16,7 @@ from flwr_kld.guard.limits import Limits, read_limits
 from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.arguments import InvalidArgument
 from flwr_kld.ledger.budget import exact, shown
 from flwr_kld.trust.terms import Terms
 
@@ -123,7 +123,7 @@ class Guard:
         try:
             receipts = Receipts(limits.receipts, node_identity(limits.key))
             return look(receipts, spend, self._clock(), limits)
-        except (sqlite3.Error, OSError, Unfit) as error:
+        except (sqlite3.Error, OSError, InvalidArgument) as error:
             logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None
 

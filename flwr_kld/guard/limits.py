@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, Strict
 
-from flwr_kld.common.strict_model import Model, Unmet, must
+from flwr_kld.common.strict_model import InvalidValue, Model, must
 from flwr_kld.guard.secure_sum_policy import ClientPolicy, Collusion
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.trust.terms import TRUST_MODELS
@@ -34,7 +34,9 @@ def _amount(least: float, most: int) -> AfterValidator:
     def read(value: object) -> Fraction:
         if _is_number(value) and least <= value <= most:
             return Fraction(value) if value > _LEAST else Fraction(0)
-        raise Unmet(f"be {'a positive number' if least else 'a number, at least 0'}, up to {most}")
+        raise InvalidValue(
+            f"be {'a positive number' if least else 'a number, at least 0'}, up to {most}"
+        )
 
     return AfterValidator(read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flwr_kld.kernel.arguments import choice, keep, real, whole
+from flwr_kld.kernel.arguments import choice, finite, integer, set_fields
 
 FEWEST_NEIGHBOURS = 24
 """Floor for large cohorts: below it the tails rest on a handful of clients."""
@@ -41,14 +41,14 @@ class ClientPolicy:
     security_bits: int = 40
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             # A sum over fewer than two clients hides nothing.
-            min_asked=whole("min_asked", self.min_asked, least=2, unit="clients"),
-            min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
-            min_neighbours=whole("min_neighbours", self.min_neighbours, least=1),
-            min_threshold=real("min_threshold", self.min_threshold, least=0.5, below=1),
-            corrupted=real("corrupted", self.corrupted, least=0, below=1),
+            min_asked=integer("min_asked", self.min_asked, least=2, unit="clients"),
+            min_clients=integer("min_clients", self.min_clients, least=2, unit="clients"),
+            min_neighbours=integer("min_neighbours", self.min_neighbours, least=1),
+            min_threshold=finite("min_threshold", self.min_threshold, least=0.5, below=1),
+            corrupted=finite("corrupted", self.corrupted, least=0, below=1),
             collusion=choice("collusion", self.collusion, Collusion),
-            security_bits=whole("security_bits", self.security_bits, least=1, most=MOST_BITS),
+            security_bits=integer("security_bits", self.security_bits, least=1, most=MOST_BITS),
         )

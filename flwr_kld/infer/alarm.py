@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flwr_kld.infer.estimators.score import check_level
-from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import finite, integer, set_fields
 
 RESOLUTION = 0.1
 """Nats beyond the threshold up to which "no drift" is said, unless an alarm says otherwise."""
@@ -49,17 +49,17 @@ class Alarm:
     outside: float | Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            rate=real("rate", self.rate, above=0, most=0.5),
-            horizon=whole("horizon", self.horizon, least=1, unit="checks"),
+            rate=finite("rate", self.rate, above=0, most=0.5),
+            horizon=integer("horizon", self.horizon, least=1, unit="checks"),
             level=check_level(self.level),
-            resolution=real("resolution", self.resolution, above=0, unit="nats"),
+            resolution=finite("resolution", self.resolution, above=0, unit="nats"),
         )
         said = self.outside.values() if isinstance(self.outside, Mapping) else [self.outside]
         for share in said:
             if share is not None:
-                real("outside", share, least=0, below=1)
+                finite("outside", share, least=0, below=1)
 
     def shared(self, columns: int) -> Alarm:
         """Return the part of this alarm that each column of a table may use up (Bonferroni)."""

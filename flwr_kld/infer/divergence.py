@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 
 
 def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> float:
     """Return ``D_θ = KL(Π || (1 - θ) P + θ Π)`` in nats; at θ = 0 the paper's plain KL."""
     # Shapes: reference [domain.size], other [domain.size].
-    theta = real("theta", theta, least=0, below=1)
+    theta = finite("theta", theta, least=0, below=1)
     pi, p = np.asarray(reference, dtype=float), np.asarray(other, dtype=float)
     if p.sum() <= 0:
         raise ValueError("a distribution without any mass cannot be compared")

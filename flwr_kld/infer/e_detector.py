@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from flwr_kld.common.strict_model import Model
-from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import finite, integer, set_fields
 
 _SCHEMA: Final = 1
 _CEILING = 1.5
@@ -32,19 +32,19 @@ class EDetector(Model, what="the alarm's state"):
     schema: Literal[1] = _SCHEMA  # Version
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            rate=real("rate", self.rate, above=0, below=1),
-            horizon=whole("horizon", self.horizon, least=1, unit="checks"),
-            checks=whole("checks", self.checks, least=0),
-            evidence=real("evidence", self.evidence, least=0),
+            rate=finite("rate", self.rate, above=0, below=1),
+            horizon=integer("horizon", self.horizon, least=1, unit="checks"),
+            checks=integer("checks", self.checks, least=0),
+            evidence=finite("evidence", self.evidence, least=0),
         )
 
     def update(self, log_evidence: float) -> EDetector:
         """Take in one check's ln e. The same checks in the same order end in the same state."""
         started = math.log(self.evidence + 1 / self.horizon)
         most = math.log(_CEILING / self.rate)
-        evidence = math.exp(min(started + real("evidence", log_evidence), most))
+        evidence = math.exp(min(started + finite("evidence", log_evidence), most))
         return replace(self, checks=self.checks + 1, evidence=evidence)
 
     @property

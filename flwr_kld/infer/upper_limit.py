@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta
 from flwr_kld.infer.unbiased_powers import HIGHEST, UnbiasedPowers
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 
 if TYPE_CHECKING:
     from flwr_kld.ask.noisy import NoisyCounts
@@ -60,7 +60,7 @@ class UpperLimit:
 
     def resolves(self, wanted: float) -> str:
         """Say what would bring the limit down to a wanted value, in nats, if nothing drifted."""
-        wanted = real("wanted", wanted, above=0, unit="nats")
+        wanted = finite("wanted", wanted, above=0, unit="nats")
         if self.excess > max(_SIGNAL * self.error, wanted / 2):
             return (
                 f"a look at the next checks: these counts themselves point to {self.excess:.2g} "
@@ -96,7 +96,7 @@ def upper_limit(
 ) -> UpperLimit:
     """Limit D_θ of the population from above, for every alternative."""
     theta, level = check_theta(theta), check_level(level)
-    effect = real("design_effect", design_effect, least=1)
+    effect = finite("design_effect", design_effect, least=1)
     design = _Design.of(noisy.plan, noisy.noise, noisy.records, theta, effect)
     if theta == 0:
         return UpperLimit(math.inf, level, math.inf, math.inf, design)

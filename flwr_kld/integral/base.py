@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from flwr_kld.kernel.arguments import instance, keep, whole
+from flwr_kld.kernel.arguments import instance, integer, set_fields
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.reference import Reference
 from flwr_kld.table.base import Domain
@@ -140,10 +140,10 @@ class GaussianCells:
     per_axis: int  # Cells along each axis, 2 or more; at most 2**22 cells in all
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            dimension=whole("dimension", self.dimension, least=1, most=_MOST_CELLS.bit_length()),
-            per_axis=whole("per_axis", self.per_axis, least=2, most=_MOST_CELLS, unit="cells"),
+            dimension=integer("dimension", self.dimension, least=1, most=_MOST_CELLS.bit_length()),
+            per_axis=integer("per_axis", self.per_axis, least=2, most=_MOST_CELLS, unit="cells"),
         )
         if self.cells > _MOST_CELLS:
             raise ValueError(

@@ -20,7 +20,7 @@ import numpy as np
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.mollifier import check_epsilon
 from flwr_kld.integral.tree import log_odds
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import integer
 
 LN_2 = math.log(2)
 Learner = Callable[[Floats, Floats, Floats, int], Floats]
@@ -29,7 +29,7 @@ Learner = Callable[[Floats, Floats, Floats, int], Floats]
 
 def mbde_steps(epsilon: float, rounds: int) -> list[float]:
     """Return the paper's step sizes ``(epsilon / (epsilon + 4 ln 2))**t`` (Lemma 10)."""
-    epsilon, rounds = check_epsilon(epsilon), whole("rounds", rounds, least=1)
+    epsilon, rounds = check_epsilon(epsilon), integer("rounds", rounds, least=1)
     ratio = epsilon / (epsilon + 4 * LN_2)
     return [ratio**t for t in range(1, rounds + 1)]
 

@@ -16,7 +16,7 @@ from flwr_kld.integral.base import FiniteBase, Floats
 from flwr_kld.integral.boosting import boost, mbde_steps, tilted
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier, project
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.kernel.law import BitSource, SystemBits
 
 ROUNDS = 10
@@ -59,7 +59,7 @@ def boost_freely(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Boost without any bound on F but float64's; bits split off the records held out. Private."""
     counts = _counted(symbols, base)
-    records, rounds = int(counts.sum()), whole("rounds", rounds, least=1)
+    records, rounds = int(counts.sum()), integer("rounds", rounds, least=1)
     order = np.argsort((bits or SystemBits()).words(records))
     shuffled = np.repeat(np.arange(base.size), counts)[order]
     kept = math.ceil(records / HELD_OUT)

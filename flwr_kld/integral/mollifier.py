@@ -15,7 +15,7 @@ import numpy as np
 
 from flwr_kld.common.search import edge
 from flwr_kld.integral.base import FiniteBase, Floats, finite_array
-from flwr_kld.kernel.arguments import instance, keep, real
+from flwr_kld.kernel.arguments import finite, instance, set_fields
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 40.0
 _ROUNDING = 1e-12
@@ -26,7 +26,7 @@ _NO_MASS = 1e-290
 def check_epsilon(epsilon: float) -> float:
     """Return an epsilon as Python's number; ValueError unless it is in [1e-9, 40] nats."""
     least, most = _SMALLEST_EPSILON, _LARGEST_EPSILON
-    return real("epsilon", epsilon, least=least, most=most, unit="nats")
+    return finite("epsilon", epsilon, least=least, most=most, unit="nats")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Mollifier:
     floor: float
 
     def __post_init__(self) -> None:
-        keep(self, epsilon=check_epsilon(self.epsilon), floor=real("floor", self.floor))
+        set_fields(self, epsilon=check_epsilon(self.epsilon), floor=finite("floor", self.floor))
         if not math.exp(-self.epsilon) * (1 + _ROUNDING) < self.floor < 1 - _ROUNDING:
             raise ValueError(
                 f"the floor must be between e**-epsilon and 1, got {self.floor}: at either end the "
@@ -73,7 +73,7 @@ class Mollifier:
             where the data live. Small for peaked data (0.1; 0.02 for 65,536 patterns); the best
             drop is ``epsilon - ln(1 + s (e**epsilon - 1))``.
         """
-        epsilon, fraction = check_epsilon(epsilon), real("fraction", fraction, above=0, below=1)
+        epsilon, fraction = check_epsilon(epsilon), finite("fraction", fraction, above=0, below=1)
         return cls(epsilon, 1 / (1 + fraction * math.expm1(epsilon)))
 
     @property

@@ -27,7 +27,7 @@ from flwr_kld.common.search import edge
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier
-from flwr_kld.kernel.arguments import Unfit, real, whole
+from flwr_kld.kernel.arguments import InvalidArgument, finite, integer
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.vector import OneProcess
@@ -58,8 +58,8 @@ def trinomial(box: Mollifier) -> Floats:
 
 def delta_of_draws(box: Mollifier, draws: int, epsilon: float) -> float:
     """Least delta, rounded up, such that k draws are (epsilon, delta)-integrally private."""
-    draws = whole("draws", draws, least=1, most=_MOST_CONVOLVED)
-    epsilon = real("epsilon", epsilon, least=0, unit="nats")
+    draws = integer("draws", draws, least=1, most=_MOST_CONVOLVED)
+    epsilon = finite("epsilon", epsilon, least=0, unit="nats")
     if epsilon >= _pure(box, draws):
         return 0.0
     law = _k_fold(box, draws)[draws + 1 :]  # losses w, 2w, … kw; the others are not above epsilon
@@ -91,8 +91,8 @@ def _k_fold(box: Mollifier, draws: int) -> Floats:
 
 def epsilon_of_draws(box: Mollifier, draws: int, delta: float) -> float:
     """Least known epsilon, rounded up, of k draws that are (epsilon, delta)-integrally private."""
-    draws = whole("draws", draws, least=1, most=_MOST_DRAWS)
-    delta = real("delta", delta, least=0, below=1)
+    draws = integer("draws", draws, least=1, most=_MOST_DRAWS)
+    delta = finite("delta", delta, least=0, below=1)
     pure = _pure(box, draws)
     if delta == 0:
         return pure
@@ -155,8 +155,8 @@ class Sampler(OneProcess):
     ) -> None:
         super().__init__()
         if not isinstance(law, BoxLaw):
-            raise Unfit("law", "what mollify or mbde returned", law)
-        draws, delta = whole("draws", draws, least=1), real("delta", delta, least=0, below=1)
+            raise InvalidArgument("law", "what mollify or mbde returned", law)
+        draws, delta = integer("draws", draws, least=1), finite("delta", delta, least=0, below=1)
         self._law = law
         self._bits = bits or SystemBits()
         self._left = draws
@@ -182,7 +182,7 @@ class Sampler(OneProcess):
         is below 1; `RuntimeError` in a fork of the process that made the sampler, as both would
         draw from one budget.
         """
-        size = whole("size", size, least=1)
+        size = integer("size", size, least=1)
         self._stay_here()
         with self._lock:
             if size > self._left:

@@ -1,15 +1,15 @@
-"""Numbers that callers give: checked in one place, and turned into Python's own.
+"""Checks of arguments: each returns a plain Python value, or raises `InvalidArgument`.
 
 A NumPy scalar passes and comes out as an ``int`` or ``float``, so that nothing fails later in a
 Flower record, in JSON or in exact arithmetic. NaN, infinities, booleans, and fractions where a
 whole number is due do not pass: a comparison such as ``x < 1`` lets NaN through.
 
->>> whole("clients", np.int64(3), least=1)
+>>> integer("clients", np.int64(3), least=1)
 3
->>> real("rate", float("nan"), above=0, most=0.5)
+>>> finite("rate", float("nan"), above=0, most=0.5)
 Traceback (most recent call last):
     ...
-flwr_kld.kernel.arguments.Unfit: rate must be a number in (0, 0.5], got nan
+flwr_kld.kernel.arguments.InvalidArgument: rate must be a number in (0, 0.5], got nan
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _Choice = TypeVar("_Choice", bound=str)
 _Object = TypeVar("_Object")
 
 
-class Unfit(ValueError):
-    """An argument is not what it must be."""
+class InvalidArgument(ValueError):
+    """An argument has a wrong type, or a value out of range."""
 
     def __init__(self, name: str, expected: str, value: object) -> None:
         super().__init__(f"{name} must be {expected}, got {_shown(value)}")
         self.name, self.expected = name, expected
 
 
-def whole(
+def integer(
     name: str, value: object, *, least: int | None = None, most: int | None = None, unit: str = ""
 ) -> int:
-    """Return a whole number, or refuse what is none."""
+    """Return an integer in a range; raise `InvalidArgument` for anything else."""
     number = None
     if isinstance(value, (int, np.integer)) and not isinstance(value, _NO_NUMBERS):
         number = int(value)
     if number is None or not _within(number, least, most):
         what = f"a whole number{f' of {unit}' if unit else ''}"
-        raise Unfit(name, f"{what}{_range(least, most)}", value)
+        raise InvalidArgument(name, f"{what}{_range(least, most)}", value)
     return number
 
 
-def real(
+def finite(
     name: str,
     value: object,
     *,
@@ -62,7 +62,7 @@ def real(
     below: float | None = None,
     unit: str = "",
 ) -> float:
-    """Return a finite number, or refuse what is none."""
+    """Return a finite number in a range; raise `InvalidArgument` for anything else."""
     number = math.nan
     if isinstance(value, _NUMBERS) and not isinstance(value, _NO_NUMBERS):
         try:
@@ -71,54 +71,54 @@ def real(
             number = math.inf
     if not math.isfinite(number) or not _within(number, least, most, above, below):
         what = f"a number{f' of {unit}' if unit else ''}"
-        raise Unfit(name, f"{what}{_range(least, most, above, below)}", value)
+        raise InvalidArgument(name, f"{what}{_range(least, most, above, below)}", value)
     return number + 0.0  # -0.0 is 0.0: one number is written in one form
 
 
 def moment(name: str, value: object) -> float:
-    """Return a time in seconds since 1970, or refuse what no clock shows; it may be negative."""
-    return real(name, value, most=_LATEST, unit="seconds since 1970")
+    """Return a time in seconds since 1970; it may be negative, and not be far in the future."""
+    return finite(name, value, most=_LATEST, unit="seconds since 1970")
 
 
 def text(name: str, value: object) -> str:
-    """Return a text that is not empty, or refuse what is none."""
+    """Return a text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise Unfit(name, "a text that is not empty", value)
+        raise InvalidArgument(name, "a text that is not empty", value)
     return str(value)
 
 
 def one_line(name: str, value: object) -> str:
-    """Return a line of text, which may be empty, or refuse what is none."""
+    """Return one line of printable text, which may be empty."""
     if not isinstance(value, str) or not value.isprintable():
-        raise Unfit(name, "one line of text", value)
+        raise InvalidArgument(name, "one line of text", value)
     return str(value)
 
 
 def choice(name: str, value: object, choices: Iterable[_Choice]) -> _Choice:
-    """Return the one of some texts that was given, or refuse what is none of them."""
+    """Return a text that is one of `choices`."""
     for one in choices:
         if isinstance(value, str) and value == one:
             return one
-    raise Unfit(name, f"one of {', '.join(repr(str(one)) for one in choices)}", value)
+    raise InvalidArgument(name, f"one of {', '.join(repr(str(one)) for one in choices)}", value)
 
 
-def several(name: str, values: object) -> tuple[Any, ...]:
-    """Return the parts of a collection, or refuse a text, which is none."""
+def as_tuple(name: str, values: object) -> tuple[Any, ...]:
+    """Return the elements of any iterable but a text, as a tuple."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise Unfit(name, "a list", values)
+        raise InvalidArgument(name, "a list", values)
     return tuple(values)
 
 
 def instance(name: str, value: _Object, kind: Any, such_as: str) -> _Object:
-    """Return an object of a class or protocol, or refuse another one and say what to write."""
+    """Return an instance of a class or protocol; `such_as` describes it in the error."""
     is_class = isinstance(value, type) and kind is not Callable  # ``PlainSum`` for ``PlainSum()``
     if is_class or not isinstance(value, kind):
-        raise Unfit(name, such_as, value)
+        raise InvalidArgument(name, such_as, value)
     return value
 
 
-def keep(instance: object, **values: object) -> None:
-    """Put checked values in the place of given ones, in `__post_init__` of a frozen dataclass."""
+def set_fields(instance: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, in its `__post_init__`, to checked values."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
 

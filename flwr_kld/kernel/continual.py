@@ -20,7 +20,7 @@ from math import comb, isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 from flwr_kld.kernel.promise import Allotment, Ball
 
 UNIT = 2**8
@@ -55,10 +55,10 @@ class Continual:
     moves: int = 2
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            nights=whole("nights", self.nights, least=1, most=MOST_NIGHTS),
-            moves=whole("moves", self.moves, least=2, most=2 * MOST_NIGHTS),
+            nights=integer("nights", self.nights, least=1, most=MOST_NIGHTS),
+            moves=integer("moves", self.moves, least=2, most=2 * MOST_NIGHTS),
         )
         if self.moves % 2:
             raise ValueError(
@@ -160,7 +160,7 @@ class Continual:
         drawn : Sequence[NDArray[np.int64]]
             z of each night so far, in 256ths of a step, shape [numbers] each.
         """
-        nights = whole("nights so far", len(drawn), least=1, most=self.nights)
+        nights = integer("nights so far", len(drawn), least=1, most=self.nights)
         scale = UNIT**self.nights
         total = sum(
             z.astype(object) * weight

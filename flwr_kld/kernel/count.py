@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.kernel.promise import Guarantee
 
 _MOST_ALIKE = 2**31 - 1
@@ -96,10 +96,10 @@ class ClientSizes:
         return cls(int(sum(sizes)), max(sizes), holder, single, max(others, 0.0))
 
     def __post_init__(self) -> None:
-        whole("records", self.records, least=1)
-        whole("largest", self.largest, least=1, most=self.records)
-        whole("single", self.single, least=0)
-        real("others", self.others, least=0)
+        integer("records", self.records, least=1)
+        integer("largest", self.largest, least=1, most=self.records)
+        integer("single", self.single, least=0)
+        finite("others", self.others, least=0)
 
     @property
     def share(self) -> float:

@@ -23,7 +23,7 @@ from itertools import accumulate, compress
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, Moves, check_shifts, l1_norm
 
@@ -68,7 +68,7 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     ValueError
         If an argument is out of range.
     """
-    epsilon, shifts = real("epsilon", epsilon, least=0, unit="nats"), check_shifts(shifts)
+    epsilon, shifts = finite("epsilon", epsilon, least=0, unit="nats"), check_shifts(shifts)
     if is_pure(table, sum(map(abs, shifts)), epsilon):
         return Fraction(0)
     if len(shifts) > 2:
@@ -592,8 +592,8 @@ def delivered_delta(
     ValueError
         If an argument is out of range.
     """
-    honest = whole("honest", honest, least=0, unit="clients")
-    grid = whole("grid", grid, least=1, unit="steps")
+    honest = integer("honest", honest, least=0, unit="clients")
+    grid = integer("grid", grid, least=1, unit="steps")
     if not honest or epsilon >= NO_PROTECTION:
         return Fraction(1)
     return release_delta(noise_sum(share, honest), moves, epsilon, grid=grid)

@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import keep, several, whole
+from flwr_kld.kernel.arguments import as_tuple, integer, set_fields
 
 TOTAL_BITS = 128
 TOTAL = 1 << TOTAL_BITS
@@ -56,11 +56,11 @@ class NoiseTable:
     tail_ratio: int = 0
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            weights=several("weights", self.weights),
-            tail=whole("tail", self.tail),
-            tail_ratio=whole("tail_ratio", self.tail_ratio),
+            weights=as_tuple("weights", self.weights),
+            tail=integer("tail", self.tail),
+            tail_ratio=integer("tail_ratio", self.tail_ratio),
         )
         if set(map(type, self.weights)) != {int}:  # NumPy's hold no 128 bits
             raise ValueError("noise weights must be Python's integers")
@@ -163,7 +163,7 @@ class SeededBits:
     private = False
 
     def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(whole("seed", seed, least=0)))
+        self._generator = np.random.Generator(np.random.Philox(integer("seed", seed, least=0)))
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words, uint64 [count]."""
@@ -221,7 +221,7 @@ def sample(table: NoiseTable, size: int, bits: BitSource) -> NDArray[np.int64]:
     NDArray[np.int64]
         Shape [size], in counts.
     """
-    cell = _cumulative(table).draw(whole("size", size, least=0), bits)
+    cell = _cumulative(table).draw(integer("size", size, least=0), bits)
     draws = cell - table.reach
     for i in np.flatnonzero(cell == len(table.weights)) if table.tail else ():
         draws[i] = _tail_draw(table, bits)
@@ -263,7 +263,7 @@ def noise_sum(share: NoiseTable, copies: int) -> NoiseTable:
     ValueError
         If `copies` is below 1.
     """
-    copies = whole("copies", copies, least=1)
+    copies = integer("copies", copies, least=1)
     if copies == 1:
         return share
     power, law = list(share.weights), None

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from flwr_kld.kernel.arguments import Unfit, keep, real, several, whole
+from flwr_kld.kernel.arguments import InvalidArgument, as_tuple, finite, integer, set_fields
 
 _MOST_RECORDS = 2**20 - 1
 
@@ -33,8 +33,10 @@ class WholeClients:
     most_records: int
 
     def __post_init__(self) -> None:
-        most = whole("most_records", self.most_records, least=1, most=_MOST_RECORDS, unit="records")
-        keep(self, most_records=most)
+        most = integer(
+            "most_records", self.most_records, least=1, most=_MOST_RECORDS, unit="records"
+        )
+        set_fields(self, most_records=most)
 
 
 Protects = Literal["record"] | WholeClients
@@ -45,7 +47,9 @@ Protected = Literal["record", "client"]
 
 def check_epsilon_delta(epsilon: float, delta: float) -> tuple[float, float]:
     """Return both as Python's numbers; ValueError unless epsilon > 0 and delta is in [0, 1)."""
-    return real("epsilon", epsilon, above=0, unit="nats"), real("delta", delta, least=0, below=1)
+    return finite("epsilon", epsilon, above=0, unit="nats"), finite(
+        "delta", delta, least=0, below=1
+    )
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,11 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
-        keep(self, epsilon=epsilon, delta=delta)
+        set_fields(self, epsilon=epsilon, delta=delta)
         if self.protects != "record" and not isinstance(self.protects, WholeClients):
-            raise Unfit("protects", "'record' or WholeClients(most_records=…)", self.protects)
+            raise InvalidArgument(
+                "protects", "'record' or WholeClients(most_records=…)", self.protects
+            )
 
     @property
     def protected(self) -> Protected:
@@ -133,11 +139,11 @@ class Ball:
     largest: int
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            norm=whole("norm", self.norm, least=1, most=2),
-            power=whole("power", self.power, least=1),
-            largest=whole("largest", self.largest, least=1),
+            norm=integer("norm", self.norm, least=1, most=2),
+            power=integer("power", self.power, least=1),
+            largest=integer("largest", self.largest, least=1),
         )
         if self.largest**self.norm > self.power:
             raise ValueError("a ball of moves needs largest**norm <= power")
@@ -192,19 +198,19 @@ class Allotment:
     alike: int = 0
 
     def __post_init__(self) -> None:
-        steps = [whole("steps of a count", n, least=1, most=MOST_STEPS) for n in self.counts]
+        steps = [integer("steps of a count", n, least=1, most=MOST_STEPS) for n in self.counts]
         if not steps or not all(n % 2 for n in steps):
             raise ValueError(f"steps of a count are odd, one number a column, got {self.counts}")
-        keep(
+        set_fields(
             self,
             counts=tuple(steps),
-            alike=whole("alike", self.alike, least=0, most=MOST_STEPS, unit="steps"),
+            alike=integer("alike", self.alike, least=0, most=MOST_STEPS, unit="steps"),
         )
 
     @classmethod
     def even(cls, columns: int) -> Allotment:
         """Return the same noise for each of so many columns, in whole counts."""
-        return cls((1,) * whole("columns", columns, least=1))
+        return cls((1,) * integer("columns", columns, least=1))
 
     @property
     def columns(self) -> int:
@@ -261,7 +267,7 @@ def hides(moves: Moves, others: Moves) -> bool:
 
 def check_shifts(shifts: tuple[int, ...]) -> tuple[int, ...]:
     """Return moves as Python's numbers; ValueError unless there is one and all are whole."""
-    whole_shifts = tuple(whole("a shift", shift) for shift in several("shifts", shifts))
+    whole_shifts = tuple(integer("a shift", shift) for shift in as_tuple("shifts", shifts))
     if not whole_shifts:
         raise ValueError("shifts must move at least one coordinate")
     return whole_shifts

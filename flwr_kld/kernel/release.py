@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import finite, integer, set_fields
 from flwr_kld.kernel.delta import delivered_delta, release_delta
 from flwr_kld.kernel.law import NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, Guarantee, Moves, check_shifts
@@ -55,10 +55,10 @@ class Release:
 
     def __post_init__(self) -> None:
         if not isinstance(self.moves, Ball):
-            keep(self, moves=check_shifts(self.moves))
+            set_fields(self, moves=check_shifts(self.moves))
         promised = self.guarantee.epsilon
         for epsilon in {promised, promised if self.delivered is None else self.delivered}:
-            if self.delta_at(real("delivered", epsilon, above=0)) > self.guarantee.delta:
+            if self.delta_at(finite("delivered", epsilon, above=0)) > self.guarantee.delta:
                 raise NotPrivateEnough(
                     f"the noise of this release ({self.table}) does not keep epsilon = {epsilon:g} "
                     f"at delta = {self.guarantee.delta:g}: calibrate it, say by "
@@ -117,10 +117,10 @@ class ShareRelease:
     guarantee: Guarantee
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            n_min=whole("n_min", self.n_min, least=1, unit="clients"),
-            grid=whole("grid", self.grid, least=1, unit="steps"),
+            n_min=integer("n_min", self.n_min, least=1, unit="clients"),
+            grid=integer("grid", self.grid, least=1, unit="steps"),
         )
         if self.delivered_delta(self.n_min) > self.guarantee.delta:
             raise NotPrivateEnough(f"{self.n_min} shares do not deliver {self.guarantee}")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import keep
+from flwr_kld.kernel.arguments import set_fields
 from flwr_kld.kernel.channels import KEY, WORD, KeyedBits, apply_masks, from_ring, seal
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import (
@@ -138,7 +138,7 @@ class Layout:
     frozen: bool = False
 
     def __post_init__(self) -> None:
-        keep(self, allotment=self.allotment or Allotment.even(len(self.cells)))
+        set_fields(self, allotment=self.allotment or Allotment.even(len(self.cells)))
         if self.allotment.columns != self.columns:
             raise ValueError("counts are allotted steps, one number for each column")
         if self.frozen and self.allotment.alike:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 from flwr_kld.common.guesses import suggests
-from flwr_kld.kernel.arguments import choice, keep, real, text
+from flwr_kld.kernel.arguments import choice, finite, set_fields, text
 from flwr_kld.kernel.promise import Protected, check_epsilon_delta
 
 UNBOUNDED = 10**6
@@ -115,8 +115,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
-        days = real("window_days", self.window_days, above=0, most=_LONGEST_WINDOW)
-        keep(
+        days = finite("window_days", self.window_days, above=0, most=_LONGEST_WINDOW)
+        set_fields(
             self,
             epsilon=epsilon,
             delta=delta,

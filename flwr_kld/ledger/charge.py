@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flwr_kld.kernel.arguments import instance, keep, several, text
+from flwr_kld.kernel.arguments import as_tuple, instance, set_fields, text
 from flwr_kld.ledger.cost import Cost
 
 
@@ -37,10 +37,10 @@ class Charge:
     clients: tuple[str, ...]
 
     def __init__(self, cost: Cost, clients: Iterable[str]) -> None:
-        keep(
+        set_fields(
             self,
             cost=instance("cost", cost, Cost, "a Cost, such as Cost.claimed(…)"),
-            clients=tuple(text("a client's name", name) for name in several("clients", clients)),
+            clients=tuple(text("a client's name", name) for name in as_tuple("clients", clients)),
         )
         if not self.clients or len(set(self.clients)) < len(self.clients):
             raise ValueError("name at least one client, and each once")

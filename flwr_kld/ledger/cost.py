@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_args
 
 from flwr_kld.common.errors import damaged
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import Unfit, choice, keep, several, whole
+from flwr_kld.kernel.arguments import InvalidArgument, as_tuple, choice, integer, set_fields
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -72,12 +72,12 @@ class Cost:
     table: NoiseTable | None = None
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             epsilon=_amount("epsilon", self.epsilon or -1, UNBOUNDED),
             delta=_amount("delta", self.delta, 1),
             protects=choice("protects", self.protects, get_args(Protected)),
-            shifts=tuple(whole("a shift", shift) for shift in several("shifts", self.shifts)),
+            shifts=tuple(integer("a shift", shift) for shift in as_tuple("shifts", self.shifts)),
         )
 
     @classmethod
@@ -241,7 +241,7 @@ class Cost:
 def _amount(name: str, value: int | Fraction, most: int) -> Fraction:
     """Return an amount as a fraction, at least 0 and at most `most`."""
     if type(value) not in (int, Fraction) or not 0 <= value <= most:
-        raise Unfit(name, f"a whole number or a fraction, 0 to {most}", value)
+        raise InvalidArgument(name, f"a whole number or a fraction, 0 to {most}", value)
     return Fraction(value)
 
 

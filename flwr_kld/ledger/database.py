@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from flwr_kld.common.durable_files import Schema, make, make_database, write_ahead
 from flwr_kld.common.errors import LedgerUnavailable, damaged
 from flwr_kld.common.extras import require
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 from flwr_kld.ledger.schema import SCHEMA, clock, ledger_version, metadata
 
 _LOCK = 0x666C7772_6B6C64
@@ -31,7 +31,7 @@ class Database:
 
     def __init__(self, url: str, patience: float, *, read_only: bool = False) -> None:
         # Not 0, which PostgreSQL takes for "for ever".
-        self._patience = real("patience", patience, least=0.001, most=86_400, unit="seconds")
+        self._patience = finite("patience", patience, least=0.001, most=86_400, unit="seconds")
         try:
             parsed = sa.make_url(url)
         except ArgumentError:

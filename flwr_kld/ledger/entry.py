@@ -14,7 +14,7 @@ from flwr_kld.common.errors import (
     LedgerUnavailable,
     NobodyAnswered,
 )
-from flwr_kld.kernel.arguments import choice, keep
+from flwr_kld.kernel.arguments import choice, set_fields
 from flwr_kld.ledger.cost import Cost
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -65,7 +65,7 @@ class Failure:
     words: str  # What happened, for human readers; public
 
     def __post_init__(self) -> None:
-        keep(self, kind=choice("kind", self.kind, FailureKind))
+        set_fields(self, kind=choice("kind", self.kind, FailureKind))
 
     @classmethod
     def unasked(cls, error: Exception) -> Failure:

@@ -21,7 +21,7 @@ SCHEMA = "1"
 
 metadata = MetaData()
 
-Whole = BigInteger().with_variant(Integer, "sqlite")
+Int64 = BigInteger().with_variant(Integer, "sqlite")
 
 ledger_version = Table(
     "ledger_version",
@@ -34,8 +34,8 @@ ledger_version = Table(
 clock = Table(
     "clock",
     metadata,
-    Column("id", Whole, primary_key=True, autoincrement=False),
-    Column("seen", Whole, nullable=False),
+    Column("id", Int64, primary_key=True, autoincrement=False),
+    Column("seen", Int64, nullable=False),
     sqlite_strict=True,
 )
 """One row: the latest time that any process ever read, in seconds since 1970."""
@@ -43,12 +43,12 @@ clock = Table(
 budgets = Table(
     "budgets",
     metadata,
-    Column("number", Whole, primary_key=True),
+    Column("number", Int64, primary_key=True),
     Column("population", Text, nullable=False, index=True),
-    Column("since", Whole, nullable=False),
+    Column("since", Int64, nullable=False),
     Column("epsilon", Text, nullable=False),
     Column("delta", Text, nullable=False),
-    Column("seconds", Whole, nullable=False),
+    Column("seconds", Int64, nullable=False),
     Column("protects", Text, nullable=False),
     Column("composition", Text, nullable=False),
     sqlite_strict=True,
@@ -58,9 +58,9 @@ budgets = Table(
 participants = Table(
     "participants",
     metadata,
-    Column("id", Whole, primary_key=True),
+    Column("id", Int64, primary_key=True),
     Column("population", Text, nullable=False),
-    Column("number", Whole, nullable=False),
+    Column("number", Int64, nullable=False),
     Column("name", Text, nullable=False),
     UniqueConstraint("population", "name", name="participants_name"),
     UniqueConstraint("population", "number", name="participants_number"),
@@ -71,12 +71,12 @@ participants = Table(
 checks = Table(
     "checks",
     metadata,
-    Column("number", Whole, primary_key=True),
+    Column("number", Int64, primary_key=True),
     Column("population", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("key", Text, nullable=False),
-    Column("started", Whole, nullable=False),
-    Column("ended", Whole),
+    Column("started", Int64, nullable=False),
+    Column("ended", Int64),
     Column("state", Text, nullable=False),
     Column("report", Text),
     Column("failure", Text),
@@ -98,7 +98,7 @@ checks = Table(
 costs = Table(
     "costs",
     metadata,
-    Column("id", Whole, primary_key=True),
+    Column("id", Int64, primary_key=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("mechanism", Text, nullable=False),
     Column("epsilon", Text, nullable=False),
@@ -113,10 +113,10 @@ costs = Table(
 spends = Table(
     "spends",
     metadata,
-    Column("id", Whole, primary_key=True),
-    Column("check", Whole, ForeignKey("checks.number"), nullable=False, index=True),
-    Column("asked", Whole, ForeignKey("costs.id"), nullable=False),
-    Column("delivered", Whole, ForeignKey("costs.id")),
+    Column("id", Int64, primary_key=True),
+    Column("check", Int64, ForeignKey("checks.number"), nullable=False, index=True),
+    Column("asked", Int64, ForeignKey("costs.id"), nullable=False),
+    Column("delivered", Int64, ForeignKey("costs.id")),
     Column("members", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
@@ -126,9 +126,9 @@ states = Table(
     "states",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("version", Whole, nullable=False),
+    Column("version", Int64, nullable=False),
     Column("value", Text, nullable=False),
-    Column("updated", Whole, nullable=False),
+    Column("updated", Int64, nullable=False),
     sqlite_strict=True,
 )
 """What monitors and predictors remember between checks, as JSON."""

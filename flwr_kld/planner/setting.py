@@ -15,7 +15,7 @@ from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.estimators.score import check_level
-from flwr_kld.kernel.arguments import keep, real, whole
+from flwr_kld.kernel.arguments import finite, integer, set_fields
 from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
@@ -98,19 +98,20 @@ class Setting:
             raise ValueError(f"{self.trust.name!r} goes with {' or '.join(fitting)}")
         most = _MOST_CLIENTS[self.aggregation]
         most_records = self.trust.most_records or LARGEST_CLIENT
-        keep(
+        set_fields(
             self,
-            clients=whole("clients", self.clients, least=2, most=most),
-            records=real("records", self.records, above=0, most=most_records),
+            clients=integer("clients", self.clients, least=2, most=most),
+            records=finite("records", self.records, above=0, most=most_records),
             cells=Partition(self.cells).cells,
-            design_effect=real("design_effect", self.design_effect, least=1),
+            design_effect=finite("design_effect", self.design_effect, least=1),
             level=check_level(self.level),
         )
         if self.threshold is not None:
-            keep(self, threshold=real("threshold", self.threshold, least=0, unit="nats"))
+            set_fields(self, threshold=finite("threshold", self.threshold, least=0, unit="nats"))
         if self.population is not None:
-            keep(
-                self, population=whole("population", self.population, least=self.clients, most=most)
+            set_fields(
+                self,
+                population=integer("population", self.population, least=self.clients, most=most),
             )
         if self.clients < self.trust.min_clients:
             raise ValueError(

@@ -20,11 +20,11 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, StrictFloat, StrictStr
 from scipy.special import logsumexp
 
-from flwr_kld.common.strict_model import Model, NotNegative, Real, Text
-from flwr_kld.kernel.arguments import choice, instance, real, whole
+from flwr_kld.common.strict_model import Model, NonNegative
+from flwr_kld.kernel.arguments import choice, finite, instance, integer
 from flwr_kld.kernel.promise import Guarantee, WholeClients
 from flwr_kld.predictors.asked import ADAPTIVE, KINDS, MOST_STATIC, Asked
 from flwr_kld.predictors.designs import Design
@@ -47,17 +47,17 @@ _Round = Annotated[str, Field(pattern="^(0|[1-9][0-9]*)$")]
 class _State(Model, what="the stored state of a predictor"):
     """What `BayesMixture.state` returns: how it is set up, and what it has learnt."""
 
-    format: NotNegative
-    predictor: Text
-    domain: Text
-    hypotheses: list[Text]
-    epsilon: Real
-    design: Text
-    share: Real
-    contexts: dict[str, Text]
-    queries: dict[str, tuple[list[Text], list[NotNegative]]]
-    settled: tuple[NotNegative, list[Real]] | None
-    rounds: dict[_Round, dict[str, Text]]
+    format: NonNegative
+    predictor: StrictStr
+    domain: StrictStr
+    hypotheses: list[StrictStr]
+    epsilon: StrictFloat
+    design: StrictStr
+    share: StrictFloat
+    contexts: dict[str, StrictStr]
+    queries: dict[str, tuple[list[StrictStr], list[NonNegative]]]
+    settled: tuple[NonNegative, list[StrictFloat]] | None
+    rounds: dict[_Round, dict[str, StrictStr]]
 
 
 def public_hash(round: int, client: str) -> int:
@@ -100,7 +100,7 @@ class BayesMixture:
         )
         # Fixed share (Herbster, Warmuth 1998): no hypothesis is ever given up. In log-odds the step
         # is non-expansive (Birkhoff 1957): one report still moves them by its epsilon at most.
-        self._share = real("share", share, least=0, below=1)
+        self._share = finite("share", share, least=0, below=1)
         self.guarantee = Guarantee(epsilon, protects=WholeClients(1))  # one record is reported
         k = len(hypotheses.names)
         self._log_prior = np.full(k, -math.log(k))
@@ -232,8 +232,8 @@ class BayesMixture:
         ValueError
             If a parameter is out of range, or hypotheses have no law in the context.
         """
-        factor = real("factor", factor, least=1)
-        confidence = real("confidence", confidence, above=0, below=1)
+        factor = finite("factor", factor, least=1)
+        confidence = finite("confidence", confidence, above=0, below=1)
         laws = self.hypotheses.at(context)
         scores = PairScores(laws.hypotheses)
         for design, counts in self._tally.together(self._asked.of, context).items():
@@ -326,7 +326,7 @@ class Intake:
 
     def __init__(self, predictor: BayesMixture, round: int, context: str = "") -> None:
         self._predictor, self._context = predictor, context
-        self._round = whole("round", round)
+        self._round = integer("round", round)
         self._taken: dict[str, tuple[int, int]] = {}
 
     def take(self, client: str, query: int, symbol: int) -> Rejection | None:

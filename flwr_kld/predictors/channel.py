@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, BitSource, uniform_128
 from flwr_kld.predictors.laws import Floats
@@ -19,8 +19,8 @@ class RandomisedResponse:
     """Report the true class with one probability, each other one with another."""
 
     def __init__(self, classes: int, epsilon: float) -> None:
-        self.classes = whole("classes", classes, least=2)
-        self.epsilon = real("epsilon", epsilon, above=0, unit="nats")
+        self.classes = integer("classes", classes, least=2)
+        self.epsilon = finite("epsilon", epsilon, above=0, unit="nats")
         # other = ⌈2^128 / (r + C - 1)⌉ makes own = 2^128 - (C - 1) other at most r times other.
         self.other = math.ceil(TOTAL / (exp_below(epsilon) + classes - 1))
         self.own = TOTAL - (classes - 1) * self.other

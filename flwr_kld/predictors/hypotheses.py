@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.common.guesses import suggests
-from flwr_kld.kernel.arguments import instance, real, text
+from flwr_kld.kernel.arguments import finite, instance, text
 from flwr_kld.predictors.laws import Laws
 from flwr_kld.reference import Reference
 from flwr_kld.table.base import Domain
@@ -54,7 +54,7 @@ class Hypotheses:
         if len(candidates) < 2:
             raise ValueError("a predictor needs at least two candidate hypotheses")
         self._candidates = dict(candidates)
-        self._floor = real("floor", floor, least=0, below=1)
+        self._floor = finite("floor", floor, least=0, below=1)
         self._constant = all(isinstance(c, Reference) for c in candidates.values())
         self._kept: dict[str, Laws] = {}
         self._domain: Domain | None = None

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import Json
+from pydantic import Json, StrictStr
 
 from flwr_kld.ask.plan import inflated
 from flwr_kld.common.errors import DomainError, QueryRefused
-from flwr_kld.common.strict_model import Model, Text
+from flwr_kld.common.strict_model import Model
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.predictors import class_maps
 from flwr_kld.predictors.channel import RandomisedResponse
@@ -40,7 +40,7 @@ class _Wire(Model, what="the predictor's query", refused=QueryRefused):
     classes: int
     epsilon: float
     class_of: bytes
-    context: Json[tuple[Text]]  # in a list, as Flower counts no empty text
+    context: Json[tuple[StrictStr]]  # in a list, as Flower counts no empty text
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 from flwr_kld.predictors.designs import Design, Integers
 from flwr_kld.predictors.laws import Floats
 
@@ -28,7 +28,7 @@ class LocalReports:
     context: str = ""  # Context that all reports share
 
     def __post_init__(self) -> None:
-        keep(self, round=whole("round", self.round, least=0))
+        set_fields(self, round=integer("round", self.round, least=0))
         if self.queries.ndim != 1 or self.symbols.shape != self.queries.shape:
             raise ValueError("a batch of reports needs queries [n] and symbols [n]")
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, softmax, xlogy
 
 from flwr_kld.ask.plan import cells_by_symbol
-from flwr_kld.kernel.arguments import instance, real, text
+from flwr_kld.kernel.arguments import finite, instance, text
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.reference import Reference
 from flwr_kld.report.report import Report
@@ -115,7 +115,7 @@ def best_candidate(
     """
     instance("report", report, Report | StatisticsReport, "the report of a check or of statistics")
     instance("candidates", candidates, Mapping, "a mapping, {name: Reference}")
-    certainty = real("certainty", certainty, above=0, below=1)
+    certainty = finite("certainty", certainty, above=0, below=1)
     if len(candidates) < 2:
         raise ValueError("give at least two candidates: a single one is always the best")
     for name in candidates:
@@ -134,7 +134,7 @@ def best_candidate(
             "the release does not show how alike a client's records are, so that nothing says for "
             "how many they count: give design_effect="
         )
-    design_effect = max(real("design_effect", design_effect, least=0), 1.0)
+    design_effect = max(finite("design_effect", design_effect, least=0), 1.0)
     records = (
         report.records
         if isinstance(report, StatisticsReport)

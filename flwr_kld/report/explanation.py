@@ -19,7 +19,7 @@ from flwr_kld.infer.fraction_interval import (
     weighted_variance,
 )
 from flwr_kld.infer.outside import OutsideCell, OutsideFraction
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 from flwr_kld.report.column import CellCounts, Histogram
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.blind import MOST_UNLISTED
@@ -166,7 +166,7 @@ def sentence(
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
     the column at once. A column that lists too few of the records to show another drift is blind.
     """
-    level = real("level", level, above=0, below=1)
+    level = finite("level", level, above=0, below=1)
     domain = noisy.plan.reference.domain
     said = ""
     if isinstance(domain, Binned):

@@ -17,7 +17,7 @@ from flwr_kld.infer.figures.fractions import Fraction
 from flwr_kld.infer.figures.numbers import Figure, Quantile, Side
 from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.infer.fraction_interval import Floats
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import CellCounts
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
@@ -175,7 +175,7 @@ class StatisticsReport(Envelope):
             raise ValueError("these statistics are of another table: give the one that was asked")
         if table.scores:
             raise ValueError("a score reads a table's bins: make new ones before it is fitted")
-        bins = whole("bins", bins, least=2)
+        bins = integer("bins", bins, least=2)
         cut = {
             name: Binned(_quantile_edges(name, own, self.columns[name].counts, bins))
             for name, own in table.features.items()

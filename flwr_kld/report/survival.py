@@ -11,7 +11,7 @@ import numpy as np
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.figures.numbers import SIDES, Figure
 from flwr_kld.infer.survival import SurvivalCurve, curves
-from flwr_kld.kernel.arguments import choice, instance, keep, text
+from flwr_kld.kernel.arguments import choice, instance, set_fields, text
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.words import shown
 from flwr_kld.table.binned import Binned
@@ -59,7 +59,7 @@ class Survival:
     others: Literal["left out", "censored"] = "left out"
 
     def __post_init__(self) -> None:
-        keep(self, others=choice("others", self.others, ("left out", "censored")))
+        set_fields(self, others=choice("others", self.others, ("left out", "censored")))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from flwr_kld.common import errors
 from flwr_kld.common.canonical_bytes import Slots, unpack_bits
 from flwr_kld.common.errors import KeyReused, Malformed
 from flwr_kld.common.identity import Identity, Roster
-from flwr_kld.common.strict_model import Model, Unreadable, must
+from flwr_kld.common.strict_model import DecodingError, Model, must
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.vector import OneProcess, Private, SumVector
 from flwr_kld.secure_sums import keys
@@ -136,7 +136,7 @@ class ClientState(Private):
         """Read `to_dict`."""
         try:
             return cls(_Memory.from_config(state))
-        except Unreadable as error:
+        except DecodingError as error:
             fault = str(error)
         raise Malformed(fault)  # out here, it keeps nothing of the secrets
 

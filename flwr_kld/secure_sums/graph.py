@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.common.errors import ThresholdTooLow, TooFewNeighbours
 from flwr_kld.guard.secure_sum_policy import FEWEST_NEIGHBOURS, MOST_BITS, Collusion
-from flwr_kld.kernel.arguments import choice, keep, real, whole
+from flwr_kld.kernel.arguments import choice, finite, integer, set_fields
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Shape:
     threshold: int
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            neighbours=whole("neighbours", self.neighbours, least=0),
-            threshold=whole("threshold", self.threshold, least=0),
+            neighbours=integer("neighbours", self.neighbours, least=0),
+            threshold=integer("threshold", self.threshold, least=0),
         )
 
     def require_ring(self, cohort: int) -> None:
@@ -109,13 +109,13 @@ class Tolerance:
     abort_bits: int = 30  # η = 2^−abort_bits: probability that δ dropouts make the check abort
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            corrupted=real("corrupted", self.corrupted, least=0, below=1),
-            dropout=real("dropout", self.dropout, least=0, below=1),
+            corrupted=finite("corrupted", self.corrupted, least=0, below=1),
+            dropout=finite("dropout", self.dropout, least=0, below=1),
             collusion=choice("collusion", self.collusion, Collusion),
-            security_bits=whole("security_bits", self.security_bits, least=1, most=MOST_BITS),
-            abort_bits=whole("abort_bits", self.abort_bits, least=1, most=MOST_BITS),
+            security_bits=integer("security_bits", self.security_bits, least=1, most=MOST_BITS),
+            abort_bits=integer("abort_bits", self.abort_bits, least=1, most=MOST_BITS),
         )
 
 
@@ -186,7 +186,7 @@ def least_threshold(cohort: int, k: int, tolerance: Tolerance) -> int:
 
 def choose_shape(cohort: int, tolerance: Tolerance) -> Shape:
     """Return the fewest neighbours that withstand `tolerance`; everybody if no fewer do."""
-    return _fewest(whole("cohort", cohort, least=2, unit="clients"), tolerance)
+    return _fewest(integer("cohort", cohort, least=2, unit="clients"), tolerance)
 
 
 @lru_cache(maxsize=64)

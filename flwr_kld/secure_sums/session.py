@@ -22,7 +22,7 @@ from flwr_kld.common.canonical_bytes import (
 )
 from flwr_kld.common.errors import Malformed, ThresholdTooLow
 from flwr_kld.common.identity import Identity, Roster
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 from flwr_kld.secure_sums import keys
 from flwr_kld.secure_sums.graph import Shape, Tolerance, choose_shape, neighbours_of, ring_order
 from flwr_kld.secure_sums.messages import (
@@ -58,12 +58,12 @@ class Session:
         positions = np.asarray(self.cohort)
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise Malformed("a cohort must be a list of positions in the roster")
-        keep(
+        set_fields(
             self,
-            listed=whole("listed", self.listed, least=0),
+            listed=integer("listed", self.listed, least=0),
             cohort=tuple(positions.tolist()),
-            length=whole("length", self.length),
-            min_clients=whole("min_clients", self.min_clients),
+            length=integer("length", self.length),
+            min_clients=integer("min_clients", self.min_clients),
         )
         n = len(self.cohort)
         if not (0 < len(self.check.encode()) <= _LONGEST_TEXT and len(self.terms) <= _LONGEST_TEXT):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import several
+from flwr_kld.kernel.arguments import as_tuple
 
 Symbols = NDArray[np.signedinteger[Any]]
 Spec = dict[str, Any]
@@ -245,7 +245,7 @@ def in_order(what: str, values: Any) -> tuple[Any, ...]:
     """Return the parts of a list; refuse a set: each process has another order of its texts."""
     if isinstance(values, set | frozenset):
         raise DomainError(f"{what} must be a list, as the order of a set differs between processes")
-    return several(what, values)
+    return as_tuple(what, values)
 
 
 def as_array(records: Any) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.table.base import Domain, Spec, Symbols, as_array, in_order, unlisted_beside
 from flwr_kld.table.records import (
     as_column,
@@ -115,7 +115,7 @@ class Binned(Domain):
         ValueError
             If there is no finite number, or no two bins.
         """
-        bins = whole("bins", bins, least=2)
+        bins = integer("bins", bins, least=2)
         numbers = numbers_in(as_column(values))
         numbers = numbers[np.isfinite(numbers)].clip(-FARTHEST, FARTHEST)
         if not len(numbers):
@@ -145,8 +145,8 @@ class Binned(Domain):
         ValueError
             If there are no two bins, or no distance between finite bounds.
         """
-        bins = whole("bins", bins, least=2)
-        low, high = real("low", low), real("high", high)
+        bins = integer("bins", bins, least=2)
+        low, high = finite("low", low), finite("high", high)
         if not low < high:
             raise DomainError("uniform bins need low < high")
         return cls(np.linspace(low, high, bins + 1)[1:-1].tolist())
@@ -170,8 +170,8 @@ class Binned(Domain):
         """
         sized = LEAST_POWER * 2.0 ** np.arange(61)
         edges = np.concatenate([-sized[::-1], [0.0], sized])
-        ends = [real("low", low)] if low is not None else []
-        ends += [real("high", high)] if high is not None else []
+        ends = [finite("low", low)] if low is not None else []
+        ends += [finite("high", high)] if high is not None else []
         if len(ends) == 2 and not ends[0] < ends[1]:
             raise DomainError("a range needs low < high")
         inside = (edges >= ends[0] if low is not None else True) & (

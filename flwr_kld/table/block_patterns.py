@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import choice, keep, real, whole
+from flwr_kld.kernel.arguments import choice, finite, integer, set_fields
 from flwr_kld.table.base import Domain, Symbols
 
 Pixels = Literal["uint8", "digits"]
@@ -69,11 +69,11 @@ class BlockPatterns(Domain):
 
     def __post_init__(self) -> None:
         try:
-            keep(
+            set_fields(
                 self,
-                threshold=real("threshold", self.threshold, least=0, most=1),
-                faint=real("faint", self.faint, least=0, below=1),
-                side=whole("side", self.side, least=_GRID),
+                threshold=finite("threshold", self.threshold, least=0, most=1),
+                faint=finite("faint", self.faint, least=0, below=1),
+                side=integer("side", self.side, least=_GRID),
                 pixels=choice("pixels", self.pixels, get_args(Pixels)),
             )
         except ValueError as error:

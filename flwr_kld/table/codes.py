@@ -11,7 +11,7 @@ from typing import Any, ClassVar, SupportsIndex
 import numpy as np
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import keep, whole
+from flwr_kld.kernel.arguments import integer, set_fields
 from flwr_kld.table.base import Domain, Symbols, in_order, unlisted_beside
 from flwr_kld.table.records import as_column, is_missing, masked_in, text_of, values_in
 
@@ -58,15 +58,15 @@ class Codes(Domain):
 
     def __post_init__(self) -> None:
         names = in_order("names", self.names)
-        buckets = whole("buckets", self.buckets, least=0)
-        prefix = None if self.prefix is None else whole("prefix", self.prefix, least=1)
+        buckets = integer("buckets", self.buckets, least=0)
+        prefix = None if self.prefix is None else integer("prefix", self.prefix, least=1)
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise DomainError("the names of Codes are texts, all different")
         if any(len(name) > (prefix or len(name)) for name in names):
             raise DomainError(f"the names of Codes are prefixes of {prefix} characters at most")
         if not names and not buckets:
             raise DomainError("Codes needs names, or buckets, or both")
-        keep(self, names=names, buckets=buckets, prefix=prefix)
+        set_fields(self, names=names, buckets=buckets, prefix=prefix)
 
     @property
     def size(self) -> int:

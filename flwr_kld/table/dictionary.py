@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import tomli_w
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import Unfit, one_line, real
+from flwr_kld.kernel.arguments import InvalidArgument, finite, one_line
 from flwr_kld.table.base import Domain, Spec, domain_class, feature_kinds
 from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.frame import BY
@@ -224,9 +224,9 @@ class _Reader:
             return own.get(key)
         try:
             if key == "threshold":
-                return real(key, own[key], least=0, unit="nats")
+                return finite(key, own[key], least=0, unit="nats")
             return one_line(key, own[key])
-        except Unfit as error:
+        except InvalidArgument as error:
             self._fail((*here, key), str(error))
 
     def _table(self, key: str) -> dict[str, Any]:

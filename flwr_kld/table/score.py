@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
 from flwr_kld.common.extras import require
-from flwr_kld.kernel.arguments import keep, several, whole
+from flwr_kld.kernel.arguments import as_tuple, integer, set_fields
 from flwr_kld.table.base import Domain, Spec, Symbols, as_array
 from flwr_kld.table.binned import quantile_levels
 
@@ -72,12 +72,14 @@ class Score(Domain):
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise DomainError("a Score reads the columns of a mapping of names to sizes")
-        columns = {name: whole(f"size of {name!r}", n, least=1) for name, n in self.columns.items()}
-        trees = tuple(_tree(tree, list(columns.values())) for tree in several("trees", self.trees))
-        edges = tuple(_integer("an edge", edge) for edge in several("edges", self.edges))
+        columns = {
+            name: integer(f"size of {name!r}", n, least=1) for name, n in self.columns.items()
+        }
+        trees = tuple(_tree(tree, list(columns.values())) for tree in as_tuple("trees", self.trees))
+        edges = tuple(_integer("an edge", edge) for edge in as_tuple("edges", self.edges))
         if not trees or not edges or any(b <= a for a, b in pairwise(edges)):
             raise DomainError("a Score needs trees, and edges that increase strictly")
-        keep(self, columns=columns, trees=trees, edges=edges)
+        set_fields(self, columns=columns, trees=trees, edges=edges)
 
     @classmethod
     def fit(
@@ -112,7 +114,7 @@ class Score(Domain):
         ImportError
             Without scikit-learn, which the extra ``integral`` installs.
         """
-        bins = whole("bins", bins, least=3)
+        bins = integer("bins", bins, least=3)
         if len(columns) < 2:
             raise DomainError("a Score is of how columns go together: it needs two or more")
         if len(symbols) < 2 * bins:
@@ -215,7 +217,7 @@ class Score(Domain):
 
 
 def _integer(what: str, value: Any) -> int:
-    number = whole(what, value, least=-_MOST)
+    number = integer(what, value, least=-_MOST)
     if number > _MOST:
         raise DomainError(f"{what} of a Score is at most {_MOST}, not {number}")
     return number
@@ -224,11 +226,11 @@ def _integer(what: str, value: Any) -> int:
 def _tree(told: Any, sizes: Sequence[int]) -> tuple[int | tuple[int, int], ...]:
     """Return a tree in pre-order, if it is one over columns of these sizes."""
     nodes: list[int | tuple[int, int]] = []
-    for node in several("a tree", told):
+    for node in as_tuple("a tree", told):
         if isinstance(node, list | tuple):
             if len(node) != 2:
                 raise DomainError("a split of a Score is a column's place and a symbol")
-            column, symbol = (whole("a split", part, least=0) for part in node)
+            column, symbol = (integer("a split", part, least=0) for part in node)
             if column >= len(sizes) or symbol >= sizes[column] - 1:
                 raise DomainError(
                     f"a split of a Score has two branches, and {[column, symbol]} not"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
 from flwr_kld.common.guesses import suggests
-from flwr_kld.kernel.arguments import instance, one_line, real, whole
+from flwr_kld.kernel.arguments import finite, instance, integer, one_line
 from flwr_kld.table.base import (
     Domain,
     Spec,
@@ -149,7 +149,7 @@ class Table(Domain):
         for name, reason in (*self.left_out.items(), *self.read_as.items()):
             one_line(f"reason of {name!r}", reason)
         nats = {
-            name: real(f"threshold of {name!r}", told, least=0, unit="nats")
+            name: finite(f"threshold of {name!r}", told, least=0, unit="nats")
             for name, told in self.thresholds.items()
         }
         object.__setattr__(self, "thresholds", nats)
@@ -201,7 +201,7 @@ class Table(Domain):
         from flwr_kld.table.of_column import features_of_column
         from flwr_kld.table.sniff import recognise
 
-        bins, labels = whole("bins", bins, least=2), whole("labels", labels, least=1)
+        bins, labels = integer("bins", bins, least=2), integer("labels", labels, least=1)
         held = {name: texts_in(column) for name, column in columns_of(frame).items()}
         require_names(held)
         if dialect is None and isinstance(frame, TextFile):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.kernel.arguments import Unfit
+from flwr_kld.kernel.arguments import InvalidArgument
 from flwr_kld.table.base import Domain, Symbols, in_order
 from flwr_kld.table.records import (
     Column,
@@ -94,7 +94,7 @@ class Times(Domain):
             return
         try:
             read = [_time(edge) for edge in in_order("edges", self.by)]
-        except Unfit:
+        except InvalidArgument:
             raise DomainError("the edges of Times are a list of datetimes") from None
         edges = [edge for edge in read if edge is not None and edge.tzinfo is None]
         if not edges or len(edges) < len(read):

@@ -7,7 +7,7 @@ from typing import Self
 
 from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep, whole
+from flwr_kld.kernel.arguments import instance, integer, set_fields
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -55,12 +55,12 @@ class Distributed(Trust):
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
-        keep(
+        set_fields(
             self,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
-            min_clients=whole("min_clients", self.min_clients, least=2, unit="clients"),
-            corrupted=whole(
+            min_clients=integer("min_clients", self.min_clients, least=2, unit="clients"),
+            corrupted=integer(
                 "corrupted",
                 self.corrupted,
                 least=0,

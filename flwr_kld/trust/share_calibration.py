@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
-from flwr_kld.kernel.arguments import choice, whole
+from flwr_kld.kernel.arguments import choice, integer
 from flwr_kld.kernel.promise import (
     Ball,
     Guarantee,
@@ -43,7 +43,7 @@ def calibrate_shares(
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if delta == 0:
         raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
-    n_min = whole("n_min", n_min, least=1, unit="clients")
+    n_min = integer("n_min", n_min, least=1, unit="clients")
     if moves is None:
         if guarantee.protects != "record":
             raise ValueError("how far a whole client moves counts is said by moves=")

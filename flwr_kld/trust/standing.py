@@ -11,7 +11,7 @@ from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.durable_files import UnusableSecret, secret_of
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep, real
+from flwr_kld.kernel.arguments import finite, instance, set_fields
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
@@ -76,8 +76,8 @@ class Standing(Trust):
         trust = instance("trust", self.trust, CentralNoise, "such as Trusted(1.0, 1e-6)")
         stream = Continual(self.nights, self.moves)
         if self.days is not None:
-            keep(self, days=real("days", self.days, above=0, most=MOST_NIGHTS, unit="days"))
-        keep(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
+            set_fields(self, days=finite("days", self.days, above=0, most=MOST_NIGHTS, unit="days"))
+        set_fields(self, nights=stream.nights, moves=stream.moves, book=Path(self.book))
         if trust.guarantee.protects != "record":
             raise ValueError("a standing session protects records: leave protects= out")
         self.event(1)

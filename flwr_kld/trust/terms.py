@@ -23,7 +23,7 @@ from flwr_kld.ask.plan import LONGEST, cells_from_wire
 from flwr_kld.ask.unlisted_labels import UnlistedLabels
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.strict_model import Model, json_text, must
-from flwr_kld.kernel.arguments import Unfit, keep
+from flwr_kld.kernel.arguments import InvalidArgument, set_fields
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.promise import Allotment, Guarantee, Moves
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -110,7 +110,7 @@ class AggregatorNoise(Model, what="the aggregators' noise", refused=QueryRefused
 
     def __post_init__(self) -> None:
         if len(set(self.keys)) < len(self.keys):
-            raise Unfit("keys", "those of different aggregators", self.keys)
+            raise InvalidArgument("keys", "those of different aggregators", self.keys)
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,13 @@ class Night(Model, what="the night of a standing session", refused=QueryRefused)
 
     def __post_init__(self) -> None:
         if not self.released < self.number <= self.nights:
-            raise Unfit("number", "after the last night and within the session", self.number)
+            raise InvalidArgument(
+                "number", "after the last night and within the session", self.number
+            )
         if self.moves % 2:
-            raise Unfit("moves", "even", self.moves)
+            raise InvalidArgument("moves", "even", self.moves)
         if len(self.marks) != MARK * self.number:
-            raise Unfit("marks", "one for each night so far", self.marks)
+            raise InvalidArgument("marks", "one for each night so far", self.marks)
 
     @property
     def history(self) -> int:
@@ -220,10 +222,12 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
 
     def __post_init__(self) -> None:
         if self.guarantee.most_records not in (0, self.most_records):
-            raise Unfit("most_records", "that of the whole clients", self.most_records)
-        keep(self, asked_for=self.asked_for or RecordCounts(Allotment.even(self.columns)))
+            raise InvalidArgument("most_records", "that of the whole clients", self.most_records)
+        set_fields(self, asked_for=self.asked_for or RecordCounts(Allotment.even(self.columns)))
         if self.allotment.columns != self.columns:
-            raise Unfit("allotment", "one number for each column of counts", self.allotment.columns)
+            raise InvalidArgument(
+                "allotment", "one number for each column of counts", self.allotment.columns
+            )
         if self.unlisted_labels is not None:
             self._fit_labels()
         if self.night is not None:
@@ -232,22 +236,30 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     def _fit_labels(self) -> None:
         """Refuse a question for labels where nobody may see them, or no release shows any."""
         if self.trust not in ("trusted", "trusted-aggregator"):
-            raise Unfit("noise", "of the server or of one aggregator, for labels", self.noise)
+            raise InvalidArgument(
+                "noise", "of the server or of one aggregator, for labels", self.noise
+            )
         if self.guarantee.protects != "record" or not self.guarantee.delta:
-            raise Unfit("guarantee", "of records, with delta > 0, for labels", self.guarantee)
+            raise InvalidArgument(
+                "guarantee", "of records, with delta > 0, for labels", self.guarantee
+            )
 
     def _fit_a_session(self) -> None:
         """Refuse what is no night of a session: all records are counted, and nothing else."""
         if any((self.most_records, self.unlisted_labels, self.period)) or self.model != NO_MODEL:
-            raise Unfit("night", "of a check that counts all records, of no model", "another")
+            raise InvalidArgument(
+                "night", "of a check that counts all records, of no model", "another"
+            )
         if self.guarantee.protects != "record" or not self.guarantee.delta:
-            raise Unfit("guarantee", "of records, with delta > 0, for a session", self.guarantee)
+            raise InvalidArgument(
+                "guarantee", "of records, with delta > 0, for a session", self.guarantee
+            )
         if isinstance(self.noise, NoiseShares) or self.trust == "local":
-            raise Unfit("noise", "central, for a session", self.noise)
+            raise InvalidArgument("noise", "central, for a session", self.noise)
         if self.allotment.alike:
-            raise Unfit("allotment", "of counts alone, for a session", "alike records")
+            raise InvalidArgument("allotment", "of counts alone, for a session", "alike records")
         if self.rounded:  # a record would change with its coins, night by night
-            raise Unfit("rounded", "false, for a session", True)
+            raise InvalidArgument("rounded", "false, for a session", True)
 
     def require_in_time(self, now: float) -> None:
         """Refuse a question whose last moment is over, or years ahead."""

@@ -10,7 +10,7 @@ from typing import Self
 
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.release import Release
@@ -191,7 +191,7 @@ def allotted_to(columns: Allotment | int) -> Allotment:
     """Return an allotment, or the even one to so many columns."""
     if isinstance(columns, Allotment):
         return columns
-    return Allotment.even(whole("columns", columns, least=1, most=MOST_COLUMNS))
+    return Allotment.even(integer("columns", columns, least=1, most=MOST_COLUMNS))
 
 
 def require_trust(trust: Trust) -> None:

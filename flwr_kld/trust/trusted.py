@@ -7,7 +7,7 @@ from typing import Self
 
 from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import instance, keep
+from flwr_kld.kernel.arguments import instance, set_fields
 from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release
@@ -31,7 +31,7 @@ class CentralNoise(Trust):
 
     def __post_init__(self) -> None:
         guarantee = self.guarantee
-        keep(
+        set_fields(
             self,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,

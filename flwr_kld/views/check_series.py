@@ -14,7 +14,7 @@ from rich.table import Table
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.estimators.score import THETA, score_ceiling
 from flwr_kld.infer.lasting_change import lasting_change
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import integer
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.report.column import MARKS, Histogram, Reading, drifted
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
@@ -123,7 +123,7 @@ class CheckSeries(Series[Report]):
         drift_from: int | None = None,
     ) -> None:
         super().__init__(points)
-        self.drift_from = None if drift_from is None else whole("drift_from", drift_from, least=1)
+        self.drift_from = None if drift_from is None else integer("drift_from", drift_from, least=1)
 
     @classmethod
     def from_ledger(cls, ledger: Ledger, population: str = "default") -> CheckSeries:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flwr_kld.clients.handwriting.dataset import Handwriting
-from flwr_kld.kernel.arguments import whole
+from flwr_kld.kernel.arguments import integer
 from flwr_kld.simulations.handwriting.style import StylePopulation, WriterStyle, restyle
 
 
@@ -31,7 +31,7 @@ class WriterResampler:
     ) -> None:
         if len(source) == 0:
             raise ValueError("the source of a WriterResampler must hold at least one image")
-        self._seed = whole("seed", seed, least=0)
+        self._seed = integer("seed", seed, least=0)
         self._styles = styles or StylePopulation()
         self.digits, counts = np.unique(source.labels, return_counts=True)
         self._counts = counts.astype(np.int64)
@@ -45,7 +45,7 @@ class WriterResampler:
 
     def writer(self, index: int, records: int, digit_mix: ArrayLike | None = None) -> Handwriting:
         """Let writer ``index`` write."""
-        records = whole("records", records, least=0)
+        records = integer("records", records, least=0)
         style = self.style(index)
         if digit_mix is not None:
             style = replace(style, digit_mix=self._checked(digit_mix))
@@ -64,7 +64,7 @@ class WriterResampler:
 
     def _generators(self, index: int) -> list[np.random.Generator]:
         """Return two independent streams: for the writer's style, and for what is written."""
-        index = whole("index", index, least=0)
+        index = integer("index", index, least=0)
         sequence = np.random.SeedSequence([self._seed, index])
         return [np.random.default_rng(child) for child in sequence.spawn(2)]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import keep, real
+from flwr_kld.kernel.arguments import finite, set_fields
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class WriterStyle:
     digit_mix: NDArray[np.float64]  # Probability of each digit the source has, ascending
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            right=real("right", self.right),
-            down=real("down", self.down),
-            thickness=real("thickness", self.thickness),
-            slant=real("slant", self.slant),
+            right=finite("right", self.right),
+            down=finite("down", self.down),
+            thickness=finite("thickness", self.thickness),
+            slant=finite("slant", self.slant),
         )
 
 
@@ -47,14 +47,14 @@ class StylePopulation:
     digit_concentration: float = 50.0
 
     def __post_init__(self) -> None:
-        concentration = real("digit_concentration", self.digit_concentration, above=0)
-        keep(
+        concentration = finite("digit_concentration", self.digit_concentration, above=0)
+        set_fields(
             self,
-            shift_spread=real("shift_spread", self.shift_spread, least=0),
-            thickness=real("thickness", self.thickness),
-            thickness_spread=real("thickness_spread", self.thickness_spread, least=0),
-            slant=real("slant", self.slant),
-            slant_spread=real("slant_spread", self.slant_spread, least=0),
+            shift_spread=finite("shift_spread", self.shift_spread, least=0),
+            thickness=finite("thickness", self.thickness),
+            thickness_spread=finite("thickness_spread", self.thickness_spread, least=0),
+            slant=finite("slant", self.slant),
+            slant_spread=finite("slant_spread", self.slant_spread, least=0),
             digit_concentration=concentration,
         )
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flwr_kld.kernel.arguments import real, several, text, whole
+from flwr_kld.kernel.arguments import as_tuple, finite, integer, text
 
 NO_NUMBERS = [
     None,
@@ -26,12 +26,12 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, np.float32("nan"), np.float64("inf"
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)])
 def test_a_whole_number_comes_out_as_pythons(value):
-    assert type(whole("n", value, least=3, most=3)) is int
+    assert type(integer("n", value, least=3, most=3)) is int
 
 
 @pytest.mark.parametrize("value", [3, 0.25, np.float32(0.25), np.int64(3), Fraction(1, 4)])
 def test_a_number_comes_out_as_pythons(value):
-    number = real("x", value, least=0.25, most=3)
+    number = finite("x", value, least=0.25, most=3)
     assert type(number) is float
     assert number == value
 
@@ -39,13 +39,13 @@ def test_a_number_comes_out_as_pythons(value):
 @pytest.mark.parametrize("value", [*NO_NUMBERS, *NOT_FINITE, 3.0, 2.5, np.float64(3), Fraction(3)])
 def test_what_is_no_whole_number_is_refused(value):
     with pytest.raises(ValueError, match=r"^n must be a whole number of clients, got "):
-        whole("n", value, unit="clients")
+        integer("n", value, unit="clients")
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, *NOT_FINITE, 10**400])
 def test_what_is_no_number_is_refused(value):
     with pytest.raises(ValueError, match=r"^x must be a number, got "):
-        real("x", value)
+        finite("x", value)
 
 
 @pytest.mark.parametrize(
@@ -63,25 +63,25 @@ def test_what_is_no_number_is_refused(value):
 )
 def test_a_range_is_held_to_and_said(ends, inside, outside, words):
     for value in inside:
-        assert real("x", value, **ends) == value
+        assert finite("x", value, **ends) == value
     for value in outside:
         with pytest.raises(ValueError, match=r"^x must be a number") as caught:
-            real("x", value, **ends)
+            finite("x", value, **ends)
         assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), "s" * 1000, list(range(1000))])
 def test_a_message_never_shows_what_is_long(value):
     with pytest.raises(ValueError, match="must be a whole number") as caught:
-        whole("n", value, least=0, most=5)
+        integer("n", value, least=0, most=5)
     assert len(str(caught.value)) < 100
 
 
 def test_a_text_is_no_list_and_an_empty_text_is_none():
-    assert several("names", iter(["a", "b"])) == ("a", "b")
+    assert as_tuple("names", iter(["a", "b"])) == ("a", "b")
     for value in ("ab", b"ab", 3, None):
         with pytest.raises(ValueError, match="names must be a list"):
-            several("names", value)
+            as_tuple("names", value)
     for value in ("", None, 3):
         with pytest.raises(ValueError, match="name must be a text"):
             text("name", value)

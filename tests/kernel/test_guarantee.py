@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from pydantic import Json
 
-from flwr_kld.common.strict_model import Model, Unreadable
+from flwr_kld.common.strict_model import DecodingError, Model
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 
@@ -90,5 +90,5 @@ def test_a_promise_survives_the_wire(protects):
     ],
 )
 def test_what_crosses_the_wire_is_read_strictly(name, value):
-    with pytest.raises(Unreadable):
+    with pytest.raises(DecodingError):
         Promise.from_config({"guarantee": json.dumps(vars(Guarantee(1.0)) | {name: value})})

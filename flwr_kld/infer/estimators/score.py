@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.arguments import real
+from flwr_kld.kernel.arguments import finite
 
 Floats = NDArray[np.float64]
 
@@ -20,17 +20,17 @@ _NOTHING = -600.0
 
 def check_theta(theta: float) -> float:
     """Return θ as Python's number; ValueError unless it is in [0, 1)."""
-    return real("theta", theta, least=0, below=1)
+    return finite("theta", theta, least=0, below=1)
 
 
 def check_level(level: float) -> float:
     """Return a confidence as Python's number; ValueError unless it is in [0.5, 1)."""
-    return real("level", level, least=0.5, below=1)
+    return finite("level", level, least=0.5, below=1)
 
 
 def check_threshold(threshold: float) -> float:
     """Return a threshold as Python's number; ValueError unless it is ≥ 0 and D_θ can exceed it."""
-    threshold, most = real("threshold", threshold, least=0, unit="nats"), score_ceiling(THETA)
+    threshold, most = finite("threshold", threshold, least=0, unit="nats"), score_ceiling(THETA)
     if threshold >= most:
         raise ValueError(
             f"threshold={threshold:g} nats would find nothing: no divergence is above {most:.3g}"

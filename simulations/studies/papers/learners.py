@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from flwr_kld.common.search import edge
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import real, whole
+from flwr_kld.kernel.arguments import finite, integer
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL, BitSource, sample, uniform_128
 from flwr_kld.kernel.promise import check_epsilon_delta
@@ -54,7 +54,7 @@ def composed_delta(ratio: Fraction, copies: int, epsilon: float) -> Fraction:
 def epsilon_each(copies: int, epsilon: float, delta: float) -> float:
     """Largest epsilon of each of `copies` mechanisms that are (epsilon, delta)-private together."""
     epsilon, delta = check_epsilon_delta(epsilon, delta)
-    copies = whole("copies", copies, least=1)
+    copies = integer("copies", copies, least=1)
     return edge(
         lambda each: composed_delta(exp_below(each), copies, epsilon) <= delta,
         epsilon / copies,
@@ -118,7 +118,7 @@ class Resampling:
 
     def __init__(self, cells: NDArray[np.int64], horizon: int) -> None:
         self.cells = cells
-        self.horizon = whole("horizon", horizon, least=2)
+        self.horizon = integer("horizon", horizon, least=2)
         self.resampled = -(-(1 << 64) // self.horizon)
         """``2**64`` times the probability of a replacement, rounded up: ⌈2**64 / T⌉."""
 
@@ -241,7 +241,7 @@ class LocallyPrivateWMA(ScorePredictor):
     """Algorithm 1, (epsilon, delta): a report holds all hypotheses' noised log-likelihoods."""
 
     def __init__(self, laws: Laws, epsilon: float, *, delta: float = 1e-6, horizon: int) -> None:
-        k, horizon = laws.hypotheses, whole("horizon", horizon, least=2)
+        k, horizon = laws.hypotheses, integer("horizon", horizon, least=2)
         epsilon, delta = check_epsilon_delta(epsilon, delta)
         if not delta:
             raise ValueError("Algorithm 1 needs delta > 0: for delta = 0 use PureLocalEXP3")
@@ -261,9 +261,9 @@ class PureLocalEXP3(ScorePredictor):
         self, laws: Laws, epsilon: float, *, horizon: int, rate: float | None = None
     ) -> None:
         """Take a rate for mean scores instead of the paper's for sums: post-processing."""
-        k, horizon = laws.hypotheses, whole("horizon", horizon, least=2)
+        k, horizon = laws.hypotheses, integer("horizon", horizon, least=2)
         epsilon, _ = check_epsilon_delta(epsilon, 0.0)
-        self._own = None if rate is None else real("rate", rate, above=0)
+        self._own = None if rate is None else finite("rate", rate, above=0)
         super().__init__(
             laws,
             horizon,
