@@ -65,14 +65,14 @@ def budget(
     if epsilon is None:
         if given:
             raise ValueError("nothing was set: terms of a budget go with its epsilon, --set")
-        books = existing_ledger(ledger)
+        opened = existing_ledger(ledger)
     else:
-        books = Ledger(ledger)
+        opened = Ledger(ledger)
         try:
-            books.set_budget(replace(books.budget(population), **given))
+            opened.set_budget(replace(opened.budget(population), **given))
         except NoBudget:
-            books.set_budget(Budget(population=population, **given))
-    spent = books.spent(population)
+            opened.set_budget(Budget(population=population, **given))
+    spent = opened.spent(population)
     if as_json:
         frees_at = spent.frees_at and spent.frees_at.isoformat()
         print_json({**asdict(spent), "frees_at": frees_at})

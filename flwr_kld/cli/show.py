@@ -86,8 +86,8 @@ def report(
     if file is not None:
         require_form(file)
     last = last or (_SHOWN if file is None else _WRITTEN)
-    books = existing_ledger(ledger)
-    newest = books.newest_first(population)
+    opened = existing_ledger(ledger)
+    newest = opened.newest_first(population)
     if predictor is not None:
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
         title = f"Predictor {predictor} of {population}"
@@ -98,7 +98,7 @@ def report(
             _write(rounds, file, title)
         return
     entries = back_to(newest, last, is_check)
-    checks = CheckSeries.from_entries(entries, checks_before(books, entries, population))
+    checks = CheckSeries.from_entries(entries, checks_before(opened, entries, population))
     title = f"Drift checks of {population}"
     if file is not None:
         if not checks:

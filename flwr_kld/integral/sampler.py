@@ -118,7 +118,7 @@ class BudgetSpent(RuntimeError):
 
 @dataclass(frozen=True)
 class IntegralEvent:
-    """What a sampler's draws cost, all together; what a ledger books."""
+    """What a sampler's draws cost, all together; what a ledger charges."""
 
     # Between *any* two sets of private data, whatever they share, the draws are (epsilon, delta)-
     # indistinguishable. So the event is also (epsilon, delta)-private for one record, for one

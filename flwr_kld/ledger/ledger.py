@@ -15,8 +15,7 @@ from flwr_kld.common.errors import SessionBusy, StateChanged
 from flwr_kld.common.guesses import suggests
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.arguments import choice, instance
-from flwr_kld.ledger import reservations as life
-from flwr_kld.ledger import rows as books
+from flwr_kld.ledger import reservations, rows
 from flwr_kld.ledger.budget import Budget, Spent
 from flwr_kld.ledger.charge import Charge
 from flwr_kld.ledger.composition import Spend
@@ -82,7 +81,7 @@ class Rotation:
     def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the number of the last check that asked each client, or `NEVER`."""
         with self._database.reading() as connection:
-            known = books.numbers_of(connection, self._population, names)
+            known = rows.numbers_of(connection, self._population, names)
             numbers = np.array(sorted(known.values()), dtype=np.int64)
             last = last_asked(connection, self._population, numbers)
         of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
@@ -129,8 +128,8 @@ class Ledger:
         """
         instance("budget", budget, Budget, "a Budget, such as Budget(epsilon=10)")
         with self._database.writing() as connection:
-            seconds = books.advance_clock(connection, _clock(now))
-            if books.put_budget(connection, budget, seconds):
+            seconds = rows.advance_clock(connection, _clock(now))
+            if rows.put_budget(connection, budget, seconds):
                 refuse_uncharged(connection, budget, seconds)
 
     def budget(self, population: str = "default") -> Budget:
@@ -139,13 +138,13 @@ class Ledger:
         Raises `LedgerError` if none was set.
         """
         with self._database.reading() as connection:
-            return books.budget_of(connection, population)
+            return rows.budget_of(connection, population)
 
     def spent(self, population: str = "default", *, now: float | None = None) -> Spent:
         """Return what the most-charged person has spent in the window that ends now."""
         with self._database.reading() as connection:
-            seconds = books.time_seen(connection, _clock(now))
-            return spent_by(connection, books.budget_of(connection, population), seconds)
+            seconds = rows.time_seen(connection, _clock(now))
+            return spent_by(connection, rows.budget_of(connection, population), seconds)
 
     # ----------------------------------------------------------------------------------- checks
 
@@ -162,7 +161,7 @@ class Ledger:
     ) -> Reservation:
         """Spend what a check will cost, durably, if everybody it asks can afford it.
 
-        Call it before anybody is asked about records; from then on the check is in the books,
+        Call it before anybody is asked about records; from then on the check is in the ledger,
         whatever happens.
 
         Parameters
@@ -203,24 +202,24 @@ class Ledger:
         if not isinstance(key, str) or key in ("", session) or not charges:
             raise ValueError("a check needs a key, other than its session's, and a charge or more")
         with self._database.writing("reserved in") as connection:
-            seen = books.advance_clock(connection, _clock(now))  # kept even if the check is refused
+            seen = rows.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
-            seconds = books.time_seen(connection, seen)
-            budget = books.budget_of(connection, population)
-            before = books.entry_of(connection, population, key)
+            seconds = rows.time_seen(connection, seen)
+            budget = rows.budget_of(connection, population)
+            before = rows.entry_of(connection, population, key)
             if before is not None and not before.refused:
                 unfinished = before.state == "reserved"
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
             asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
             if session:
-                life.renew(connection, budget, session, seconds, asked)
+                reservations.renew(connection, budget, session, seconds, asked)
                 asked = []
             else:
                 new = [spend for _, spend in asked]
                 require_budget(Window(connection, budget, seconds, new), new, budget)
             for state in states:
                 write_state(connection, state, seconds)
-            return life.opened(connection, population, kind, key, seconds, asked, before)
+            return reservations.opened(connection, population, kind, key, seconds, asked, before)
 
     def settle(
         self,
@@ -258,12 +257,12 @@ class Ledger:
         if delivered is not None and len(delivered) != len(reservation.spends):
             raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
         with self._database.writing("settled in") as connection:
-            seconds = books.advance_clock(connection, _clock(now))
+            seconds = rows.advance_clock(connection, _clock(now))
             text = json_text(report)
-            life.close(connection, reservation, seconds, state="settled", report=text)
+            reservations.close(connection, reservation, seconds, state="settled", report=text)
             if delivered is not None:
-                budget = books.budget_of(connection, reservation.population)
-                life.deliver(
+                budget = rows.budget_of(connection, reservation.population)
+                reservations.deliver(
                     connection, budget, dict(zip(reservation.spends, delivered, strict=True))
                 )
             for state in states:
@@ -297,11 +296,13 @@ class Ledger:
         if why.kind.spends:
             raise ValueError("clients were asked, so it was not refused: fail its reservation")
         with self._database.writing("reserved in") as connection:
-            seconds = books.advance_clock(connection, _clock(now))
-            before = books.entry_of(connection, population, key)
+            seconds = rows.advance_clock(connection, _clock(now))
+            before = rows.entry_of(connection, population, key)
             if before is None or before.refused:
-                refused = life.opened(connection, population, kind, key, seconds, (), before)
-                life.close(connection, refused, seconds, **_failed(why))
+                refused = reservations.opened(
+                    connection, population, kind, key, seconds, (), before
+                )
+                reservations.close(connection, refused, seconds, **_failed(why))
 
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:
         """Close a check that asked and got no number.
@@ -309,10 +310,10 @@ class Ledger:
         It has spent what it reserved, unless the failure is that all whom it asked refused.
         """
         with self._database.writing("settled in") as connection:
-            seconds = books.advance_clock(connection, _clock(now))
-            life.close(connection, reservation, seconds, **_failed(why))
+            seconds = rows.advance_clock(connection, _clock(now))
+            reservations.close(connection, reservation, seconds, **_failed(why))
             if not why.kind.spends:
-                life.release(connection, reservation)
+                reservations.release(connection, reservation)
 
     # ------------------------------------------------------------------------------ what is kept
 
@@ -320,24 +321,24 @@ class Ledger:
         """Return all entries, oldest first."""
         query = checks.select().where(checks.c.population == population).order_by(checks.c.number)
         with self._database.reading() as connection:
-            return books.entries(connection, query)
+            return rows.entries(connection, query)
 
     def newest_first(self, population: str = "default") -> Iterator[Entry]:
         """Yield entries, newest first; reads no more of them than are asked for."""
         query = select(checks).where(checks.c.population == population)
-        return books.newest_first(self._database.reading, query)
+        return rows.newest_first(self._database.reading, query)
 
     def count_before(
         self, number: int, *, population: str = "default", kinds: Iterable[Kind]
     ) -> int:
         """Count the entries of some kinds before an entry."""
         with self._database.reading() as connection:
-            return books.count_before(connection, population, number, kinds)
+            return rows.count_before(connection, population, number, kinds)
 
     def check(self, key: str, *, population: str = "default") -> Entry | None:
         """Return the entry of a key, if it was ever reserved."""
         with self._database.reading() as connection:
-            return books.entry_of(connection, population, key)
+            return rows.entry_of(connection, population, key)
 
     def rotation(self, population: str = "default") -> Rotation:
         """Return whose turn it is."""
@@ -369,7 +370,7 @@ class Ledger:
         Raises `StateChanged` if somebody else wrote it since it was read.
         """
         with self._database.writing() as connection:
-            return write_state(connection, state, books.advance_clock(connection, _clock(now)))
+            return write_state(connection, state, rows.advance_clock(connection, _clock(now)))
 
 
 def _failed(why: Failure) -> dict[str, str]:
@@ -383,4 +384,4 @@ def _clock(now: float | None) -> float:
 def _spend(connection: Connection, budget: Budget, charge: Charge) -> Spend:
     """Return what a charge spends on whom; `ValueError` if the budget is for others."""
     charge.cost.require(budget)
-    return Spend(charge.cost, books.members(connection, budget.population, charge.clients))
+    return Spend(charge.cost, rows.members(connection, budget.population, charge.clients))

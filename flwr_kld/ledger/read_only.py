@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import func, null, select, union
 
 from flwr_kld.common.errors import NoBudget
-from flwr_kld.ledger import rows as books
+from flwr_kld.ledger import rows
 from flwr_kld.ledger.budget import Spent
 from flwr_kld.ledger.database import Database
 from flwr_kld.ledger.entry import Entry, Kind, utc
@@ -40,16 +40,16 @@ class LedgerView:
     def spent(self, population: str) -> Spent | None:
         """Return what `Ledger.spent` does; None if no budget was set."""
         with self._database.reading() as connection, suppress(NoBudget):
-            budget = books.budget_of(connection, population)
-            return spent_by(connection, budget, books.time_seen(connection, time.time()))
+            budget = rows.budget_of(connection, population)
+            return spent_by(connection, budget, rows.time_seen(connection, time.time()))
         return None
 
     def leaving(self, population: str, most: int) -> list[tuple[datetime, Entry]]:
         """Return what leaves the budget's window next, without reports, and when (UTC)."""
         with self._database.reading() as connection:
-            seconds = books.time_seen(connection, time.time())
+            seconds = rows.time_seen(connection, time.time())
             try:
-                budget = books.budget_of(connection, population)
+                budget = rows.budget_of(connection, population)
             except NoBudget:
                 return []
             query = _LIGHT.where(
@@ -58,7 +58,7 @@ class LedgerView:
                 checks.c.number.in_(select(spends.c.check)),  # not nights, nor what was refused
             )
             oldest = query.order_by(checks.c.started, checks.c.number).limit(most)
-            spent = books.entries(connection, oldest)
+            spent = rows.entries(connection, oldest)
         after = budget.seconds + 1
         return [(utc(int(entry.started.timestamp()) + after), entry) for entry in spent]
 
@@ -69,12 +69,12 @@ class LedgerView:
         query = _LIGHT.where(
             checks.c.population == population, checks.c.kind.in_(list(map(str, kinds)))
         )
-        return books.newest_first(self._database.reading, query, before)
+        return rows.newest_first(self._database.reading, query, before)
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number, with its report."""
         with self._database.reading() as connection:
-            found = books.entries(connection, select(checks).where(checks.c.number == number))
+            found = rows.entries(connection, select(checks).where(checks.c.number == number))
         return found[0] if found else None
 
     def with_report(self, entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""A check's rows through its life: opened, charged, delivered, closed."""
+"""The rows of a check in the ledger: reserve, charge, deliver, close."""
 
 from __future__ import annotations
 
