@@ -20,7 +20,7 @@ from flwr_kld.common.guesses import suggests
 from flwr_kld.common.strict_model import Model, parsed
 from flwr_kld.kernel.arguments import finite, instance, set_fields
 from flwr_kld.table.base import Domain, domain_from_spec
-from flwr_kld.table.blind import require_sight
+from flwr_kld.table.blind import require_listed_values
 from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.files import rows_in
 from flwr_kld.table.frame import TextFile
@@ -171,7 +171,7 @@ class Reference:
         if not len(symbols):
             raise ValueError("there are no public rows, of which a reference is counted")
         if not allow_unlisted:
-            require_sight(domain, symbols, records)
+            require_listed_values(domain, symbols, records)
         if score is None:
             counts = np.bincount(symbols.ravel(), minlength=domain.size)
             return cls.from_counts(domain, counts, floor=floor)

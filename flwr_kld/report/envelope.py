@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside
-from flwr_kld.trust.sight import Sight
+from flwr_kld.trust.visibility import Visibility
 
 SCHEMA = 1
 """Version of the JSON form of all reports."""
@@ -24,7 +24,7 @@ _CHECKSUM = "sha256"
 
 
 @dataclass(frozen=True)
-class CohortSeen:
+class CohortSummary:
     """Whose answers are in a result."""
 
     asked: int  # Clients in the cohort, and those whose answers are in the result
@@ -40,7 +40,7 @@ class CohortSeen:
 
 
 @dataclass(frozen=True)
-class Outlay:
+class CostSummary:
     """What a result cost: privacy, time and traffic."""
 
     # In nats, what the noise delivers at the guarantee's delta: the guarantee's epsilon, or another
@@ -142,7 +142,7 @@ class Protection:
     mechanism: str
     private: bool  # False if a simulation asked for seeded noise, which protects nobody
     noise: float  # Standard deviation of the noise, in records for each cell
-    sight: Sight  # Who saw what, as the trust model says
+    visibility: Visibility  # Who saw what, as the trust model says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +159,8 @@ class Envelope:
 
     started: str  # UTC, ISO 8601
     guarantee: Guarantee  # What was promised
-    cohort: CohortSeen  # Whose answers are in it
-    cost: Outlay  # What it cost
+    cohort: CohortSummary  # Whose answers are in it
+    cost: CostSummary  # What it cost
 
     def _repr_html_(self) -> str:
         """Return what it says for a notebook."""

@@ -108,7 +108,7 @@ def protection(
         mechanism=published.event.mechanism,
         private=published.private,
         noise=published.deviation,
-        sight=trust.sight(hides_parts),
+        visibility=trust.visibility(hides_parts),
     )
 
 

@@ -222,7 +222,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     left = "" if cost.left is None else f", {cost.rest} left in the window"
     yield (
         f"privacy: ε = {cost.price} for each {report.guarantee.protected} asked{left}. "
-        f"{report.protection.sight.exact}"
+        f"{report.protection.visibility.exact}"
     )
     if not report.protection.private:
         yield "SEEDED NOISE: NOT PRIVATE"

@@ -50,7 +50,7 @@ def _blind(domain: Domain, symbols: Symbols) -> Iterator[tuple[str, NDArray[np.b
                 yield name, unlisted
 
 
-def require_sight(domain: Domain, symbols: Symbols, records: Any) -> None:
+def require_listed_values(domain: Domain, symbols: Symbols, records: Any) -> None:
     """Refuse public records of which a column is blind, and show some that are not listed.
 
     A column that is nearly empty is not blind if what it holds is listed.

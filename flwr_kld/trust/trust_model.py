@@ -19,7 +19,6 @@ from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.ledger import Cost
 from flwr_kld.ledger.budget import warn_of_delta
 from flwr_kld.table.rounded_table import own_domain
-from flwr_kld.trust.sight import SERVER_SEES_SUM, SIGHTS, Sight
 from flwr_kld.trust.terms import (
     MOST_COLUMNS,
     NO_MODEL,
@@ -29,6 +28,7 @@ from flwr_kld.trust.terms import (
     Terms,
     trust_of,
 )
+from flwr_kld.trust.visibility import SERVER_SEES_SUM, VISIBILITY, Visibility
 
 _AGGREGATIONS = {
     "trusted": ("plain-sum", "secure-sum"),
@@ -127,7 +127,7 @@ class Trust(ABC):
         """Names of the aggregations under which the promise holds, the usual one first."""
         return _AGGREGATIONS[self.source]
 
-    def sight(self, hides_parts: bool) -> Sight:
+    def visibility(self, hides_parts: bool) -> Visibility:
         """Say who sees what of a check.
 
         Parameters
@@ -135,7 +135,9 @@ class Trust(ABC):
         hides_parts : bool
             Whether the aggregation shows the server sums only.
         """
-        return SERVER_SEES_SUM if self.source == "trusted" and hides_parts else SIGHTS[self.source]
+        return (
+            SERVER_SEES_SUM if self.source == "trusted" and hides_parts else VISIBILITY[self.source]
+        )
 
     def terms(
         self,

@@ -15,9 +15,9 @@ from flwr_kld.ledger import Cost
 from flwr_kld.trust.calibration import central_release, selection_release
 from flwr_kld.trust.noise_laws import TWICE
 from flwr_kld.trust.sealing import check_pair, check_public
-from flwr_kld.trust.sight import AGGREGATOR_SEES_LABELS, SERVER_SEES_LABELS, Sight
 from flwr_kld.trust.terms import AggregatorNoise, Noise
 from flwr_kld.trust.trust_model import OTHER_WORDS, Trust, allotted_to
+from flwr_kld.trust.visibility import AGGREGATOR_SEES_LABELS, SERVER_SEES_LABELS, Visibility
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ForLabels(Trust):
         """Return the release of labels; how many clients there are changes nothing."""
         return selection_release(self.guarantee)
 
-    def sight(self, hides_parts: bool) -> Sight:
+    def visibility(self, hides_parts: bool) -> Visibility:
         """Say who sees what: no sum hides parts of labels."""
         return AGGREGATOR_SEES_LABELS if self.aggregator_keys else SERVER_SEES_LABELS
 

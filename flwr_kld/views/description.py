@@ -58,7 +58,7 @@ class Description:
             report=self.report,
             last=self.report,
             what="description",
-            views=self.report.protection.sight.views,
+            views=self.report.protection.visibility.views,
             plots=pictures(self.plot),
             rows=list(description_rows(self.report.columns)),
             caption=CAPTION,

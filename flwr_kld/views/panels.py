@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flwr_kld.common.extras import require
-from flwr_kld.report.envelope import Outlay, Point
+from flwr_kld.report.envelope import CostSummary, Point
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def mark_missing(axes: Any, series: Sequence[Point[Any]], failed: str, theme: Th
     mark(axes, going, 0.03, color=theme.faint, label="not ended", **hollow)
 
 
-def draw_spend(axes: Any, spent: Mapping[int, Outlay], what: str, theme: Theme) -> None:
+def draw_spend(axes: Any, spent: Mapping[int, CostSummary], what: str, theme: Theme) -> None:
     """Draw epsilon of each check, and what the window had spent of the budget in force then."""
     if spent:
         axes.bar(

@@ -24,7 +24,7 @@ from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import as_text
-from flwr_kld.trust.sight import View
+from flwr_kld.trust.visibility import View
 from flwr_kld.views.page import add_up, pictures, render
 from flwr_kld.views.panels import Theme, draw_spend, label_numbers, two_panels
 
@@ -45,7 +45,7 @@ LOCAL_VIEWS = (
 
 def views(report: Report) -> tuple[View, ...]:
     """Say what everybody saw of a check, those who see least first."""
-    return (_ANYBODY, *report.protection.sight.views, _NETWORK)
+    return (_ANYBODY, *report.protection.visibility.views, _NETWORK)
 
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")

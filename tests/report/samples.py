@@ -18,11 +18,18 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.column import CellCounts, ColumnReport, Reading
-from flwr_kld.report.envelope import CohortSeen, Envelope, OneClient, Outlay, Point, Protection
+from flwr_kld.report.envelope import (
+    CohortSummary,
+    CostSummary,
+    Envelope,
+    OneClient,
+    Point,
+    Protection,
+)
 from flwr_kld.report.predictor_report import Learnt, PredictorReport
 from flwr_kld.report.report import Compared, Report
 from flwr_kld.report.statistics_report import DescribedColumn, StatisticsReport
-from flwr_kld.trust.sight import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
+from flwr_kld.trust.visibility import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
 
 E = TypeVar("E", bound=Envelope)
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
@@ -36,12 +43,12 @@ REPORT = Report(
     guarantee=Guarantee(1.0),
     protection=Protection(
         "trusted", "plain-sum", "discrete-laplace", private=True, noise=2.8,
-        sight=SERVER_SEES_PARTS,
+        visibility=SERVER_SEES_PARTS,
     ),
-    cohort=CohortSeen(20, 18, {"no reply": 1, "refused: <b>injected</b>": 1}),
+    cohort=CohortSummary(20, 18, {"no reply": 1, "refused: <b>injected</b>": 1}),
     compared=Compared(domain="d" * 64, reference="e" * 64, plan="f" * 64, cells=4),
     one_client=OneClient(125, share=0.07),
-    cost=Outlay(
+    cost=CostSummary(
         1.0, seconds=0.5, asking=0.125, waiting=0.25, computing=0.125,
         bytes_down=500.0, bytes_up=100.0,
     ),
@@ -97,10 +104,10 @@ STATISTICS = StatisticsReport(
     guarantee=Guarantee(1.0, 1e-9),
     protection=Protection(
         "distributed", "secure-sum", "discrete-laplace", private=True, noise=2.8,
-        sight=CLIENTS_ADD_NOISE,
+        visibility=CLIENTS_ADD_NOISE,
     ),
-    cohort=CohortSeen(30, 29, {"no reply": 1}),
-    cost=Outlay(0.9, seconds=1.5, asking=0.25, waiting=1.0, computing=0.25),
+    cohort=CohortSummary(30, 29, {"no reply": 1}),
+    cost=CostSummary(0.9, seconds=1.5, asking=0.25, waiting=1.0, computing=0.25),
     one_client=OneClient(125, share=0.04),
 )  # fmt: skip
 
@@ -173,8 +180,8 @@ def learnt(number: int, leader: str = "usual", **changes: object) -> PredictorRe
             swing=1.0, outlasts=2, reports=57 * number, refuted=False,
         ),
         guarantee=Guarantee(0.5, protects=WholeClients(1)),
-        cohort=CohortSeen(60, 57, {"no reply": 2, "impossible report": 1}),
-        cost=Outlay(
+        cohort=CohortSummary(60, 57, {"no reply": 2, "impossible report": 1}),
+        cost=CostSummary(
             0.5, seconds=0.25, asking=0.125, waiting=0.125, computing=0.0,
             left=4.0 - number % 8 / 2, budget=4.0,
         ),

@@ -10,7 +10,7 @@ from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import report_lines
-from flwr_kld.trust.sight import (
+from flwr_kld.trust.visibility import (
     AGGREGATOR_SEES_PARTS,
     CLIENTS_ADD_NOISE,
     SERVER_SEES_PARTS,
@@ -128,7 +128,7 @@ def test_no_check_at_all():
 
 
 @pytest.mark.parametrize(
-    ("sight", "server"),
+    ("visibility", "server"),
     [
         (SERVER_SEES_PARTS, "each asked client's exact counts"),
         (SERVER_SEES_SUM, "the cohort's exact sum"),
@@ -136,8 +136,8 @@ def test_no_check_at_all():
         (CLIENTS_ADD_NOISE, "the noised sum"),
     ],
 )
-def test_who_sees_what_under_each_trust_model(sight, server):
-    report = altered(REPORT, sight=sight)
+def test_who_sees_what_under_each_trust_model(visibility, server):
+    report = altered(REPORT, visibility=visibility)
     text = words([Point(1, report)]).replace("&#39;", "'")
     assert f'<th scope="row">the server<td class="words">{server}' in text
     assert "readers of this page, reports and metrics" in text

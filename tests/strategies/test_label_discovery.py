@@ -86,7 +86,7 @@ def test_a_trusted_server_shows_what_many_records_share_and_no_label_of_one(capl
     assert report.reading.shown_from == 15
     assert report.reading.found_from == 17
     assert report.protection.mechanism == "truncated-laplace"
-    assert "labels" in report.protection.sight.exact
+    assert "labels" in report.protection.visibility.exact
     assert report.cost.epsilon == 2.0
     assert report.cohort.survivors == 20
     assert DiscoveryReport.from_json(report.to_json()) == report
@@ -112,7 +112,7 @@ def test_the_server_of_an_aggregator_sees_no_label_but_those_that_are_shown():
     assert names(report) == ["baker"]
     assert (report.reading.shown_from, report.reading.found_from) == (15, 17)
     assert (report.protection.trust, report.cost.epsilon) == ("trusted-aggregator", 2.0)
-    assert "aggregator saw" in report.protection.sight.exact
+    assert "aggregator saw" in report.protection.visibility.exact
     assert {len(box) for box in grid.boxes()} == {14 * 44 + OVERHEAD}
     handled = repr(list(grid.handled()))
     assert "baker" in handled

@@ -70,7 +70,7 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
     protection = report.protection
     assert (protection.trust, protection.aggregation) == ("two-aggregators", "split-sum")
     assert protection.private
-    assert protection.sight.exact.startswith("Nobody saw exact counts")
+    assert protection.visibility.exact.startswith("Nobody saw exact counts")
     assert report.cost.epsilon == report.guarantee.epsilon == 3.0
     assert report.reading.records == 100 * NODES  # the number of records is public, and exact
     terms = Terms.from_config(grid.requests()[0].content["terms"])

@@ -151,8 +151,8 @@ def test_its_report_says_who_saw_what_to_readers_who_do_not_know_it(trust, aggre
     report = KLDrift(REFERENCE, trust, aggregation=aggregation).check(grid(secure_sum=FirstUse()))
     read = Report.from_dict(json.loads(report.to_json()))
     assert read == report
-    assert read.protection.sight.exact.startswith(seen)
-    assert views(read)[1:-1] == trust.sight(aggregation.hides_parts).views
+    assert read.protection.visibility.exact.startswith(seen)
+    assert views(read)[1:-1] == trust.visibility(aggregation.hides_parts).views
     assert f"Trust model: {trust.name}, {aggregation.name}." in CheckSeries([read]).to_html()
 
 

@@ -28,4 +28,4 @@ def main(grid: Grid, context: Context) -> None:
     )
     report = monitor.check(grid)
     print(report)
-    print(report.protection.sight.exact)
+    print(report.protection.visibility.exact)
