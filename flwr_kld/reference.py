@@ -121,7 +121,7 @@ class Reference:
         plain = cls(domain, np.asarray(probabilities, dtype=np.float64))  # checked before the floor
         if not floor:
             return plain
-        uniform = _normalised(domain, (domain.unlisted_way() < 0).astype(np.float64))
+        uniform = _normalised(domain, (domain.unlisted_index() < 0).astype(np.float64))
         return cls(domain, (1 - floor) * plain.probabilities + floor * uniform)
 
     @classmethod
@@ -320,9 +320,9 @@ class Reference:
 
     @property
     def unlisted(self) -> dict[str, float]:
-        """Mass of records that the domain's spec does not list, such as 'other', by way; not 0."""
-        ways, domain = self.domain.unlisted_way(), self.domain
-        mass = np.bincount(ways[ways >= 0], self.probabilities[ways >= 0], len(domain.unlisted))
+        """Mass of records that the domain's spec does not list, such as 'other', by name; not 0."""
+        index, domain = self.domain.unlisted_index(), self.domain
+        mass = np.bincount(index[index >= 0], self.probabilities[index >= 0], len(domain.unlisted))
         return {w: m for w, m in zip(domain.unlisted, mass.tolist(), strict=True) if m > 0}
 
     @property
@@ -440,7 +440,7 @@ def _of_names(domain: Labels, counts: Mapping[Any, ArrayLike]) -> NDArray[np.flo
 
 def _of_all(domain: Domain, given: NDArray[np.float64]) -> NDArray[np.float64]:
     """Put 0 for 'other' and 'missing' where only the listed symbols have a value."""
-    listed = domain.unlisted_way() < 0
+    listed = domain.unlisted_index() < 0
     if given.shape != (np.count_nonzero(listed),):
         return given
     spread = np.zeros(domain.size)

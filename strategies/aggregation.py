@@ -45,7 +45,7 @@ class PlainSum:
 
     name = "plain-sum"
     hides_parts = False
-    holds_to_limits = True
+    enforces_limits = True
     adds_noise = False
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:
@@ -115,7 +115,7 @@ class Aggregation(Protocol):
         ...
 
     @property
-    def holds_to_limits(self) -> bool:
+    def enforces_limits(self) -> bool:
         """Whether somebody sees each client's numbers, and holds them to what one may answer."""
         ...
 

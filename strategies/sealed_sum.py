@@ -18,7 +18,7 @@ class SealedSum(ByAggregators):
     """
 
     name = "sealed-sum"
-    holds_to_limits = True
+    enforces_limits = True
 
     def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort for boxes, hand them to the aggregator, and read what it publishes."""

@@ -68,7 +68,7 @@ class SecureSum:
 
     name = "secure-sum"
     hides_parts = True
-    holds_to_limits = False
+    enforces_limits = False
     adds_noise = False
 
     def clients(self, present: list[Participant], grid: Grid, timeout: float) -> list[Participant]:

@@ -22,7 +22,7 @@ class SplitSum(ByAggregators):
     """Counts travel in two parts, each sealed for an aggregator of `TwoAggregators`."""
 
     name = "split-sum"
-    holds_to_limits = False
+    enforces_limits = False
 
     def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""

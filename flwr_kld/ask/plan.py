@@ -190,12 +190,12 @@ def cells_of_columns(
 
 def outside_cells(reference: Reference, cell_of: NDArray[np.int32], inside: int) -> int:
     """Give the symbols that Π says are impossible cells of their own, after those of the others."""
-    # One cell for each way to be unlisted (`Domain.unlisted`), and one for symbols that are listed
+    # One cell for each name in `Domain.unlisted`, and one for symbols that are listed
     # but have no mass. So what a record outside the reference *is* can be told, with few cells.
     impossible = reference.probabilities == 0
-    ways, cell = np.unique(reference.domain.unlisted_way()[impossible], return_inverse=True)
+    names, cell = np.unique(reference.domain.unlisted_index()[impossible], return_inverse=True)
     cell_of[impossible] = inside + cell
-    return inside + len(ways)
+    return inside + len(names)
 
 
 def cells_by_symbol(reference: Reference) -> NDArray[np.int32]:

@@ -110,14 +110,14 @@ def _is_strange(one: Mapping[str, Any]) -> bool:
 
 
 def _unlisted(table: Table, symbols: Symbols, made: Reference | None) -> Iterator[dict[str, Any]]:
-    """Count what no symbol of a column lists, way by way."""
+    """Count the records of each name in `unlisted`, column by column."""
     usual = {} if made is None else made.columns
     for own, part, (name, domain) in zip(
         symbols.T, table.parts, table.columns.items(), strict=True
     ):
-        ways = domain.unlisted_way()[own - part.start]
+        index = domain.unlisted_index()[own - part.start]
         for way, words in enumerate(() if domain.joins else domain.unlisted):
-            times = int((ways == way).sum())
+            times = int((index == way).sum())
             yield {
                 "column": name,
                 "way": words,
@@ -138,7 +138,7 @@ def _likely_missing(
         column = texts_in(columns[name]) if name in columns else None
         if not isinstance(domain, Labels) or not isinstance(column, list):
             continue
-        odd = domain.unlisted_way()[own - part.start] == 0
+        odd = domain.unlisted_index()[own - part.start] == 0
         texts = (value for value, is_odd in zip(column, odd.tolist(), strict=True) if is_odd)
         spelt = Counter(t.strip() for t in texts if isinstance(t, str) and t.strip() in _LIKELY)
         if spelt:

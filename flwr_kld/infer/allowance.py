@@ -113,9 +113,9 @@ def _unseen(reference: Reference, counts: Floats, z: float) -> float:
     if counts.all():
         return 0.0
     rows, noise = float(reference.records or 0), reference.noise
-    if noise:  # what is not told from it, of each listed symbol, and of each way not to be listed
-        ways = reference.domain.unlisted_way()[counts == 0]
-        hidden = np.count_nonzero(ways < 0) + len(set(ways[ways >= 0].tolist()))
+    if noise:  # what is not told from it, of each listed symbol, and of each name in `unlisted`
+        index = reference.domain.unlisted_index()[counts == 0]
+        hidden = np.count_nonzero(index < 0) + len(set(index[index >= 0].tolist()))
         return min(CLEAR * noise * hidden / rows, 1.0)
     once, twice = (float(np.count_nonzero(np.rint(counts) == k)) for k in (1, 2))
     above = z * z / 2 + z * math.sqrt(once + 2 * twice + z * z / 4)

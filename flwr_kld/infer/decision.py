@@ -218,13 +218,13 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     return replace(leading, reason=reason)
 
 
-def hold_to_estimates(
+def downgrade_contradicted(
     verdict: Verdict,
     population: float | None,
     cohort: float,
     outside: OutsideFraction | None,
 ) -> Verdict:
-    """Take "no drift" and "quiet" back beside an estimate that says otherwise.
+    """Downgrade "no drift" and "quiet" to inconclusive if an estimate contradicts them.
 
     The population's must not be above the threshold. The cohort's own is above 0 by chance, and
     must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.

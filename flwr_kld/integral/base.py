@@ -72,7 +72,7 @@ class FiniteBase:
         """
         instance("reference", reference, Reference, "a Reference")
         mass, domain = reference.probabilities, reference.domain
-        outside = (domain.unlisted_way() >= 0) & (mass == 0)
+        outside = (domain.unlisted_index() >= 0) & (mass == 0)
         if outside.any():
             mass = (1 - _UNLISTED) * mass + _UNLISTED * outside / np.count_nonzero(outside)
         return cls(mass, domain_features(domain))

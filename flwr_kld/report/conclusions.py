@@ -10,7 +10,7 @@ from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.alarm import Alarm, Tolerated
 from flwr_kld.infer.contradictions import impossible_estimate
-from flwr_kld.infer.decision import contradicted, hold_to_estimates
+from flwr_kld.infer.decision import contradicted, downgrade_contradicted
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.result import Divergences
@@ -140,5 +140,5 @@ class Conclusions:
         if verdict is None:
             return decided, note
         population = None if told is None else told.value
-        held = hold_to_estimates(verdict, population, estimate, reading.outside)
+        held = downgrade_contradicted(verdict, population, estimate, reading.outside)
         return replace(decided, verdict=held), note

@@ -154,7 +154,7 @@ class Decider:
             self._detector,
             alarm=alarm,
             level=self.level,
-            about=measured.whose + ("" if measured.holds_to_limits else ", if no client lies"),
+            about=measured.whose + ("" if measured.enforces_limits else ", if no client lies"),
             seen_from=lambda: self._seen_from(counts, max(measured.effects.average, 1.0)),
         )
         verdict = self._with_one_client(self._limited(verdict, hidden), measured, law)

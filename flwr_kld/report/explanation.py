@@ -36,9 +36,9 @@ def only_symbol(plan: QueryPlan) -> NDArray[np.int64]:
 def outside_name(plan: QueryPlan, cell: int) -> str:
     """Say what the records of a cell outside the reference are."""
     domain, held = plan.reference.domain, plan.symbols_in[cell]
-    way = int(domain.unlisted_way()[int(np.argmax(plan.cell_of == cell))])
-    if way >= 0:
-        return domain.unlisted[way]
+    index = int(domain.unlisted_index()[int(np.argmax(plan.cell_of == cell))])
+    if index >= 0:
+        return domain.unlisted[index]
     names = [domain.name_of(own) for own in np.flatnonzero(plan.cell_of == cell)[[0, -1]].tolist()]
     few = " or ".join(dict.fromkeys(names))
     return f"one of {held:,} symbols, such as {few}" if held > len(names) else few
@@ -174,7 +174,7 @@ def sentence(
     # Numbers below and above the reference's may share a cell: no cut tells them apart.
     said = said or ", ".join(_of_cells(noisy, level, effects))
     whole = f"{name}: {said}" if said else None
-    listed = domain.unlisted_way() < 0
+    listed = domain.unlisted_index() < 0
     if domain.joins or not listed.any():
         return whole
     unlisted = float(in_cells(noisy.plan, ~listed[None])[0] @ noisy_fractions(noisy))

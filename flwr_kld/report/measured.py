@@ -35,7 +35,7 @@ class Measured:
     # How records are shared out among clients, where whoever adds up sees it and it is public
     sizes: ClientSizes | None = None
     # Whether somebody saw each client's numbers, and held them to what one may answer
-    holds_to_limits: bool = True
+    enforces_limits: bool = True
     carried: int = 0  # Clients of a session that are silent, and count as they did before
 
     @property
@@ -113,7 +113,7 @@ class Measured:
     @property
     def one_client(self) -> OneClient:
         """What a single client may do to these numbers."""
-        held, most = self.holds_to_limits, self.most_records or None
+        held, most = self.enforces_limits, self.most_records or None
         if self.sizes is not None:
             return OneClient(most, share=self.sizes.share, name=self.sizes.holder, held=held)
         share = None

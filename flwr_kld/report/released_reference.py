@@ -98,7 +98,7 @@ class ColumnCells:
         """The law that the records were drawn from, shape [symbols]; in a cell the prior's."""
         noise, cell_of, prior = noise_law(self.mechanism, self.deviation), self.cell_of, self.prior
         shares, cells = denoised_fractions(self.values, noise), len(self.values)
-        unlisted = np.bincount(cell_of, prior.domain.unlisted_way() < 0, cells) == 0
+        unlisted = np.bincount(cell_of, prior.domain.unlisted_index() < 0, cells) == 0
         drowned = unlisted & (self.values < CLEAR * math.sqrt(noise.variance))
         if not drowned.all():  # of a domain that lists nothing, one of them is all there is
             shares[drowned] = 0

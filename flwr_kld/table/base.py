@@ -92,14 +92,13 @@ class Domain(ABC):
 
     @property
     def unlisted(self) -> tuple[str, ...]:
-        """Ways in which a record fits none of the symbols that the spec lists, in words."""
+        """Names of the symbols that the spec does not list, such as 'other' and 'missing'."""
         return ()
 
-    def unlisted_way(self) -> NDArray[np.int64]:
-        """Which of `unlisted` each symbol stands for, -1 if the spec lists it; shape [size]."""
-        # in most domains each way has one symbol, and they come last
-        ways = np.arange(self.size) - (self.size - len(self.unlisted))
-        return np.maximum(ways, -1)
+    def unlisted_index(self) -> NDArray[np.int64]:
+        """Index in `unlisted` of each symbol, -1 if the spec lists it; shape [size]."""
+        # in most domains each name has one symbol, and they come last
+        return np.maximum(np.arange(self.size) - (self.size - len(self.unlisted)), -1)
 
     @abstractmethod
     def encode(self, records: Any) -> Symbols:

@@ -43,9 +43,9 @@ def _blind(domain: Domain, symbols: Symbols) -> Iterator[tuple[str, NDArray[np.b
     features = domain.features if isinstance(domain, Table) else columns
     rows = symbols.reshape(len(symbols), domain.per_record).T
     for (name, column), part, own in zip(columns.items(), domain.parts, rows, strict=True):
-        ways = column.unlisted_way()
-        if name in features and len(symbols) and (ways < 0).any():
-            unlisted = ways[own - part.start] >= 0
+        index = column.unlisted_index()
+        if name in features and len(symbols) and (index < 0).any():
+            unlisted = index[own - part.start] >= 0
             if unlisted.mean() > MOST_UNLISTED:
                 yield name, unlisted
 

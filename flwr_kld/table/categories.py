@@ -70,17 +70,17 @@ class Categories(Domain):
     @property
     def unlisted(self) -> tuple[str, ...]:
         """Ways to be unlisted of each feature, such as ``"'other' in hand"``."""
-        return tuple(f"'{way}' in {name}" for name, d in self.domains.items() for way in d.unlisted)
+        return tuple(f"'{own}' in {name}" for name, d in self.domains.items() for own in d.unlisted)
 
-    def unlisted_way(self) -> NDArray[np.int64]:
-        """Return the way of a combination's first feature that is unlisted; -1 if none is."""
-        ways, before = np.full(1, -1), 0
+    def unlisted_index(self) -> NDArray[np.int64]:
+        """Index in `unlisted` of a combination's first unlisted feature; -1 if all are listed."""
+        index, before = np.full(1, -1), 0
         for domain in self.domains.values():
-            own = domain.unlisted_way()
+            own = domain.unlisted_index()
             own[own >= 0] += before
-            ways = np.where(ways[:, None] >= 0, ways[:, None], own).ravel()
+            index = np.where(index[:, None] >= 0, index[:, None], own).ravel()
             before += len(domain.unlisted)
-        return ways
+        return index
 
     def encode(self, records: Any) -> Symbols:
         """Map rows of a table to symbols.

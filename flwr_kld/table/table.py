@@ -344,14 +344,14 @@ class Table(Domain):
             for way in domain.unlisted
         )
 
-    def unlisted_way(self) -> NDArray[np.int64]:
-        """Return the way of each symbol, -1 if its column lists it."""
-        ways, before = [], 0
+    def unlisted_index(self) -> NDArray[np.int64]:
+        """Index in `unlisted` of each symbol, -1 if its column lists it."""
+        index, before = [], 0
         for domain in self.columns.values():
-            own = domain.unlisted_way()
-            ways.append(np.where(own < 0, own, own + before))
+            own = domain.unlisted_index()
+            index.append(np.where(own < 0, own, own + before))
             before += len(domain.unlisted)
-        return np.concatenate(ways)
+        return np.concatenate(index)
 
     def encode(self, records: Any) -> Symbols:
         """Map the rows of a table to symbols.

@@ -58,7 +58,7 @@ def measured(
         traffic=(0.0, 0.0),
         most_records=event.guarantee.most_records,
         sizes=ClientSizes.of(sizes.tolist(), "a client") if public and seen else None,
-        holds_to_limits=seen,
+        enforces_limits=seen,
     )
 
 

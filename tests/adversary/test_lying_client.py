@@ -15,7 +15,7 @@ from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.contradictions import contradiction, impossible_estimate
-from flwr_kld.infer.decision import hold_to_estimates
+from flwr_kld.infer.decision import downgrade_contradicted
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
 from flwr_kld.kernel.promise import Allotment
@@ -266,11 +266,11 @@ def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome
     """The population's above what is tolerated, or the cohort's above what is excluded."""
     verdict = Verdict(outcome, "as said", None, threshold=0.1, alarm=Alarm(), lower_bound=0.0)
     for population, cohort in ((0.1, 0.2), (0.05, 0.0)):
-        assert hold_to_estimates(verdict, population, cohort, None) is verdict
-    held = hold_to_estimates(verdict, None, 0.2, None)  # quiet is of what it would have shown
+        assert downgrade_contradicted(verdict, population, cohort, None) is verdict
+    held = downgrade_contradicted(verdict, None, 0.2, None)  # quiet is of what it would have shown
     assert (held is verdict) is (outcome is not Outcome.QUIET)
     for population, cohort, told in ((0.15, 0.1, "0.150"), (0.05, 0.3, "0.300")):
-        held = hold_to_estimates(verdict, population, cohort, None)
+        held = downgrade_contradicted(verdict, population, cohort, None)
         if outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
             assert held is verdict
         else:

@@ -254,13 +254,13 @@ def test_a_larger_budget_has_more_bins():
 
 def test_each_way_to_be_outside_of_a_table_has_one_cell():
     table = Categories({"job": ["nurse", "cook"], "age": Binned([40]), "ward": ["a", "b", "c"]})
-    listed = table.unlisted_way() < 0
+    listed = table.unlisted_index() < 0
     p = np.where(listed, np.arange(table.size) % 3, 0)
     p[-1] = 4  # rows that lack everything are in the reference
     plan = Partition(16).draw(Reference.from_counts(table, p), np.random.default_rng(0))
     impossible = p == 0
     for way in range(-1, len(table.unlisted)):
-        here = impossible & (table.unlisted_way() == way)
+        here = impossible & (table.unlisted_index() == way)
         (cell,) = set(plan.cell_of[here])
         assert plan.outside[cell]
         assert plan.symbols_in[cell] == here.sum()

@@ -66,7 +66,7 @@ def test_made_up_rows_are_even_over_what_is_listed(dictionary):
     sample = read_sample(dictionary)
     assert set(sample.rows) == {"age", "ward", "born", "admitted", "left", "note"}
     for name, column in sample.reference.columns.items():
-        listed = column.domain.unlisted_way() < 0
+        listed = column.domain.unlisted_index() < 0
         law = column.probabilities[listed]
         if name == "note":
             assert column.unlisted["missing"] == 1

@@ -111,7 +111,7 @@ def test_what_noise_alone_may_have_made_is_allowed_for_at_every_level(law, level
 def test_records_that_are_not_listed_may_hide_under_the_noise():
     """What clients' references take for none may be six deviations, of each way and symbol."""
     domain = Categories({"a": [1, 2], "b": [1, 2]})
-    p = np.where(domain.unlisted_way() < 0, 0.25, 0.0)
+    p = np.where(domain.unlisted_index() < 0, 0.25, 0.0)
     found = allowance(Reference(domain, p, 4000.0, 10.0), theta=THETA, level=0.95)
     assert found.unseen == pytest.approx(len(domain.unlisted) * 6 * 10 / 4000)
 

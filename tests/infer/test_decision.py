@@ -10,7 +10,7 @@ from flwr_kld.infer.decision import (
     Outside,
     Population,
     decide,
-    hold_to_estimates,
+    downgrade_contradicted,
 )
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.outside import OutsideLimits
@@ -93,7 +93,7 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     population, cohort, taken_back, limit
 ):
     verdict = decided(limit, seen_from=lambda: 0.15)
-    held = hold_to_estimates(verdict, population, cohort, None)
+    held = downgrade_contradicted(verdict, population, cohort, None)
     assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
     assert not taken_back or "above" in held.reason
 
@@ -101,14 +101,14 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
 def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
     verdict = decided(0.1)
     for estimate, little in ((0.1004, True), (0.102, False)):
-        reason = hold_to_estimates(verdict, estimate, None, None).reason
+        reason = downgrade_contradicted(verdict, estimate, None, None).reason
         assert ("a little above" in reason) is little
 
 
 def test_nothing_would_have_been_seen_without_an_estimate():
     excluded, quiet = (decided(x, seen_from=lambda: 0.15) for x in (0.19, 0.21))
-    assert hold_to_estimates(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
-    assert hold_to_estimates(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
+    assert downgrade_contradicted(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
+    assert downgrade_contradicted(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():

@@ -75,7 +75,7 @@ def test_what_is_no_number_is_missing_and_a_text_may_spell_one() -> None:
     domain = Binned([0, 1])
     assert domain.encode([0.5, float("nan"), None, "x", "0.5", True]).tolist() == [1, 3, 3, 3, 1, 2]
     assert domain.unlisted == ("missing",)
-    assert domain.unlisted_way().tolist() == [-1, -1, -1, 0]
+    assert domain.unlisted_index().tolist() == [-1, -1, -1, 0]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_what_is_not_listed_is_other_or_missing() -> None:
     domain = Labels(["flu", "cold"])
     assert domain.encode(["cold", "syphilis", None, 4, "flu"]).tolist() == [1, 2, 3, 2, 0]
     assert domain.unlisted == ("other", "missing")
-    assert domain.unlisted_way().tolist() == [-1, -1, 0, 1]
+    assert domain.unlisted_index().tolist() == [-1, -1, 0, 1]
 
 
 @pytest.mark.parametrize(

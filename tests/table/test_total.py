@@ -275,7 +275,7 @@ def test_only_the_form_of_the_whole_is_refused_and_no_value_is_shown(
 def test_unlisted_ways_name_the_first_feature_that_does_not_fit() -> None:
     table = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
     assert table.unlisted == ("'other' in job", "'missing' in job", "'missing' in age")
-    ways = table.unlisted_way()
+    ways = table.unlisted_index()
     for job, age, way in [
         ("nurse", 30, None),
         ("cook", 50, None),
@@ -289,4 +289,4 @@ def test_unlisted_ways_name_the_first_feature_that_does_not_fit() -> None:
     assert Labels(["a", "other"]).unlisted == ("(other)", "missing")
     assert Labels(["a", "other"]).name_of(2) == "(other)"
     assert Labels(["other", "(other)"]).unlisted == ("((other))", "missing")
-    assert Labels(["a", "b"]).unlisted_way().tolist() == [-1, -1, 0, 1]
+    assert Labels(["a", "b"]).unlisted_index().tolist() == [-1, -1, 0, 1]

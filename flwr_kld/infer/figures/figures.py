@@ -106,7 +106,7 @@ def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterato
 def _kinds(plan: QueryPlan) -> tuple[list[str], NDArray[np.bool_]]:
     """Names of fractions that are shown, and the symbols of each, shape [names, symbols]."""
     domain = plan.reference.domain
-    rows = [domain.unlisted_way() == way for way in range(len(domain.unlisted))]
+    rows = [domain.unlisted_index() == i for i in range(len(domain.unlisted))]
     names = list(domain.unlisted)
     if isinstance(domain, Binned):
         outer = (0, len(domain.edges))

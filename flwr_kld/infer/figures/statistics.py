@@ -50,7 +50,7 @@ class ColumnStatistics:
     """What one column holds. Everything in it is public. Intervals are at 95 %."""
 
     count: Figure  # Records whose value the domain lists, among those asked
-    # Fractions of the records that have none of these, by way: 'other', 'missing'
+    # Fractions of the records that have none of these, by name: 'other', 'missing'
     unlisted: tuple[Fraction, ...]
     # Fraction of the records that each listed symbol has, in the domain's order. All intervals of
     # a column hold at once, so that the most frequent may be picked.
@@ -84,13 +84,13 @@ def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStati
     Of numbers that are counted at grid points, the histogram is that of the column's own bins.
     """
     domain = noisy.plan.reference.domain
-    seen, way = noisy_fractions(noisy), domain.unlisted_way()
-    listed = np.flatnonzero(way < 0)
+    seen, index = noisy_fractions(noisy), domain.unlisted_index()
+    listed = np.flatnonzero(index < 0)
     unlisted = fractions(
         noisy,
         seen,
         domain.unlisted,
-        way == np.arange(len(domain.unlisted))[:, None],
+        index == np.arange(len(domain.unlisted))[:, None],
         effects,
     )
     numbers = Numbers.from_counts(noisy, seen, effects)
