@@ -263,7 +263,7 @@ _LONGEST = 600
 _SHOWN = 100
 """Of these, in an error's words."""
 
-_NAMED = 5
+_MOST_NAMES = 5
 """Nodes that a line names."""
 
 _ANSWERED_BY = 30
@@ -432,8 +432,8 @@ def _named(nodes: Sequence[int], asked: Sequence[int]) -> str:
     """Name some of the nodes, if they are not all."""
     if len(nodes) == len(asked):
         return f"all {len(asked)}"
-    more = ", …" if len(nodes) > _NAMED else ""
-    return f"{len(nodes)} of {len(asked)} ({', '.join(map(str, nodes[:_NAMED]))}{more})"
+    more = ", …" if len(nodes) > _MOST_NAMES else ""
+    return f"{len(nodes)} of {len(asked)} ({', '.join(map(str, nodes[:_MOST_NAMES]))}{more})"
 
 
 _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold red]FAIL[/]"}

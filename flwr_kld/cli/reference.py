@@ -233,7 +233,7 @@ def _describe(found: Reference) -> dict[str, Any]:
 
 DEFAULT_THRESHOLD = 0.1
 """Nats that are tolerated where nothing is said."""
-_NAMED = 5
+_MOST_NAMES = 5
 """Columns that a sentence names."""
 
 
@@ -275,8 +275,10 @@ def in_words(reference: Reference, needed: Mapping[str, int]) -> str:
     if not table:
         (rows,) = short.values()
         return f"its {has} are too few for the threshold, which needs about {rows:,}"
-    told = ", ".join(f"{name} needs about {rows:,}" for name, rows in list(short.items())[:_NAMED])
-    more = f" and {len(short) - _NAMED} more need fewer" if len(short) > _NAMED else ""
+    told = ", ".join(
+        f"{name} needs about {rows:,}" for name, rows in list(short.items())[:_MOST_NAMES]
+    )
+    more = f" and {len(short) - _MOST_NAMES} more need fewer" if len(short) > _MOST_NAMES else ""
     return (
         f"its {has} are too few for the thresholds of {len(short)} of {len(reference.columns)} "
         f"columns: {told}{more}"

@@ -43,7 +43,7 @@ _MOST_CLIENTS = 1_000_000
 _MORE = "more clients, more records of each, or a larger epsilon"
 LIKELY = 0.8
 """Probability with which a quiet check would have seen a drift."""
-_NAMED = 5
+_MOST_NAMES = 5
 """Columns that a sentence names."""
 _NOISE = 2.0
 """Standard deviations within which a fraction is taken for noise around 0."""
@@ -374,5 +374,5 @@ def _quiet(upper: UpperLimit, seen: float, threshold: float, allowed: str) -> _F
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

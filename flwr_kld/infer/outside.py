@@ -42,7 +42,7 @@ _ERRORS, _CLOSE = (math.log(0.5), math.log(1e-15)), 1e-3
 """Range of a p-value's logarithm, and how near to it is near enough."""
 _CLEAR = 2.0
 """Standard deviations from which on a kind is named."""
-_NAMED = 3
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class OutsideFraction:
         return [kind.name for kind in self.kinds if kind.share > _CLEAR * kind.deviation]
 
     def __str__(self) -> str:
-        return ", ".join([percent(self.share, self.deviation), *self.clear[:_NAMED]])
+        return ", ".join([percent(self.share, self.deviation), *self.clear[:_MOST_NAMES]])
 
 
 def percent(share: float, deviation: float) -> str:

@@ -140,7 +140,7 @@ def outside_fraction(
     return OutsideFraction(*estimate(cells.tolist()), tuple(kinds))
 
 
-_NAMED = 2
+_MOST_NAMES = 2
 """Cells that a sentence names at most."""
 
 _CUTS = 200
@@ -190,7 +190,7 @@ def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Itera
     low, high = fraction_intervals(noisy, level=level, effects=effects)
     away = np.where((p < low) | (p > high), np.abs(share - p), 0)
     symbols = only_symbol(plan)
-    for cell in np.argsort(-away, kind="stable")[:_NAMED].tolist():
+    for cell in np.argsort(-away, kind="stable")[:_MOST_NAMES].tolist():
         if away[cell] > 0:
             numbers = (float(x[cell]) for x in (p, share, low, high))
             yield _change(*numbers, before=f"{_cell(plan, cell, int(symbols[cell]))} ")

@@ -9,7 +9,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.report import Report
 
-_NAMED = 3
+_MOST_NAMES = 3
 """Columns that a sentence names."""
 
 
@@ -72,7 +72,7 @@ class LastCheck:
                 "it did not tell how alike the records of a client are: they are taken for "
                 "independent"
             )
-        order = sorted(self.design_effects.items(), key=lambda one: -one[1])[:_NAMED]
+        order = sorted(self.design_effects.items(), key=lambda one: -one[1])[:_MOST_NAMES]
         others = len(self.design_effects) - len(order)
         rest = f", and at most as much in {others} more" if others else ""
         return f"design effect {', '.join(f'{x:.3g} in {name}' for name, x in order)}{rest}"

@@ -11,7 +11,7 @@ from flwr_kld.report.words import aside
 
 LOCAL = "local"
 """Trust model of a round, and under which name the ledger keeps what it cost."""
-_NAMED = 3
+_MOST_NAMES = 3
 """Candidates of a mixture that are named: the largest."""
 
 
@@ -46,7 +46,7 @@ class Learnt:
     @property
     def largest(self) -> list[tuple[str, float]]:
         """The candidates that contribute most to the mixture, largest first."""
-        return sorted(self.mixture.items(), key=lambda part: -part[1])[:_NAMED]
+        return sorted(self.mixture.items(), key=lambda part: -part[1])[:_MOST_NAMES]
 
     @property
     def led_by(self) -> str:

@@ -29,7 +29,7 @@ from flwr_kld.table.table import Table
 
 _BY_CHANCE = 0.01
 """Probability with which noise alone makes a range of a column, at most, whatever its law."""
-_NAMED = 6
+_MOST_NAMES = 6
 """Edges that a line names."""
 _FREQUENT = 3
 """Symbols that a line names."""
@@ -276,7 +276,7 @@ def description_rows(columns: Mapping[str, DescribedColumn]) -> Iterator[tuple[s
 def _edges(numbers: NumberStatistics) -> str:
     """Say between which edges the numbers of a column were counted."""
     edges = [f"{edge:.6g}" for edge in numbers.edges]
-    if len(edges) > _NAMED:
+    if len(edges) > _MOST_NAMES:
         return f"{len(edges)} edges from {edges[0]} to {edges[-1]}"
     return f"edges {', '.join(edges)}"
 

@@ -57,11 +57,11 @@ def aside(reasons: Mapping[str, int]) -> str:
     return f" ({words})" if words else ""
 
 
-_NAMED = 5
+_MOST_NAMES = 5
 """Clients that a sentence names."""
 
 
-def some_of(names: Sequence[str], most: int = _NAMED) -> str:
+def some_of(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Name the first few, and count the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

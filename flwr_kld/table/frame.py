@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from flwr_kld.table.texts import Texts
 
-_NAMED = 10
+_MOST_NAMES = 10
 """Columns that a message names."""
 BY = " × "
 """Between the names of two features whose combinations are a column."""
@@ -246,8 +246,8 @@ def _found(wanted: str, names: list[str], *, shown: bool) -> str:
         return f": they have {len(names)} others"
     if not names:
         return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f": it has {', '.join(map(repr, names[:_NAMED]))}{more}"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f": it has {', '.join(map(repr, names[:_MOST_NAMES]))}{more}"
 
 
 def joint(symbols: Symbols, sizes: list[int]) -> Symbols:

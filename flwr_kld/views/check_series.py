@@ -84,7 +84,7 @@ _LEFT = ("drifted", "key", "period", "decision")
 _USUAL_ROWS, _ROW = 14, 0.18
 """Columns of a table that a plot of the usual height has room for; inches of each further one."""
 
-_NAMED = 2
+_MOST_NAMES = 2
 """Columns of a table that a line names."""
 
 
@@ -315,7 +315,7 @@ def _drifted(report: Report) -> str:
     names = drifted(report.columns) if report.is_table else []
     if report.is_table and not names:
         return f"0 of {len(report.columns)}"
-    return some_of(names, _NAMED)
+    return some_of(names, _MOST_NAMES)
 
 
 def _cohorts(reading: Reading) -> str:
