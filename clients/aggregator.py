@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import Field, StrictFloat, StrictStr
 
-from flwr_kld.clients.answers import refuse, tell
+from flwr_kld.clients.answers import refuse, reply_record
 from flwr_kld.clients.check_memory import flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
@@ -106,12 +106,12 @@ class AggregatorLimits:
         """Return what satisfies these limits and those of a node config, which must be plain."""
         require_known(config)
         keys = {name: f"drift-{name.replace('_', '-')}" for name in _NodeConfig.__annotations__}
-        told = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
-        bounds = [e for e in (told.most_epsilon, self.most_epsilon) if e is not None]
+        limits = _NodeConfig.from_file({n: config[key] for n, key in keys.items() if key in config})
+        bounds = [e for e in (limits.most_epsilon, self.most_epsilon) if e is not None]
         return AggregatorLimits(
-            min_clients=max(told.min_clients, self.min_clients),
+            min_clients=max(limits.min_clients, self.min_clients),
             most_epsilon=min(bounds, default=None),
-            memory=self.memory if told.memory is None else Path(told.memory),
+            memory=self.memory if limits.memory is None else Path(limits.memory),
         )
 
     def hold(self, guarantee: Guarantee) -> None:
@@ -176,12 +176,12 @@ def aggregate_drift_checks(
         challenge = asked.get(CHALLENGE) if isinstance(asked, ConfigRecord) else None
         try:
             used = _key_of(context, key)
-            said = {ANSWER: used.public.hex(), PROOF: used.proof(check_public(challenge))}
+            answer = {ANSWER: used.public.hex(), PROOF: used.proof(check_public(challenge))}
         except QueryRefused:
-            said = {ANSWER: "without a key" if is_aggregator(context) else ""}
+            answer = {ANSWER: "without a key" if is_aggregator(context) else ""}
         except ValueError:
             return refuse(message, "the challenge is not a public key")
-        return tell(message, said)
+        return reply_record(message, answer)
 
     @app.query(AGGREGATE_ACTION)
     def drift_aggregate(message: Message, context: Context) -> Message:
@@ -190,7 +190,7 @@ def aggregate_drift_checks(
             bounds, used = own_limits.stricter(context.node_config), _key_of(context, key)
             if bounds.memory is None and key is None:
                 bounds = replace(bounds, memory=default_memory(used))
-            told = _Aggregation(message.content, context, used, bounds).run(roster)
+            published = _Aggregation(message.content, context, used, bounds).run(roster)
         except SessionMismatch as error:
             return refuse(message, str(error), error.night)
         except (InvalidReply, QueryRefused) as error:
@@ -198,7 +198,7 @@ def aggregate_drift_checks(
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
             return refuse(message, f"the sum could not be published ({type(error).__name__})")
-        return tell(message, told.to_config(), place=PUBLISHED)
+        return reply_record(message, published.to_config(), place=PUBLISHED)
 
 
 class _Aggregation:

@@ -20,9 +20,9 @@ def reply(
     return Message(content, reply_to=message)
 
 
-def tell(message: Message, said: Mapping[str, Any], *, place: str = ANSWER) -> Message:
-    """Answer a message by one record."""
-    return Message(RecordDict({place: ConfigRecord({**said})}), reply_to=message)
+def reply_record(message: Message, values: Mapping[str, Any], *, place: str = ANSWER) -> Message:
+    """Reply with one record."""
+    return Message(RecordDict({place: ConfigRecord({**values})}), reply_to=message)
 
 
 def refuse(message: Message, reason: str, other_night: int = 0) -> Message:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.period import of_period
 from flwr_kld.clients.admission import Answering, Gate, require_claim
-from flwr_kld.clients.answers import refuse, reply, tell
+from flwr_kld.clients.answers import refuse, reply, reply_record
 from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
-from flwr_kld.clients.shown_model import keep_model, model_of, require_model
+from flwr_kld.clients.shown_model import model_of, require_model, store_model
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SystemBits
@@ -207,14 +207,14 @@ class DriftNode:
 
     def name_clients(self, message: Message, context: Context) -> Message:
         """Answer which clients this node hosts."""
-        return tell(message, Hosted(tuple(sorted(self.present(context)))).to_config())
+        return reply_record(message, Hosted(tuple(sorted(self.present(context)))).to_config())
 
     def answer(self, message: Message, context: Context) -> Message:
         """Answer a check with the numbers of each client that is asked, or with why not."""
         load_by(message)
         try:
             terms, members = asked(message.content)
-            keep_model(message.content, context)
+            store_model(message.content, context)
             cell_of, here = self._cells(terms, context), self.present(context)
             require_claim(terms, *self.channels)
             pinned, channel = self.channels[terms.trust]
@@ -304,12 +304,12 @@ class _Answers:
         tokens, other_night = dict.fromkeys(self._loaded, b""), 0
         if self._terms.night is not None and self._loaded:
             # Imported here: most checks are of no session.
-            from flwr_kld.clients.standing import tokens_tonight
+            from flwr_kld.clients.standing import session_tokens
 
             mine = {member: records for member, (records, _) in self._loaded.items()}
             tokens = {}
             with Answering(self.refused, *mine):
-                tokens, other_night = tokens_tonight(
+                tokens, other_night = session_tokens(
                     context, self._terms, gate, mine, last_nights, self.refused
                 )
         rest = [*tokens.items()]

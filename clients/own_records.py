@@ -134,14 +134,14 @@ class Records(Private):
     def __len__(self) -> int:
         return len(self._symbols)
 
-    def keep(self, most: int) -> None:
+    def sample(self, most: int) -> None:
         """Keep a uniform sample of at most `most` records."""
         if most < len(self):
             self._symbols = self._symbols[_uniform().choice(len(self), most, replace=False)]
 
     @staticmethod
-    def tonight(memory: Memory, members: Mapping[int, Records]) -> dict[int, bytes]:
-        """Remember a night of a session, and keep what it counts; return members' tokens."""
+    def count_session(memory: Memory, members: Mapping[int, Records]) -> dict[int, bytes]:
+        """Store a night of a session, and reduce members to what it counts; return their tokens."""
         if not members:
             return {}
         tokens, counted, frozen = memory.count(
@@ -190,7 +190,7 @@ class Records(Private):
     def _take(members: Sequence[Records], terms: Terms, most: int) -> None:
         """Keep what the terms take of each member's, of at most so many records."""
         for own in members:
-            own.keep(min(terms.most_records or most, most))
+            own.sample(min(terms.most_records or most, most))
 
 
 def _uniform() -> np.random.Generator:

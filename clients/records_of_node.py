@@ -161,11 +161,11 @@ def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
 
 def _own_dialect(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node config says of how its texts are written."""
-    told = {field: config[key] for key, field in _DIALECT.items() if key in config}
+    overrides = {field: config[key] for key, field in _DIALECT.items() if key in config}
     if (missing := config.get(MISSING)) is not None:
-        told["missing"] = str(missing).split("|")
-    Dialect(**told)  # refused here if it is none
-    return told
+        overrides["missing"] = str(missing).split("|")
+    Dialect(**overrides)  # refused here if it is none
+    return overrides
 
 
 def _refused(place: Any, error: Exception) -> QueryRefused:

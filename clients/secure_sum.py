@@ -15,10 +15,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from flwr_kld.clients.admission import Gate, account, policy_of, require_claim, unexpected
-from flwr_kld.clients.answers import tell
+from flwr_kld.clients.answers import reply_record
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.deadline import load_by
-from flwr_kld.clients.shown_model import keep_model
+from flwr_kld.clients.shown_model import store_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.common.errors import DomainError, QueryRefused, SecureSumError
 from flwr_kld.common.identity import Identity, Roster, claim_text
@@ -82,36 +82,36 @@ def answer_secure_sums(
                 refused.append(f"the client cannot sign ({type(error).__name__})")
             else:
                 signers[str(m)] = (name, key.public.hex(), proof.hex())
-        return tell(message, Signers(signers, tuple(refused)).to_config())
+        return reply_record(message, Signers(signers, tuple(refused)).to_config())
 
     @app.query(SUM_ACTION)
     def drift_sum(message: Message, context: Context) -> Message:
         """Answer one phase for each member that is asked, or say why not."""
         load_by(message)
-        turn = _Turn(context, members, agree, contribution, hosted)
+        handler = _PhaseHandler(context, members, agree, contribution, hosted)
         replies, answer = ConfigRecord(), Answer("", [], [])
-        opening = message.content.get(TERMS)
-        if isinstance(opening, ConfigRecord):
-            keep_model(message.content, context)
+        sent_terms = message.content.get(TERMS)
+        if isinstance(sent_terms, ConfigRecord):
+            store_model(message.content, context)
         try:
             requests = _requests(message.content)
         except QueryRefused as error:
-            turn.end_all()  # whose requests these were meant to be cannot be told
+            handler.end_all()  # whose requests these were meant to be cannot be told
             answer.reasons.append(f"{type(error).__name__}: {error}")
             requests = {}
         for member, payload in requests.items():
             key = str(member)
             try:
-                if isinstance(opening, ConfigRecord):
+                if isinstance(sent_terms, ConfigRecord):
                     offered = message.content.get(ROSTER)
-                    replies[key] = turn.open(member, payload, opening, offered)
+                    replies[key] = handler.open(member, payload, sent_terms, offered)
                 else:
-                    replies[key] = turn.go_on(member, payload)
+                    replies[key] = handler.go_on(member, payload)
             except (SecureSumError, DomainError, InvalidReply, QueryRefused) as error:
-                turn.end(member)
+                handler.end(member)
                 answer.reasons.append(f"{type(error).__name__}: {error}")
             except Exception as error:  # Flower would send its text, which may quote anything
-                turn.end(member)
+                handler.end(member)
                 answer.reasons.append(unexpected(error))
             else:
                 answer.answered.append(member)
@@ -140,8 +140,8 @@ def _text_of(record: object) -> str:
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """One message's worth of answers."""
+class _PhaseHandler:
+    """Answers the requests of one message."""
 
     _context: Context
     _members: SumMembers
@@ -149,9 +149,9 @@ class _Turn:
     _contribution: Contribution
     _hosted: Callable[[Context], frozenset[int]]
 
-    def open(self, member: int, payload: bytes, opening: ConfigRecord, offered: object) -> bytes:
+    def open(self, member: int, payload: bytes, sent_terms: ConfigRecord, offered: object) -> bytes:
         """Agree to the terms and the list of clients, reserve the spend; make keys."""
-        terms = Terms.from_config(opening)
+        terms = Terms.from_config(sent_terms)
         listed = _text_of(offered)
         if member not in self._hosts:
             raise QueryRefused("this node does not host the client that is asked")
@@ -178,10 +178,10 @@ class _Turn:
 
     def go_on(self, member: int, payload: bytes) -> bytes:
         """Later phases."""
-        opening = self._context.state.get(_TERMS)
-        if not isinstance(opening, ConfigRecord):
+        stored_terms = self._context.state.get(_TERMS)
+        if not isinstance(stored_terms, ConfigRecord):
             raise QueryRefused(_NO_PART)
-        terms = Terms.from_config(opening)
+        terms = Terms.from_config(stored_terms)
         terms.require_in_time(time.time())
         listed = _text_of(self._context.state.get(_ROSTER))
         client = self._resumed(member, self._members.roster(self._context, listed))

@@ -16,8 +16,8 @@ from flwr_kld.trust.terms import NO_MODEL, Terms, model_fingerprint
 _SHOWN, _FINGERPRINT = "flwr_kld.model", "flwr_kld.model.fingerprint"
 
 
-def keep_model(content: RecordDict, context: Context) -> None:
-    """Keep the model of a check until the next one, in place of the last one's."""
+def store_model(content: RecordDict, context: Context) -> None:
+    """Store the model of a check, in place of the last one."""
     for place in (_SHOWN, _FINGERPRINT):
         context.state.pop(place, None)
     model = content.get(MODEL)
@@ -27,7 +27,7 @@ def keep_model(content: RecordDict, context: Context) -> None:
 
 
 def require_model(terms: Terms, context: Context) -> None:
-    """Refuse terms that say another model than the one that is kept.
+    """Reject terms that name another model than the stored one.
 
     Clients of one sum hide among each other only if all of them count the same: a server that shows
     all but one a model that always answers alike would read that one.

@@ -15,7 +15,7 @@ from flwr_kld.trust.session_memory import remembering
 from flwr_kld.trust.terms import Terms
 
 
-def tokens_tonight(
+def session_tokens(
     context: Context,
     terms: Terms,
     gate: Gate,
@@ -47,7 +47,7 @@ def tokens_tonight(
                     counting[member] = own
                 else:
                     refused[member] = why
-            tokens = Records.tonight(memory, counting)
+            tokens = Records.count_session(memory, counting)
     except (sqlite3.Error, OSError) as error:
         raise unusable(file, error) from None
     for member in counting:
