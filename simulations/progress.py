@@ -34,7 +34,11 @@ def follow(
             checks = read_checks(file)
             if checks:
                 last = checks[-1].report
-                said = f"{last.reading.told.of} {last.reading.told} nats" if last else "no number"
+                said = (
+                    f"{last.reading.headline.of} {last.reading.headline} nats"
+                    if last
+                    else "no number"
+                )
                 progress.update(
                     task, completed=len(checks), description=f"check {len(checks)}: {said}"
                 )

@@ -214,7 +214,7 @@ class PrivatePredictor(CohortStrategy, Monitor):
     def _remember(self) -> None:
         """Remember a round without reports: its number is used up."""
         if self.ledger is not None:
-            self._version = self.ledger.keep_state(self._state()).version
+            self._version = self.ledger.store_state(self._state()).version
 
     def _state(self) -> Remembered:
         kept = _Kept(self.rounds, self.taken, self.predictor.state())

@@ -17,7 +17,7 @@ from flwr_kld import Labels, Reference, Table
 from flwr_kld.clients import AggregatorKey, answer_drift_queries
 from flwr_kld.common.errors import NobodyAnswered
 from flwr_kld.ledger import Budget, Ledger
-from flwr_kld.report.kept_reference import kept_reference
+from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.simulations import simulate
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -128,7 +128,7 @@ def test_the_reference_recipe_builds_one_and_checks_against_it(tmp_path):
         )
         names["app"](grid, context)
         if config["drift-statistics"]:
-            kept_reference(Ledger(url), "2026-09").save(tmp_path / "reference.json")
+            stored_reference(Ledger(url), "2026-09").save(tmp_path / "reference.json")
     assert Ledger(url).check("2026-11-21").report["verdict"]["outcome"] != "drift"
 
 

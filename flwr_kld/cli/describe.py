@@ -32,8 +32,8 @@ from flwr_kld.cli.reference import require_ending
 from flwr_kld.ledger import Kind
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import DiscoveryReport
-from flwr_kld.report.kept_reference import kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
+from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
 from flwr_kld.views import Description
@@ -150,7 +150,7 @@ def _say_blind(made: Reference) -> None:
 
 def _kept(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:
     """Return the reference that the ledger keeps of a description."""
-    reference = kept_reference(existing_ledger(ledger), key, population=population)
+    reference = stored_reference(existing_ledger(ledger), key, population=population)
     if reference.fingerprint != report.reference:
         raise ValueError(
             f"the reference that the ledger keeps as {key!r} is damaged: restore the ledger from a "

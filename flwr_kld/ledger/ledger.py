@@ -364,7 +364,7 @@ class Ledger:
                 )
             yield
 
-    def keep_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
+    def store_state(self, state: Remembered, *, now: float | None = None) -> Remembered:
         """Write a state by itself; `settle` writes it together with a report.
 
         Raises `StateChanged` if somebody else wrote it since it was read.

@@ -14,7 +14,7 @@ from flwr_kld.ledger.budget import Budget
 from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import AlreadyChecked, Entry, Kind
-from flwr_kld.ledger.rows import entry_of, keep_cost, pack, unpack
+from flwr_kld.ledger.rows import entry_of, pack, store_cost, unpack
 from flwr_kld.ledger.schema import checks, spends
 from flwr_kld.ledger.window import Window, require_budget
 
@@ -67,7 +67,7 @@ def charge(
     rows = [
         {
             "check": check,
-            "asked": keep_cost(connection, cost),
+            "asked": store_cost(connection, cost),
             "members": pack(spend.members),
         }
         for cost, spend in asked
@@ -111,7 +111,7 @@ def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost
     """Write what an open check's releases cost in the end, by the ids of their rows."""
     for row_id, cost in delivered.items():
         cost.require(budget)
-        kept = keep_cost(connection, cost)
+        kept = store_cost(connection, cost)
         connection.execute(spends.update().where(spends.c.id == row_id).values(delivered=kept))
 
 

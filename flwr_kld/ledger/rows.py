@@ -144,7 +144,7 @@ def unpack(packed: bytes) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------------------- spends
 
 
-def keep_cost(connection: Connection, cost: Cost) -> int:
+def store_cost(connection: Connection, cost: Cost) -> int:
     """Return the id of a cost's row; there is one for each kind."""
     found = connection.execute(select(costs.c.id).where(costs.c.digest == cost.digest)).scalar()
     if found is None:

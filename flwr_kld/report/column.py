@@ -77,10 +77,10 @@ class Reading:
     @property
     def estimates(self) -> tuple[Estimated, ...]:
         """What was estimated, the population's first."""
-        return (self.told, self.of_cohort) if self.of_population else (self.of_cohort,)
+        return (self.headline, self.of_cohort) if self.of_population else (self.of_cohort,)
 
     @property
-    def told(self) -> Estimated:
+    def headline(self) -> Estimated:
         """What people see first: the population's estimate, else the cohort's."""
         return self.of_population or self.of_cohort
 
@@ -109,7 +109,7 @@ class Decided:
     @property
     def estimate(self) -> Estimated:
         """The population's estimate, else the cohort's; of a table, its first column's."""
-        return self.reading.told
+        return self.reading.headline
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
     """Sort columns by decision and lower bound, or by estimate where nothing was decided."""
     verdicts = {name: one.verdict for name, one in columns.items() if one.verdict is not None}
     others = sorted(
-        columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.told.value, n)
+        columns.keys() - verdicts.keys(), key=lambda n: (-columns[n].reading.headline.value, n)
     )
     return {name: columns[name] for name in (*ranked(verdicts), *others)}
 
@@ -182,7 +182,7 @@ def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
     share = column.reading.outside
     yield f"{name} ({column.unit})" if column.unit else name
     yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
-    yield str(column.reading.told)
+    yield str(column.reading.headline)
     if outside:
         yield f"{100 * share.share:.1f} %" if share else "–"
     yield column.sentence or ""

@@ -195,7 +195,7 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
     yield "divergence KL(reference ‖ clients) in nats, 0 for no difference:"
     for told in reading.estimates:
         yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
-        if told == reading.told:
+        if told == reading.headline:
             yield f"  as if at least {100 * told.replaced:.2g} % of the records were others"
     if verdict is not None:
         yield from map("  {}".format, _limits(report, verdict))

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
 
 
-def kept_as(reference: Reference, key: str, population: str = "default") -> Remembered:
+def reference_state(reference: Reference, key: str, population: str = "default") -> Remembered:
     """Return what to settle together with a reference's report."""
     return Remembered(_name(key, population), reference.to_dict())
 
 
-def kept_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
+def stored_reference(ledger: Ledger, key: str, *, population: str = "default") -> Reference:
     """Read the reference that was made under a key."""
     state = ledger.state(_name(key, population))
     if state is None:

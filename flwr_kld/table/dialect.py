@@ -130,14 +130,14 @@ class Dialect:
         object.__setattr__(self, "sentinels", own)
 
     @classmethod
-    def from_fields(cls, told: Any) -> Self:
-        """Build it from what differs from the default, as `told` gives it."""
-        if not isinstance(told, Mapping) or set(told) - {f.name for f in fields(cls)}:
+    def from_fields(cls, overrides: Any) -> Self:
+        """Build it from what differs from the default, as `overrides` gives it."""
+        if not isinstance(overrides, Mapping) or set(overrides) - {f.name for f in fields(cls)}:
             raise DomainError("a dialect is a mapping of what differs from the default")
-        return cls(**told)
+        return cls(**overrides)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, Any]:
         """What differs from the default, JSON-able."""
         usual = asdict(Dialect())
         own = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}

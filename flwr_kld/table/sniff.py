@@ -72,17 +72,17 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
 
 def in_words(dialect: Dialect) -> Iterator[str]:
     """Say what of a dialect is unlike the default, a phrase each."""
-    told = dialect.told
+    overrides = dialect.overrides
     names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-    if "delimiter" in told:
+    if "delimiter" in overrides:
         yield f"fields between {names[dialect.delimiter]}"
-    if "encoding" in told:
+    if "encoding" in overrides:
         yield f"text in {dialect.encoding}"
-    if "decimal" in told:
+    if "decimal" in overrides:
         yield "decimal commas"
-    if "dates" in told:
+    if "dates" in overrides:
         yield f"dates {dialect.dates}"
-    if "line_end" in told:
+    if "line_end" in overrides:
         yield "lines that end in LF, though the header ends in CR LF"
     if more := [text for text in dialect.missing if text not in NO_VALUE]:
         yield f"missing also as {', '.join(map(repr, more))}"

@@ -434,7 +434,7 @@ class Table(Domain):
             "features": pairs,
             "interactions": interactions,
             "by": self.by,
-            "dialect": self.dialect.told,
+            "dialect": self.dialect.overrides,
             "sources": {name: own for name, own in self.sources.items() if name != own},
             **({"scores": scores} if scores else {}),
         }

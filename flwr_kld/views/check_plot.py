@@ -159,7 +159,7 @@ def rows_of(checks: Sequence[Point[Report]]) -> list[str]:
 def heat_of(column: ColumnReport) -> float:
     """Return the estimate in multiples of the threshold, or in nats without one; NaN if it is 0."""
     threshold = column.verdict.threshold if column.verdict else 1.0
-    return max(column.reading.told.value, 0.0) / threshold if threshold > 0 else math.nan
+    return max(column.reading.headline.value, 0.0) / threshold if threshold > 0 else math.nan
 
 
 def draw_heat_map(

@@ -67,7 +67,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_replaced_share": (
         "Fraction of the records, 0 to 1, that must at least be others for the divergence that is "
         "estimated first: 1 - e^-D",
-        lambda r: r.reading.told.replaced,
+        lambda r: r.reading.headline.replaced,
     ),
     "kld_lower_bound": (
         "The population's divergence is at least this, in nats, with the alarm's level for all "
@@ -127,11 +127,11 @@ COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "
         "that is known, else of the cohort",
-        lambda r: r.reading.told.value,
+        lambda r: r.reading.headline.value,
     ),
     "kld_column_deviation": (
         "Standard deviation of kld_column_divergence, in nats",
-        lambda r: r.reading.told.deviation,
+        lambda r: r.reading.headline.deviation,
     ),
     "kld_column_lower_bound": ("kld_lower_bound of a table's column", lambda r: r.lower_bound),
     "kld_column_upper_limit": ("kld_upper_limit of a table's column", lambda r: r.upper_limit),

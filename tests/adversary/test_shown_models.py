@@ -13,7 +13,7 @@ from sealed_federation import KEY
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.clients.shown_model import keep_model
+from flwr_kld.clients.shown_model import store_model
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.strategies import (
     Distributed,
@@ -151,7 +151,7 @@ def test_a_model_that_is_swapped_between_the_phases_of_a_sum_is_not_counted_with
         later = "phase" in message.content and "terms" not in message.content
         if later and context.node_id == VICTIM and not swapped:
             other = type(message.content)({"model": CONSTANT})
-            keep_model(other, context)
+            store_model(other, context)
             swapped.append(message)
 
     _, report = check(way, lie)

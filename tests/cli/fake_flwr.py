@@ -24,7 +24,7 @@ from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Charge, Cost, Kind, Ledger
 from flwr_kld.ledger.entry import Failure, FailureKind
-from flwr_kld.report.kept_reference import kept_as
+from flwr_kld.report.stored_reference import reference_state
 
 _SCRIPT = """#!{python} -SE
 import json, os, socket, sys, time
@@ -93,7 +93,7 @@ def _do(plan: dict[str, Any], key: str) -> None:
         ledger.settle(reservation, report)
     elif does == "make":
         made = Reference.from_counts(Labels(["bus", "car", "train"]), [3, 1, 3])
-        states = [kept_as(made, key, "default")]
+        states = [reference_state(made, key, "default")]
         told = checksummed({**report, "reference": made.fingerprint})
         ledger.settle(reservation, told, states=states)
     elif does == "fail":

@@ -15,8 +15,8 @@ from flwr_kld.ledger import Charge, Cost, Kind, Ledger
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.report import Outcome
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.report.kept_reference import kept_as
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.stored_reference import reference_state
 from flwr_kld.views import CheckSeries, Description
 
 KEY = "2026-09"
@@ -137,7 +137,7 @@ def test_a_bad_place_is_noticed_before_anybody_is_asked(describe, flwr, tmp_path
 
 def test_names_with_brackets_stay_as_they_are(describe, flwr):
     named = replace(REPORT, whom="the records of [bold]30[/bold] clients")
-    settle(flwr.ledger, KEY, named.to_dict(), kept_as(MADE, KEY), kind=Kind.STATISTICS)
+    settle(flwr.ledger, KEY, named.to_dict(), reference_state(MADE, KEY), kind=Kind.STATISTICS)
     assert f"About {named.whom}" in describe("--key", KEY).stdout
 
 
@@ -160,7 +160,7 @@ def test_a_first_look_makes_the_table_that_is_asked_next(describe, flwr, tmp_pat
         domain=table.fingerprint,
         reference=made.fingerprint,
     )
-    settle(flwr.ledger, KEY, report.to_dict(), kept_as(made, KEY, "default"))
+    settle(flwr.ledger, KEY, report.to_dict(), reference_state(made, KEY, "default"))
     done = describe("--key", KEY, "--table", tmp_path / "table.toml")
     assert done.exit_code == 0, done.output
     edges = Table.from_toml(tmp_path / "table.toml").columns["income"].edges
@@ -183,7 +183,7 @@ def test_a_key_of_a_check_is_none_of_a_reference_and_the_other_way_round(
     done = describe("--key", "july")
     assert (done.exit_code, flwr.calls) == (4, [])
     assert "under 'july' is a check: give another --key" in done.stdout
-    settle(flwr.ledger, "june", REPORT.to_dict(), kept_as(MADE, "june"))
+    settle(flwr.ledger, "june", REPORT.to_dict(), reference_state(MADE, "june"))
     check = cli("check", flower_app, "--key", "june")
     assert check.exit_code == 4
     why = f"it is not a drift check: {REPORT.brief}"
@@ -223,8 +223,11 @@ OTHER = Reference.from_counts(MADE.domain, [1, 1, 1])
     ("states", "why"),
     [
         ([], "keeps no reference under key '2026-09'"),
-        ([kept_as(MADE, KEY, "others")], "keeps no reference under key '2026-09' of 'default'"),
-        ([kept_as(OTHER, KEY)], "is damaged"),
+        (
+            [reference_state(MADE, KEY, "others")],
+            "keeps no reference under key '2026-09' of 'default'",
+        ),
+        ([reference_state(OTHER, KEY)], "is damaged"),
         ([Remembered(f"default/reference/{KEY}", {"domain": {}})], "is damaged"),
         ([Remembered(f"default/reference/{KEY}", [1.0])], "is damaged"),
     ],

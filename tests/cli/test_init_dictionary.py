@@ -17,7 +17,7 @@ from flwr_kld.guard.limits import read_limits
 from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
-from flwr_kld.report.kept_reference import kept_reference
+from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.simulations.local_superlink import local_superlink
 
 COLUMNS = """
@@ -121,7 +121,7 @@ def test_clients_make_the_reference_and_are_then_compared_with_it(cli, dictionar
         flwr = Path(sys.executable).with_name("flwr")
         run([flwr, "run", ".", "--stream", "--run-config", 'drift-statistics="first"'])
         ledger = Ledger(f"sqlite:///{tmp_path / 'app' / 'drift.db'}")
-        made = kept_reference(ledger, "first", population="simulated")
+        made = stored_reference(ledger, "first", population="simulated")
         made.save(tmp_path / "app" / "app" / "reference.json")
         run([flwr, "run", ".", "--stream"])
     entries = ledger.history("simulated")

@@ -225,7 +225,7 @@ OF_PUBLIC_ROWS = {
     "flwr_kld/planner/forecast.py", "flwr_kld/planner/setting.py",
     "flwr_kld/views/check_series.py", "flwr_kld/views/round_series.py",
     "flwr_kld/views/series.py", "flwr_kld/report/explanation.py",
-    "flwr_kld/report/kept_reference.py", "flwr_kld/ledger/cost.py",
+    "flwr_kld/report/stored_reference.py", "flwr_kld/ledger/cost.py",
     "flwr_kld/ledger/rows.py", "flwr_kld/cli/doctor.py",
     "flwr_kld/predictors/bayes_mixture.py",
     "flwr_kld/guard/limits.py", "flwr_kld/guard/receipts.py",

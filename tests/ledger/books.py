@@ -9,7 +9,7 @@ from ledger.conftest import NOW
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Charge, Cost
 from flwr_kld.ledger.entry import Failure, FailureKind
-from flwr_kld.ledger.rows import keep_cost, pack
+from flwr_kld.ledger.rows import pack, store_cost
 from flwr_kld.ledger.schema import checks, spends
 
 DAY = 86_400
@@ -28,7 +28,7 @@ def ask(epsilon: float, *names: str) -> list[Charge]:
 
 def insert_checks(connection, cohorts, cost, population="default", since=0):
     """Write checks of these clients' numbers, one a minute."""
-    kept = keep_cost(connection, cost)
+    kept = store_cost(connection, cost)
     first = 1 + (connection.execute(sa.select(sa.func.max(checks.c.number))).scalar() or 0)
     connection.execute(
         checks.insert(),

@@ -116,7 +116,7 @@ def test_what_json_does_not_hold_is_not_stored(ledger, number):
     with pytest.raises(ValueError, match="cannot be kept as JSON, which has no NaN"):
         ledger.settle(reservation, REPORT, states=[Remembered("a", number)], now=NOW)
     with pytest.raises(ValueError, match="state 'a' cannot be kept as JSON"):
-        ledger.keep_state(Remembered("a", {"sum": number}), now=NOW)
+        ledger.store_state(Remembered("a", {"sum": number}), now=NOW)
     assert (ledger.check("monday").state, ledger.state("a"), spent(ledger)) == (
         "reserved", None, 0.25,
     )  # fmt: skip

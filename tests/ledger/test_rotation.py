@@ -50,21 +50,21 @@ def test_a_refused_check_asked_nobody_and_a_failed_one_did(ledger):
 
 def test_a_state_is_kept_by_name_and_version(url, ledger):
     assert ledger.state("alarm") is None
-    assert ledger.keep_state(Remembered("alarm", {"sum": 0.5}), now=NOW).version == 1
+    assert ledger.store_state(Remembered("alarm", {"sum": 0.5}), now=NOW).version == 1
     read = Ledger(url).state("alarm")
     assert read == Remembered("alarm", {"sum": 0.5}, 1)
     assert (
-        ledger.keep_state(Remembered("alarm", [1, None, "é"], read.version), now=NOW).version == 2
+        ledger.store_state(Remembered("alarm", [1, None, "é"], read.version), now=NOW).version == 2
     )
     assert ledger.state("alarm").value == [1, None, "é"]
     assert ledger.state("other") is None
 
 
 def test_two_writers_do_not_lose_a_state(ledger):
-    ledger.keep_state(Remembered("alarm", 1), now=NOW)
+    ledger.store_state(Remembered("alarm", 1), now=NOW)
     for stale in (0, 2):
         with pytest.raises(LedgerError, match=f"read at version {stale} and is at 1"):
-            ledger.keep_state(Remembered("alarm", 2, stale), now=NOW)
+            ledger.store_state(Remembered("alarm", 2, stale), now=NOW)
     assert ledger.state("alarm").value == 1
 
 

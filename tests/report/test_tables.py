@@ -81,7 +81,7 @@ def test_a_file_has_a_row_for_each_check_and_column():
     first, others = rows[5], rows[6:]
     moved = TABLE.columns[NAMES[1]]
     assert (first["outcome"], {row["outcome"] for row in others}) == ("drift", {"no drift"})
-    assert (float(first["estimate"]), first["of"]) == (moved.reading.told.value, "population")
+    assert (float(first["estimate"]), first["of"]) == (moved.reading.headline.value, "population")
     assert float(first["figures.psi.value"]) == moved.figures.psi.value
     wasserstein = "figures.ordered.wasserstein.value"
     assert float(first[wasserstein]) == moved.figures.ordered.wasserstein.value

@@ -18,8 +18,8 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report import Outcome
-from flwr_kld.report.kept_reference import kept_as, kept_reference
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.stored_reference import reference_state, stored_reference
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     Alarm,
@@ -110,12 +110,12 @@ def test_the_ledger_keeps_a_reference_bit_by_bit(tmp_path, domain):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     shares = np.random.default_rng(0).dirichlet(np.full(domain.size, 0.01))
     reference = Reference(domain, np.maximum(shares, 5e-324))
-    ledger.keep_state(kept_as(reference, "june", "fleet"))
-    kept = kept_reference(Ledger(f"sqlite:///{tmp_path}/drift.db"), "june", population="fleet")
+    ledger.store_state(reference_state(reference, "june", "fleet"))
+    kept = stored_reference(Ledger(f"sqlite:///{tmp_path}/drift.db"), "june", population="fleet")
     assert kept.probabilities.tobytes() == reference.probabilities.tobytes()
     assert kept.fingerprint == reference.fingerprint
     with pytest.raises(ValueError, match="no reference under key 'june' of 'default'"):
-        kept_reference(ledger, "june")
+        stored_reference(ledger, "june")
 
 
 def test_what_was_settled_is_what_was_made(tmp_path):
@@ -126,7 +126,7 @@ def test_what_was_settled_is_what_was_made(tmp_path):
         report = statistics.ask(grid_of(), key)
         entry = ledger.history("fleet")[-1]
         assert StatisticsReport.from_dict(entry.report) == report
-        kept = kept_reference(ledger, entry.key, population="fleet")
+        kept = stored_reference(ledger, entry.key, population="fleet")
         assert kept.fingerprint == report.as_reference(FRUIT).fingerprint == report.reference
     with pytest.raises(ValueError, match="not the report of a statistics"):
         StatisticsReport.from_dict(checksummed({**report.to_dict(), "schema": 2}))
@@ -149,15 +149,15 @@ def test_what_was_settled_is_what_was_made(tmp_path):
 )
 def test_a_damaged_reference_in_the_ledger_is_refused(tmp_path, change):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    kept = kept_as(REFERENCE, "june")
-    assert kept_reference(_keeping(ledger, kept), "june").fingerprint == REFERENCE.fingerprint
+    kept = reference_state(REFERENCE, "june")
+    assert stored_reference(_keeping(ledger, kept), "june").fingerprint == REFERENCE.fingerprint
     damaged = None if change is None else kept.value | change
     with pytest.raises(ValueError, match="keeps as 'june' is damaged"):
-        kept_reference(_keeping(ledger, replace(kept, value=damaged, version=1)), "june")
+        stored_reference(_keeping(ledger, replace(kept, value=damaged, version=1)), "june")
 
 
 def _keeping(ledger, state):
-    ledger.keep_state(state)
+    ledger.store_state(state)
     return ledger
 
 
@@ -170,7 +170,7 @@ def test_what_fails_is_spent_and_releases_nothing(tmp_path):
     assert ledger.check("june").state == "failed"
     assert ledger.spent().epsilon == 1.0
     with pytest.raises(ValueError, match="no reference"):
-        kept_reference(ledger, "june")
+        stored_reference(ledger, "june")
 
 
 def people(context):

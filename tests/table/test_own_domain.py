@@ -14,7 +14,7 @@ from flwr_kld import Categories, Domain, Labels, Reference, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.common.errors import DomainError
 from flwr_kld.ledger import Budget, Ledger
-from flwr_kld.report.kept_reference import kept_reference
+from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Statistics, Trusted
 from flwr_kld.table.base import domain_from_spec
@@ -52,7 +52,7 @@ def test_clients_are_checked_against_it_and_make_a_reference_of_it(remainders, t
     trust = Trusted(epsilon=1.0)
     report = Statistics(domain, trust, ledger=ledger).ask(grid, key="first")
     made = report.as_reference(domain)
-    assert kept_reference(ledger, "first").fingerprint == made.fingerprint
+    assert stored_reference(ledger, "first").fingerprint == made.fingerprint
     report = KLDrift(made, trust, threshold=0.1, ledger=ledger).check(grid)
     assert report.outcome is not None
 
