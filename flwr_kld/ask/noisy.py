@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.ask.plan import QueryPlan
-from flwr_kld.kernel.count import moved_by
+from flwr_kld.kernel.count import alike_sensitivity
 from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
@@ -85,7 +85,7 @@ class NoisyCounts:
     @property
     def noise_in_alike(self) -> float:
         """Standard deviation of the noise in a number of alike records."""
-        steps = self.plan.allotment.alike / moved_by(self.event.guarantee)
+        steps = self.plan.allotment.alike / alike_sensitivity(self.event.guarantee)
         return math.sqrt(self.event.noise.variance) / steps
 
 
@@ -113,7 +113,7 @@ def noisy(released: Released, plan: QueryPlan) -> NoisyCounts | NoisyLabels:
     counts = [
         to_counts(values[part], own) for part, own in zip(plan.parts, steps.counts, strict=True)
     ]
-    worth, beside = moved_by(release.guarantee) / max(steps.alike, 1), values[plan.cells :]
+    worth, beside = alike_sensitivity(release.guarantee) / max(steps.alike, 1), values[plan.cells :]
     alike = tuple((worth * beside).tolist()) if steps.alike else ()
     frozen = 0.0 if steps.alike else float(beside.sum())
     return NoisyCounts(

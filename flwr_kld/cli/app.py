@@ -69,7 +69,7 @@ def exit_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """Say what a user can mend."""
     if isinstance(error, OSError) and error.filename is not None:
         if isinstance(error, FileNotFoundError):
@@ -91,10 +91,10 @@ def _mend_help(command: click.Command) -> None:
         _mend_help(inner)
     if command.help is not None:
         command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help))
-    told = get_params_from_function(inspect.unwrap(command.callback)) if command.callback else {}
+    params = get_params_from_function(inspect.unwrap(command.callback)) if command.callback else {}
     for parameter in command.params:
         if isinstance(parameter, typer.core.TyperArgument) and parameter.help is None:
-            parameter.help = getattr(told[str(parameter.name)].default, "help", None)
+            parameter.help = getattr(params[str(parameter.name)].default, "help", None)
 
 
 class _Commands(typer.core.TyperGroup):
@@ -121,7 +121,7 @@ class _Commands(typer.core.TyperGroup):
         except LedgerUnavailable as error:
             complain(unavailable(str(error)))
         except _EXPECTED as error:
-            complain(_said(error))
+            complain(_message_of(error))
         except Exception:
             traceback.print_exc()
             complain("this is a bug in flwr-kld: please report it with the lines above")

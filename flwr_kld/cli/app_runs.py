@@ -12,7 +12,14 @@ from typing import Any
 
 from rich.text import Text
 
-from flwr_kld.cli.common import ExitCode, existing_ledger, exit_code_of, no_budget, say, unavailable
+from flwr_kld.cli.common import (
+    ExitCode,
+    existing_ledger,
+    exit_code_of,
+    no_budget,
+    print_note,
+    unavailable,
+)
 from flwr_kld.cli.flower_app import facts_of, require_same
 from flwr_kld.cli.flower_run import (
     CHECK_IN_RUN_CONFIG,
@@ -167,7 +174,7 @@ class AppRuns:
         age = (datetime.now(UTC) - entry.started).total_seconds()
         deadline = min(deadline, time.monotonic() + self.timeout - age)
         if time.monotonic() < deadline:
-            say(f"{entry.key} has not ended yet: waiting for it")
+            print_note(f"{entry.key} has not ended yet: waiting for it")
         while entry.state == "reserved" and time.monotonic() < deadline:
             time.sleep(_POLL)
             entry = ledger.check(entry.key, population=self.population) or entry

@@ -27,8 +27,8 @@ from flwr_kld.cli.common import (
     Zone,
     existing_ledger,
     print_json,
+    print_note,
     results,
-    say,
     slots_of,
 )
 from flwr_kld.cli.flower_app import facts_of, require_app, require_same
@@ -165,11 +165,11 @@ def watch(
             port = until_the_end.enter_context(
                 serve_metrics(states, metrics_port, address=metrics_address)
             )
-            say(f"metrics: http://{metrics_address}:{port}/metrics")
+            print_note(f"metrics: http://{metrics_address}:{port}/metrics")
         stop = until_the_end.enter_context(stop_on_signals())
-        say(f"checking {schedule!r}; stop with Ctrl-C or SIGTERM")
+        print_note(f"checking {schedule!r}; stop with Ctrl-C or SIGTERM")
         run_schedule(slots, run, stop=stop)
-    say("stopped")
+    print_note("stopped")
 
 
 def _show(answer: Answer, *, as_json: bool, indent: int | None = None) -> None:

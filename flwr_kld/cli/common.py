@@ -124,15 +124,15 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
         results.on_broken_pipe()
 
 
-def say(words: str) -> None:
-    """Tell the operator something that is not a result; markup in it stays as it is."""
+def print_note(words: str) -> None:
+    """Print a note for the operator that is not a result; markup in it stays as it is."""
     # A closed terminal is not an error: a check is worth more than its log.
     with suppress(OSError):
         messages.print(words, markup=False)
 
 
 def complain(words: str) -> None:
-    """Say what went wrong."""
+    """Print what went wrong."""
     with suppress(OSError):
         messages.print("[bold red]error:[/] ", end="")
         messages.print(words, markup=False)

@@ -23,8 +23,8 @@ from flwr_kld.cli.common import (
     Timeout,
     existing_ledger,
     print_json,
+    print_note,
     results,
-    say,
 )
 from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import quoted
@@ -109,7 +109,7 @@ def describe(
         raise typer.Exit(answer.code)
     answer = runs.once(require_key(key), Kind.STATISTICS)
     report = answer.report if isinstance(answer.report, StatisticsReport) else None
-    made = None if report is None else _kept(report, key, ledger, population)
+    made = None if report is None else _stored(report, key, ledger, population)
     if reference is not None and made is not None:
         made.save(reference)
     if save is not None and report is not None:
@@ -126,29 +126,29 @@ def describe(
             results.print(report.brief, markup=False, soft_wrap=True)
     if made is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
-        say(f"{kept}: reference {made.fingerprint}")
-        _say_blind(made)
+        print_note(f"{kept}: reference {made.fingerprint}")
+        _print_blind(made)
     if made is not None and report is not None and table is not None:
         if not isinstance(made.domain, Table):
             raise ValueError("what was described is not a table: leave --table out")
         report.rebinned(made.domain).to_toml(table)
-        say(f"{table}: bins of what was released; nodes read it before the next question")
+        print_note(f"{table}: bins of what was released; nodes read it before the next question")
     raise typer.Exit(answer.code)
 
 
-def _say_blind(made: Reference) -> None:
+def _print_blind(made: Reference) -> None:
     """Name the columns in which a check against this reference would show no drift."""
     for name, column in made.columns.items():
         unlisted = sum(column.unlisted.values())
-        if unlisted > MOST_UNLISTED and (column.domain.unlisted_way() < 0).any():
-            say(
+        if unlisted > MOST_UNLISTED and (column.domain.unlisted_index() < 0).any():
+            print_note(
                 f"column {name!r} is blind: {unlisted:.0%} of the records "
                 f"are {' or '.join(map(repr, column.domain.unlisted))}, so that no drift would "
                 "show; list these values, or leave the column out, and ask again"
             )
 
 
-def _kept(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:
+def _stored(report: StatisticsReport, key: str, ledger: str, population: str) -> Reference:
     """Return the reference that the ledger keeps of a description."""
     reference = stored_reference(existing_ledger(ledger), key, population=population)
     if reference.fingerprint != report.reference:

@@ -288,8 +288,8 @@ class Installed(Model, what="the versions of a node"):
     def __str__(self) -> str:
         if not self.flwr_kld:
             return f"no flwr-kld, Flower {self.flwr}"
-        said = f"flwr-kld {self.flwr_kld}, messages {self.messages or '?'}, Flower {self.flwr}"
-        return f"{said}; {self.keys.replace(',', ', ')}" if self.keys else said
+        versions = f"flwr-kld {self.flwr_kld}, messages {self.messages or '?'}, Flower {self.flwr}"
+        return f"{versions}; {self.keys.replace(',', ', ')}" if self.keys else versions
 
     def lacks(self, needed: Mapping[str, Sequence[str]]) -> str:
         """Say which keys its node config lacks, and what of the app reads them."""
@@ -322,13 +322,13 @@ class _Heard:
         if who == "asked":
             self.asked = [int(node) for node in json.loads(text)]
             return
-        said: Installed | str = text[:_SHOWN]
+        installed: Installed | str = text[:_SHOWN]
         with suppress(ValueError):
-            said = Installed.from_json(text)
+            installed = Installed.from_json(text)
         if who != "server":
-            self.nodes[int(who)] = said
-        elif isinstance(said, Installed):
-            self.server = said
+            self.nodes[int(who)] = installed
+        elif isinstance(installed, Installed):
+            self.server = installed
 
 
 _READS = {"node_records": ("drift-records",), "PinnedByNode": ("drift-identity", "drift-roster")}
@@ -399,8 +399,8 @@ def _compared(
         start = f"start one: flower-supernode …; flwr supernode list {connection}"
         yield _failed("nodes", "none is connected", start)
     alike: dict[Installed | str, list[int]] = {}
-    for node, said in heard.nodes.items():
-        alike.setdefault(said, []).append(node)
+    for node, installed in heard.nodes.items():
+        alike.setdefault(installed, []).append(node)
     for installed, nodes in alike.items():
         words = f"{_named(nodes, asked)}: {installed}"
         if isinstance(installed, str):

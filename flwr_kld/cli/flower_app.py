@@ -101,8 +101,8 @@ def _flat(config: dict[str, Any], before: str) -> list[tuple[str, Any]]:
 
 def component(app: Path, project: dict[str, Any], kind: str) -> Component:
     """Return the app's ``serverapp`` or ``clientapp``."""
-    told = project["tool"]["flwr"]["app"]["components"].get(kind)
-    module, colon, name = str(told).partition(":")
+    place = project["tool"]["flwr"]["app"]["components"].get(kind)
+    module, colon, name = str(place).partition(":")
     parts = module.split(".")
     if not colon or not all(part.isidentifier() for part in (*parts, name)):
         raise ValueError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from flwr_kld.cli.common import no_budget, say
+from flwr_kld.cli.common import no_budget, print_note
 from flwr_kld.cli.flower_app import require_app
 from flwr_kld.common.errors import NoBudget, SessionBusy
 from flwr_kld.ledger.entry import CheckUnfinished
@@ -64,7 +64,7 @@ class FlowerRun:
             if in_traceback and _EXCEPTION.match(line):
                 self.exception, in_traceback = line.strip(), False
             in_traceback = in_traceback or _TRACEBACK in line
-            (self.heard or say)(line.rstrip("\n"))
+            (self.heard or print_note)(line.rstrip("\n"))
 
     def _keep(self, line: str) -> None:
         """Keep a line as the last words, or add it to them if it goes on in the same frame."""
@@ -150,7 +150,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _stop(run: str | None, connection: str | None) -> None:
     """Stop a run on its SuperLink; if that fails too, what it does later is in the ledger."""
     if run is None:
-        say("flwr has not said that a run started: flwr list shows whether one is running")
+        print_note("flwr has not said that a run started: flwr list shows whether one is running")
         return
     command = [_flwr(), "stop", run, *([connection] if connection else [])]
     try:
@@ -164,10 +164,10 @@ def _stop(run: str | None, connection: str | None) -> None:
             start_new_session=True,  # a second Ctrl-C must not end it
         )
     except (subprocess.SubprocessError, OSError) as error:
-        said = (getattr(error, "stdout", None) or b"").decode(errors="replace")
-        say(f"{said}run {run} could not be stopped and may still be running")
+        output = (getattr(error, "stdout", None) or b"").decode(errors="replace")
+        print_note(f"{output}run {run} could not be stopped and may still be running")
     else:
-        say(f"run {run} was stopped")
+        print_note(f"run {run} was stopped")
 
 
 def _flwr() -> str:

@@ -17,7 +17,14 @@ from typing import Annotated, Any
 import typer
 from rich.syntax import Syntax
 
-from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, absolute_url, results, say, sqlite_file
+from flwr_kld.cli.common import (
+    NIGHTLY,
+    AllowUnlisted,
+    absolute_url,
+    print_note,
+    results,
+    sqlite_file,
+)
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import (
@@ -78,7 +85,7 @@ def checks_into(
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, proposal),
         app / "pyproject.toml": _project(
-            app, project, ledger, sample, book if proposal.stands else None
+            app, project, ledger, sample, book if proposal.is_standing else None
         ),
         drift: fill("drift.py.txt"),
     }
@@ -89,12 +96,14 @@ def checks_into(
             raise ValueError(f"{cron} exists already: move it away first")
     _show(app, changed)
     if not yes and not _agreed():
-        say("nothing was changed")
+        print_note("nothing was changed")
         return None
     write_files(app, {str(file): text for file, text in changed.items()})
     if trains:
-        say("checks come with training, after its last round: no schedule is written for them")
-    say("for a deployment: each node's operator writes a guard file: see docs/guard.md")
+        print_note(
+            "checks come with training, after its last round: no schedule is written for them"
+        )
+    print_note("for a deployment: each node's operator writes a guard file: see docs/guard.md")
     return folder
 
 
@@ -413,7 +422,7 @@ def init(
             rows.save_rows(public)
         _open(ledger, budget)
         undo.pop_all()
-    _tell(rows, proposal, folder, ledger, package / "table.toml")
+    _print_summary(rows, proposal, folder, ledger, package / "table.toml")
 
 
 def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | None) -> str:
@@ -456,7 +465,9 @@ def _named(url: str) -> str:
 def _open(url: str, budget: Budget) -> None:
     """Put the budgets in force; one that is in force stays."""
     if not url.startswith("sqlite"):
-        say(f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}")
+        print_note(
+            f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}"
+        )
         return
     ledger = Ledger(url)
     for own in (budget, _PLAY):
@@ -471,57 +482,59 @@ def _write_table(rows: Sample, file: Path) -> None:
     if file.exists():
         raise ValueError(f"{file} exists: init SAMPLE --table {file} --out APP writes an app of it")
     rows.table.to_toml(file)
-    _tell_columns(rows)
+    _print_columns(rows)
     results.print("next:", markup=False)
     command = f"flwr-kld init {quote(str(rows.place))} --table {file} --out APP"
     why = f"once {file} says of each column what you want"
     results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)
 
 
-def _tell_columns(rows: Sample) -> None:
+def _print_columns(rows: Sample) -> None:
     """Say which columns are checked, how numbers are written, and why others are not."""
-    say(f"checked: {', '.join(rows.table.columns)}")
+    print_note(f"checked: {', '.join(rows.table.columns)}")
     for name, words in rows.table.read_as.items():
-        say(f"{name}: {words}")
+        print_note(f"{name}: {words}")
     for name, source in rows.table.sources.items():
         if rows.table.columns[name].reads == "number":
             signs = signs_in(texts_in(rows.rows[source]), rows.table.dialect)
             mixed = "; values with different signs are compared as they stand" * (len(signs) > 1)
             if signs:
-                say(f"{name}: numbers are read without {' and '.join(signs)}{mixed}")
+                print_note(f"{name}: numbers are read without {' and '.join(signs)}{mixed}")
     for name, reason in rows.table.left_out.items():
-        say(f"left out: {name}: {reason}")
+        print_note(f"left out: {name}: {reason}")
 
 
-def _tell(rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path) -> None:
+def _print_summary(
+    rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path
+) -> None:
     """Say what was chosen, and what comes next."""
     if rows.made_up:
-        say(
+        print_note(
             f"{rows.place} has no rows: public.csv and the reference are made up, even over what "
             "it lists, and show that checks run. Clients make the real reference."
         )
     else:
-        say(
+        print_note(
             f"{rows.place} is taken to be public: some of its values are edges and labels that "
             "clients and server see."
         )
-    _tell_columns(rows)
+    _print_columns(rows)
     if not rows.made_up:
-        say(f"reference: {in_words(rows.reference, rows_of_columns(rows.reference))}")
-    say(f"what each column is, and how files are written: {table}")
+        print_note(f"reference: {in_words(rows.reference, rows_of_columns(rows.reference))}")
+    print_note(f"what each column is, and how files are written: {table}")
     if proposal.size is not None:
-        say(f"each check asks {proposal.size} of {proposal.clients:,} clients, in rotation")
-    elif proposal.stands:
-        say(
+        print_note(f"each check asks {proposal.size} of {proposal.clients:,} clients, in rotation")
+    elif proposal.is_standing:
+        print_note(
             f"each check asks all {proposal.clients} clients for all their rows: {proposal.nights} "
             "checks are one standing session, which is charged once"
         )
     elif proposal.checks > 1:
-        say(
+        print_note(
             f"each check asks all {proposal.clients} clients and is charged by itself: with a "
             "column that identifies a row permanently (--id), the checks of a year are one charge"
         )
-    say(f"budget: {proposal.pace}")
+    print_note(f"budget: {proposal.pace}")
     made = quote(str(table.with_name("reference.json")))
     by_clients = (
         f"flwr-kld describe {quote(str(folder))} CONNECTION --reference {made} "

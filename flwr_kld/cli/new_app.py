@@ -73,7 +73,7 @@ class Proposal:
     nights: int = 0
 
     @property
-    def stands(self) -> bool:
+    def is_standing(self) -> bool:
         """Whether checks are nights of a standing session."""
         return self.nights > 1 and self.period is None and self.checks > 1 and self.size is None
 
@@ -85,7 +85,7 @@ class Proposal:
     @property
     def epsilon(self) -> float:
         """Of a check."""
-        if self.checks == 1 or self.stands or self.size is not None:
+        if self.checks == 1 or self.is_standing or self.size is not None:
             return self.share
         return rounded(self.share / self.checks, 2, ROUND_FLOOR)
 
@@ -98,7 +98,7 @@ class Proposal:
     @property
     def pace(self) -> Pace:
         """The schedule, held against the budget."""
-        apart = self.checks if self.stands else self.clients // (self.size or self.clients)
+        apart = self.checks if self.is_standing else self.clients // (self.size or self.clients)
         cost = Cost.claimed("check", Guarantee(self.epsilon))
         return Pace(self.checks, cost, apart, self.budget)
 
@@ -128,7 +128,7 @@ class Proposal:
         cohorts = {"UniformCohort", self.cohort.partition("(")[0]}
         made = {"Statistics"} if self.made_up else set()
         periods = set() if self.period is None else {"Period", "SinceLastCheck"}
-        standing = {"Standing"} if self.stands else set()
+        standing = {"Standing"} if self.is_standing else set()
         return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods | standing))
 
     def monitor(self, config: str = "config") -> str:
@@ -140,7 +140,7 @@ class Proposal:
             sampled = f"sampled = Period({', '.join((column, *ends))})  # of the sample's rows\n"
             period = f"    period=sampled if simulated else SinceLastCheck({column}),\n"
         trust = f"Trusted(epsilon={self.epsilon})"
-        if self.stands:
+        if self.is_standing:
             trust = (
                 f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={_DELTA}),\n"
                 f"        nights={self.nights},\n"
@@ -168,7 +168,7 @@ class Proposal:
                 domain=reference.domain.fingerprint,
                 plans=f'plans = ["{plan}"]' if plan else _LATER if self.made_up else drawn,
                 epsilon=self.share if self.made_up else self.epsilon,
-                delta=_DELTA if self.stands else 0,
+                delta=_DELTA if self.is_standing else 0,
                 cohort=self.least,
                 days=self.budget.window_days,
                 budget=self.budget.epsilon,
@@ -226,7 +226,7 @@ def app_files(
             made=_MADE if proposal.made_up else "",
             ledger=quoted(ledger),
             sample=quoted(str(sample)),
-            book=f"{BOOK} = {quoted(str(book))}\n" if proposal.stands else "",
+            book=f"{BOOK} = {quoted(str(book))}\n" if proposal.is_standing else "",
         ),
         "deploy/guard.toml": proposal.guard(reference),
         ".gitignore": "drift.db*\nstanding.db*\n",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.common import results, say
+from flwr_kld.cli.common import print_note, results
 from flwr_kld.common.identity import Roster
 from flwr_kld.guard import node_identity
 
@@ -46,7 +46,7 @@ def make(
             f"{file}: {error}; or give another FILE for a new key, to be listed in a new roster"
         ) from None
     results.print(public, markup=False)
-    say(f"flower-supernode … --node-config 'drift-identity=\"{file.absolute()}\"'")
+    print_note(f"flower-supernode … --node-config 'drift-identity=\"{file.absolute()}\"'")
 
 
 @keys.command()
@@ -81,8 +81,10 @@ def roster(
     if not out.absolute().parent.is_dir():
         raise ValueError(f"there is no folder {out.parent}: make it first")
     out.write_text(made.to_json() + "\n", encoding="utf-8")
-    say(f"{out}: {len(made)} nodes, fingerprint {made.fingerprint.hex()}")
-    say(f"flower-supernode … --node-config 'drift-roster=\"{out.absolute()}\"', on every node")
+    print_note(f"{out}: {len(made)} nodes, fingerprint {made.fingerprint.hex()}")
+    print_note(
+        f"flower-supernode … --node-config 'drift-roster=\"{out.absolute()}\"', on every node"
+    )
 
 
 def read_roster(file: Path) -> Roster:

@@ -16,8 +16,8 @@ from flwr_kld.cli.common import (
     existing_ledger,
     messages,
     print_json,
+    print_note,
     results,
-    say,
 )
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first
 from flwr_kld.kernel import Guarantee
@@ -100,7 +100,7 @@ def plan(
     last = None if like is None else last_check(like)
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
-        say(f"assumed: {last}")
+        print_note(f"assumed: {last}")
     if not clients or records is None:
         raise ValueError("give --clients and --records, or --like, a check's ledger or report")
     usual = Guarantee(1.0) if last is None else last.guarantee

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.cli.common import absolute_url, pairs_in, print_json, results, say
+from flwr_kld.cli.common import absolute_url, pairs_in, print_json, print_note, results
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.reference import Reference
 from flwr_kld.report.words import table_of
@@ -45,7 +45,7 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
     if isinstance(loaded, TextFile):
         loaded = loaded.read_by(known.dialect)
         for hint in _hints(loaded):
-            say(hint)
+            print_note(hint)
     symbols = known.encode(loaded)
     found = list(_unlisted(known, symbols, made))
     likely = dict(_likely_missing(known, loaded, symbols))
@@ -56,12 +56,12 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
     results.print(table_of(heads, map(_row, found), left=heads[:2]))
     for name, texts in likely.items():
         for text, times in texts.items():
-            say(
+            print_note(
                 f"{name}: {text!r}, in {times:,} records, looks like a missing value: add it under "
                 f"missing, in {table.name} for all nodes, or to drift-missing for this one"
             )
     if any(map(_is_strange, found)):
-        say(
+        print_note(
             "in red: far more than in the reference. If the records are right, this node's file is "
             "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
             "drift-dates, drift-missing, drift-encoding)"
@@ -89,11 +89,11 @@ def _hints(file: TextFile) -> Iterator[str]:
     """Yield how a file looks as if it were written, where it is read otherwise."""
     looks = sniff(file.file, file.dialect)
     for field in _CONFIG:
-        seen, told = getattr(looks, field), getattr(file.dialect, field)
-        if seen != told:
+        seen, given = getattr(looks, field), getattr(file.dialect, field)
+        if seen != given:
             key = field.replace("_", "-")
             yield (
-                f"{file.file} looks as if its {key} were {seen!r}, and it is read with {told!r}: "
+                f"{file.file} looks as if its {key} were {seen!r}, and it is read with {given!r}: "
                 f"say drift-{key}={json_text(seen)} in the node config"
             )
     for name, texts in looks.sentinels.items():

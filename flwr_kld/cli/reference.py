@@ -20,10 +20,10 @@ from flwr_kld.cli.common import (
     Population,
     existing_ledger,
     print_json,
+    print_note,
     results,
-    say,
 )
-from flwr_kld.cli.sample import read_rows, say_dialect
+from flwr_kld.cli.sample import print_dialect, read_rows
 from flwr_kld.infer.allowance import rows_needed
 from flwr_kld.kernel.arguments import finite
 from flwr_kld.reference import Reference
@@ -104,11 +104,11 @@ def build(
     if known is None:
         known = Table.from_frame(frame, bins=bins or 20, labels=labels or 20)
         if not isinstance(frame, TextFile):  # which was recognised when it was read
-            say_dialect(str(rows), known.dialect)
+            print_dialect(str(rows), known.dialect)
         for name, reason in known.left_out.items():
-            say(f"{name} is left out: {reason}")
+            print_note(f"{name} is left out: {reason}")
         for name, words in known.read_as.items():
-            say(f"{name}: {words}")
+            print_note(f"{name}: {words}")
     made = Reference.from_frame(
         known, frame, floor=floor, score=score, allow_unlisted=allow_unlisted
     )
@@ -167,10 +167,10 @@ def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool)
             }
         )
     for way, share in made.unlisted.items():
-        say(f"{share:.2%} of the records are {way}: compared like any value that is listed")
+        print_note(f"{share:.2%} of the records are {way}: compared like any value that is listed")
     if needed:
-        say(f"{out}: {in_words(made, needed)}")
-    say(f"{out}: reference {made.fingerprint}")
+        print_note(f"{out}: {in_words(made, needed)}")
+    print_note(f"{out}: reference {made.fingerprint}")
 
 
 @reference.command()
@@ -269,17 +269,17 @@ def in_words(reference: Reference, needed: Mapping[str, int]) -> str:
     short = short_of(reference, needed)
     if not short:
         name, rows = next(iter(needed.items()))
-        told = f"{name} needs most, about" if table else "it needs about"
+        needs = f"{name} needs most, about" if table else "it needs about"
         thresholds = "the thresholds of all columns" if table else "the threshold"
-        return f"its {has} are enough for {thresholds}: {told} {rows:,}"
+        return f"its {has} are enough for {thresholds}: {needs} {rows:,}"
     if not table:
         (rows,) = short.values()
         return f"its {has} are too few for the threshold, which needs about {rows:,}"
-    told = ", ".join(
+    needs = ", ".join(
         f"{name} needs about {rows:,}" for name, rows in list(short.items())[:_MOST_NAMES]
     )
     more = f" and {len(short) - _MOST_NAMES} more need fewer" if len(short) > _MOST_NAMES else ""
     return (
         f"its {has} are too few for the thresholds of {len(short)} of {len(reference.columns)} "
-        f"columns: {told}{more}"
+        f"columns: {needs}{more}"
     )

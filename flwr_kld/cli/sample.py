@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.ask.period import Period
-from flwr_kld.cli.common import say
+from flwr_kld.cli.common import print_note
 from flwr_kld.reference import Reference
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import Binned
@@ -40,14 +40,14 @@ def read_rows(file: Path, known: Table | None = None) -> Any:
     if known is not None or not isinstance(rows, TextFile):
         return rows
     dialect = sniff(file)
-    say_dialect(str(file), dialect)
+    print_dialect(str(file), dialect)
     return rows.read_by(dialect)
 
 
-def say_dialect(place: str, dialect: Dialect) -> None:
+def print_dialect(place: str, dialect: Dialect) -> None:
     """Say what was recognised of how public rows are written."""
     if words := ", ".join(in_words(dialect)):
-        say(f"{place} is read with {words}")
+        print_note(f"{place} is read with {words}")
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ def read_sample(
     for column in rows:
         if not isinstance(column, str) or not column.strip():
             raise ValueError(f"{place} has a column without a name: name it, and run init again")
-    for option, told in (("--id", identifier), ("--period", period)):
-        if told is not None and told not in rows:
-            raise ValueError(f"{place} has no column {told!r}: {option} names one of its columns")
+    for option, given in (("--id", identifier), ("--period", period)):
+        if given is not None and given not in rows:
+            raise ValueError(f"{place} has no column {given!r}: {option} names one of its columns")
     if known is not None:
         try:
             counted = Reference.from_frame(known, rows, allow_unlisted=allow_unlisted)
@@ -137,7 +137,7 @@ def read_sample(
     if period is not None:
         table = _of_period(table, period)
     if not isinstance(rows, TextFile):  # which was recognised when it was read
-        say_dialect(str(place), table.dialect)
+        print_dialect(str(place), table.dialect)
     counted = Reference.from_frame(table, rows, allow_unlisted=allow_unlisted)
     return Sample(place, file, rows, counted)
 

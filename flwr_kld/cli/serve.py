@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, require_ledger, say
+from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, print_note, require_ledger
 from flwr_kld.common.extras import require
 
 TOKEN = "FLWR_KLD_SERVE_TOKEN"
@@ -76,15 +76,19 @@ def serve(
     with socket.create_server((address, port), family=family) as listening:
         host = f"[{address}]" if ":" in address else address
         scheme = "https" if certificate else "http"
-        say(f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C")
+        print_note(
+            f"{scheme}://{host}:{listening.getsockname()[1]}/ shows {view.name}; stop with Ctrl-C"
+        )
         if token is not None and not certificate and not _is_loopback(address):
-            say("token and pages cross the network unencrypted: give --certificate and --key")
+            print_note(
+                "token and pages cross the network unencrypted: give --certificate and --key"
+            )
         try:
             uvicorn.Server(settings).run(sockets=[listening])
         except SystemExit as end:
             if end.code not in _STOPPED:
                 raise
-    say("stopped")
+    print_note("stopped")
 
 
 def _is_loopback(address: str) -> bool:

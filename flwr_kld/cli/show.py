@@ -18,8 +18,8 @@ from flwr_kld.cli.common import (
     Population,
     Predictor,
     existing_ledger,
+    print_note,
     results,
-    say,
 )
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
@@ -107,14 +107,14 @@ def report(
         return
     _show_checks(checks, population, title)
     for words in filter(None, map(beside, entries)):
-        say(words)
+        print_note(words)
     for name in predictors_of(entries):
-        say(f"the ledger has rounds of a predictor, too: --predictor {name}")
+        print_note(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
 
 def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
     if not checks:
-        say(f"the ledger has no checks of population {population!r}")
+        print_note(f"the ledger has no checks of population {population!r}")
         return
     results.print(checks.table(title=title))
     results.print(*failures(checks), *map(Text, checks.since), sep="\n")
@@ -125,4 +125,4 @@ def _show_checks(checks: CheckSeries, population: str, title: str) -> None:
 
 def _write(series: CheckSeries | RoundSeries, file: Path, title: str) -> None:
     series.save(file, title=title)
-    say(f"{file}: {counted(len(series), series.what)}")
+    print_note(f"{file}: {counted(len(series), series.what)}")

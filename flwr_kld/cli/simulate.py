@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.cli.common import ExitCode, messages, results, say
+from flwr_kld.cli.common import ExitCode, messages, print_note, results
 from flwr_kld.cli.show import failures
 from flwr_kld.kernel.arguments import finite
 from flwr_kld.report.column import drifted
@@ -100,8 +100,8 @@ def _rows(
         columns, found = point.report.columns, drifted(point.report.columns)
         for i, name in enumerate(found or [point.report.column]):
             head = ("", "") if i else (str(point.number), str(point.report.outcome))
-            told = str(columns[name].reading.of_population or "none")
-            yield (*head, name, told, f"{truth[name]:.3f}"), bool(found)
+            of_population = str(columns[name].reading.of_population or "none")
+            yield (*head, name, of_population, f"{truth[name]:.3f}"), bool(found)
 
 
 _NEEDED = ("ray", "sklearn", "flwr_datasets", "psutil", "matplotlib", "jinja2")
@@ -240,4 +240,4 @@ def simulate(
     results.print(found.table(title=title))
     results.print(*failures(found), sep="\n")
     for file in files:
-        say(f"  {file}")
+        print_note(f"  {file}")

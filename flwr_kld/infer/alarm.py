@@ -56,8 +56,8 @@ class Alarm:
             level=check_level(self.level),
             resolution=finite("resolution", self.resolution, above=0, unit="nats"),
         )
-        said = self.outside.values() if isinstance(self.outside, Mapping) else [self.outside]
-        for share in said:
+        tolerated = self.outside.values() if isinstance(self.outside, Mapping) else [self.outside]
+        for share in tolerated:
             if share is not None:
                 finite("outside", share, least=0, below=1)
 
@@ -85,9 +85,9 @@ class Alarm:
         }
 
 
-def require_each(what: str, said: Mapping[str, float], columns: Mapping[str, object]) -> None:
+def require_each(what: str, values: Mapping[str, float], columns: Mapping[str, object]) -> None:
     """Raise `ValueError` unless a mapping has a number for each column."""
-    if set(said) != set(columns):
+    if set(values) != set(columns):
         raise ValueError(
             f"{what}= takes one number for all columns, or a mapping that names each of them"
         )

@@ -49,8 +49,8 @@ def lasting_change(
     for at_once, shape in ((True, coefficients), (False, np.cumsum(coefficients))):
         columns = np.where(lags[:, 1:] < 0, 0, shape[lags[:, 1:]])
         columns -= np.outer(first, first @ columns)
-        told = (columns.T @ hidden) / (deviation * np.linalg.norm(columns, axis=0)[:, None])
-        clear = (told**2).sum(axis=1)  # Chi-squared, of as many degrees as there are cells
+        scores = (columns.T @ hidden) / (deviation * np.linalg.norm(columns, axis=0)[:, None])
+        clear = (scores**2).sum(axis=1)  # Chi-squared, of as many degrees as there are cells
         if clear.max() > best:
             best, found = float(clear.max()), LastingChange(2 + int(clear.argmax()), at_once)
     return found

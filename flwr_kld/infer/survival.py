@@ -23,7 +23,7 @@ from flwr_kld.infer.fraction_interval import Floats
 _DRAWS, _HALF = 1000, 0.5
 _LEVEL = 0.96
 """A little more than is promised: draws are around what was read, and not around the truth."""
-_TOLD = 3.0
+_CLEAR = 3.0
 """Standard deviations of its noise that a number at risk exceeds for a hazard to be read of it."""
 
 
@@ -73,10 +73,10 @@ def curves(
     # `noise` is the standard deviation in each of the counts that are `summed` to one with the
     # event, and to one censored; `design_effect` 0 for these very records. The p-value is None for
     # one group.
-    told, random = _summing_to(records, counts), np.random.default_rng(0)
-    read, total = _as_records(told), float(told.sum())
+    consistent, random = _summing_to(records, counts), np.random.default_rng(0)
+    read, total = _as_records(consistent), float(consistent.sum())
     noise_alone = _noise(random, noise * np.sqrt(summed)[:, None], (_DRAWS, *read.shape))
-    drawn = told + noise_alone
+    drawn = consistent + noise_alone
     if design_effect:  # so many records that are alike tell as much as one
         effective = max(round(total / design_effect), 1)
         alike = random.multinomial(effective, read.ravel() / read.sum(), _DRAWS)
@@ -85,8 +85,8 @@ def curves(
     found = kaplan_meier(read[:, 0], read[:, 1])
     low, high = (
         np.where(
-            _told(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=sum(summed)),
-            way * np.maximum(way * found, way * _limit(told, drawn, counted, way)),
+            _above_noise(_at_risk(counts[:, 0], counts[:, 1], counted), noise, cells=sum(summed)),
+            way * np.maximum(way * found, way * _limit(consistent, drawn, counted, way)),
             otherwise,
         )
         for counted, way, otherwise in ((0.0, -1, 0.0), (1.0, 1, 1.0))
@@ -129,10 +129,10 @@ def _at_risk(events: Floats, censored: Floats, counted: float = 1.0) -> Floats:
     return np.asarray(later - (1 - counted) * censored)
 
 
-def _told(at_risk: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
+def _above_noise(at_risk: Floats, noise: float, *, cells: int) -> NDArray[np.bool_]:
     """Whether the number at risk stands out of the noise of so many cells a bin, up to each bin."""
     deviation = noise * np.sqrt(cells * np.arange(at_risk.shape[-1], 0, -1))
-    return np.asarray(np.logical_and.accumulate(at_risk > _TOLD * deviation, axis=-1))
+    return np.asarray(np.logical_and.accumulate(at_risk > _CLEAR * deviation, axis=-1))
 
 
 def _limit(counts: Floats, drawn: Floats, counted: float, way: int) -> Floats:
@@ -172,7 +172,7 @@ def _log_rank(
     if groups < 2:
         return None
     in_all = _at_risk(*counts.sum(axis=0))
-    bins = int(_told(in_all, noise, cells=cells * groups).sum())
+    bins = int(_above_noise(in_all, noise, cells=cells * groups).sum())
     if not bins:
         return 1.0
     statistic = _observed_less_expected(counts, bins)

@@ -48,7 +48,7 @@ def alike_records(
     records = np.add.reduceat(counts, starts, axis=1)
     single = records == 1
     pairs, others = pairs + single, np.maximum(records - 1, 1)
-    others *= moved_by(guarantee)  # below 2**32, so that nothing leaves 64 bits
+    others *= alike_sensitivity(guarantee)  # below 2**32, so that nothing leaves 64 bits
     wholes, rest = np.divmod(pairs, others)
     more, rest = np.divmod(steps * rest, others)
     # floor(rest / others + coin / 2**32), in whole numbers
@@ -58,8 +58,8 @@ def alike_records(
     return np.asarray(np.minimum(steps * wholes + more + (up >= up_from), _MOST_ALIKE))
 
 
-def moved_by(guarantee: Guarantee) -> int:
-    """By how many alike records one record moves them at most."""
+def alike_sensitivity(guarantee: Guarantee) -> int:
+    """By how much one record changes the number of alike records, at most."""
     return 2 if guarantee.protects == "record" else 1
 
 

@@ -74,8 +74,8 @@ def hockey_stick(table: NoiseTable, shifts: tuple[int, ...], epsilon: float) -> 
     if len(shifts) > 2:
         times = sorted(Counter(abs(shift) for shift in shifts if shift).items())  # one rounding
         return composed_delta([(loss_distribution(table, s), n) for s, n in times], epsilon)
-    first = _moved(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
-    second = _moved(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
+    first = _shifted(table, abs(shifts[0]))  # the law is symmetric, so signs do not matter
+    second = _shifted(table, abs(shifts[1])) if len(shifts) == 2 else _STILL
     lost = len(shifts) * Fraction(table.tail, TOTAL)
     return _two_coordinates(first, second, exp_below(epsilon), epsilon) + lost + _SLACK
 
@@ -94,7 +94,7 @@ def _loss(p: int, q: int) -> float:
     return math.log(p) - math.log(q) if q else math.inf
 
 
-class _Moved:
+class _ShiftedLaw:
     """One coordinate's law and itself moved: all that does not depend on epsilon.
 
     Parameters
@@ -120,15 +120,17 @@ class _Moved:
         return p_sums, q_sums
 
 
-_STILL = _Moved([(TOTAL, TOTAL)])
+_STILL = _ShiftedLaw([(TOTAL, TOTAL)])
 
 
 @lru_cache(maxsize=8)
-def _moved(table: NoiseTable, shift: int) -> _Moved:
-    return _Moved(list(zip(table.weights, (0,) * shift + table.weights, strict=False)))
+def _shifted(table: NoiseTable, shift: int) -> _ShiftedLaw:
+    return _ShiftedLaw(list(zip(table.weights, (0,) * shift + table.weights, strict=False)))
 
 
-def _two_coordinates(first: _Moved, second: _Moved, bound: Fraction, epsilon: float) -> Fraction:
+def _two_coordinates(
+    first: _ShiftedLaw, second: _ShiftedLaw, bound: Fraction, epsilon: float
+) -> Fraction:
     """Sum of ``max(0, p p' - e**eps q q')`` over all pairs of cells, in O(n log n)."""
     # Above a threshold on the second coordinate's loss, everything counts.
     wanted = epsilon - first.losses
@@ -197,11 +199,11 @@ def loss_distribution(table: NoiseTable, shift: int) -> LossDistribution:
     return LossDistribution(p[there], losses, Fraction(TOTAL - kept, TOTAL))
 
 
-Parts = Iterable[tuple[LossDistribution, int]]
+LossCounts = Iterable[tuple[LossDistribution, int]]
 """Kinds of independent coordinates, and how many there are of each, >= 1."""
 
 
-def composed_delta(parts: Parts, epsilon: float) -> Fraction:
+def composed_delta(parts: LossCounts, epsilon: float) -> Fraction:
     """Delta at `epsilon` (nats, >= 0) of independent coordinates together; an upper bound.
 
     Exact but for rounding and the grid, which costs some `_SPLIT` of epsilon where losses do not

@@ -65,14 +65,14 @@ def _entries(texts: NDArray[np.signedinteger[Any]]) -> NDArray[np.void]:
     )
     entries = np.zeros(len(names), _ENTRY)
     entries["text"], entries["records"] = names, records
-    told: NDArray[np.void] = entries[names != b""]
-    return told
+    found: NDArray[np.void] = entries[names != b""]
+    return found
 
 
 def _read(row: bytes) -> NDArray[np.void]:
     """Return the labels of a row, and how many records have each, without zeros behind them."""
-    told = row.rstrip(b"\0")
-    return np.frombuffer(told + bytes(-len(told) % _ENTRY.itemsize), _ENTRY)
+    used = row.rstrip(b"\0")
+    return np.frombuffer(used + bytes(-len(used) % _ENTRY.itemsize), _ENTRY)
 
 
 def _fault_of(row: bytes) -> str:

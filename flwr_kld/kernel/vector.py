@@ -24,7 +24,7 @@ from flwr_kld.kernel.count import (
     ClientSizes,
     InvalidReply,
     alike_records,
-    moved_by,
+    alike_sensitivity,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
 from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, Moves, hides
@@ -314,7 +314,7 @@ class ClientRows(Private):
         )
         beside, highest = values[:, layout.counts :], totals[:, :1]
         if not layout.frozen:
-            highest = -(-layout.allotment.alike * totals[:, :1] // moved_by(guarantee))
+            highest = -(-layout.allotment.alike * totals[:, :1] // alike_sensitivity(guarantee))
         yield (
             np.logical_or.reduce((beside < 0) | (beside > highest), axis=1),
             "more records are alike, or frozen, than there are",

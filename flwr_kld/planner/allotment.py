@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.search import edge
 from flwr_kld.infer.upper_limit import usual_margin
-from flwr_kld.kernel.count import moved_by
+from flwr_kld.kernel.count import alike_sensitivity
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.trust import Trust
@@ -54,7 +54,7 @@ def allot(trust: Trust, plan: QueryPlan, allowed: Mapping[str, float], *, drawn:
     if allowed and by_need and gaussian and most >= _USUAL_STEPS:
         return _by_need(plan, allowed, release.noise)
     # So many that the one step of alike records takes as much as there is room for, of all moves.
-    norm, moves = 2 if gaussian else 1, moved_by(trust.guarantee)
+    norm, moves = 2 if gaussian else 1, alike_sensitivity(trust.guarantee)
     room = _GROWTH**2
     if drawn:
         room = min(_room(own, release.noise, _SMALL) for own in plan.columns.values())

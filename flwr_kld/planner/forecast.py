@@ -130,8 +130,8 @@ def _thresholds(setting: Setting, query: QueryPlan) -> dict[str, float]:
         return {}
     domain = query.reference.domain
     own = domain.thresholds if isinstance(domain, Table) else {}
-    said = dict.fromkeys(query.columns, setting.threshold) | dict(own)
-    return {name: check_threshold(nats) for name, nats in said.items()}
+    thresholds = dict.fromkeys(query.columns, setting.threshold) | dict(own)
+    return {name: check_threshold(nats) for name, nats in thresholds.items()}
 
 
 def _alike(setting: Setting, name: str, design_effects: Mapping[str, float] | None) -> Setting:
@@ -179,15 +179,15 @@ def _forecast(
 def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None:
     """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
     apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
-    effect = _told(setting, query, apart) if setting.drawn else 1.0
+    effect = _reported_design_effect(setting, query, apart) if setting.drawn else 1.0
     check = Estimating(query, setting.event, setting.total, effect, setting.threshold or 0.0)
     if check.above(query.reference.probabilities) > -apart:
         return None
     return check.quiet_from(most, _hidden(query, setting))
 
 
-def _told(setting: Setting, query: QueryPlan, apart: float) -> float:
-    """Return about the largest design effect that a check will tell of itself."""
+def _reported_design_effect(setting: Setting, query: QueryPlan, apart: float) -> float:
+    """Return about the largest design effect that a check will report."""
     h = (setting.total * query.mass).round().astype(np.int64)
     counts = replace(published(h, query, setting.event, SeededBits(0)), alike=(0.0,))
     noise = spread(counts, Clients(setting.records - 1)).noise

@@ -109,12 +109,12 @@ def optimal_design(laws: Laws, epsilon: float) -> Design:
 def _play(information: Floats, steps: int) -> tuple[Floats, Floats]:
     """Weights of the queries [queries], and what each pair's information is worth [pairs]."""
     best = information.max(axis=0)
-    told = best > _INDISTINGUISHABLE
-    if not told.any():
+    distinct = best > _INDISTINGUISHABLE
+    if not distinct.any():
         return np.asarray(np.eye(1, len(information))[0]), np.zeros(len(best))
-    queries, pairs = maximin((information[:, told] / best[told]).astype(np.float32), steps)
+    queries, pairs = maximin((information[:, distinct] / best[distinct]).astype(np.float32), steps)
     worth = np.zeros(len(best))
-    worth[told] = pairs / best[told]
+    worth[distinct] = pairs / best[distinct]
     return queries, worth
 
 

@@ -66,8 +66,8 @@ class PairScores:
         """Lower bounds on the total variation between the clients' law and each hypothesis."""
         pairs = max(self._k * (self._k - 1) // 2, 1)
         beyond = np.abs(self._seen - self._expected) - radius(self._variance, beta / pairs)
-        told = (self._span > 0) & (beyond > 0)
-        bounds = np.divide(beyond, self._span, out=np.zeros_like(beyond), where=told)
+        distinct = (self._span > 0) & (beyond > 0)
+        bounds = np.divide(beyond, self._span, out=np.zeros_like(beyond), where=distinct)
         return np.asarray(np.minimum(bounds.max(axis=1), 1.0))
 
 

@@ -192,8 +192,8 @@ def _caption(others: list[ColumnReport]) -> str:
     words = "D: KL(reference ‖ clients) ± s.d., of the population where that is known"
     if others:
         ends = Counter(str(column.outcome or "not decided") for column in others)
-        told = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
-        words += f"; {len(others)} more columns: {told}"
+        counts = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
+        words += f"; {len(others)} more columns: {counts}"
     return words
 
 

@@ -128,7 +128,7 @@ class Conclusions:
         self, decided: Decided, reading: Reading, contradiction: str | None
     ) -> tuple[Decided, str | None]:
         """Hold the verdict against the estimate; return it with what a reader must know."""
-        estimate, note, told = reading.estimate, reading.note, reading.of_population
+        estimate, note, of_population = reading.estimate, reading.note, reading.of_population
         if contradiction is None:
             contradiction = impossible_estimate(estimate, reading.error.privacy)
         verdict = decided.verdict
@@ -139,6 +139,6 @@ class Conclusions:
             return replace(decided, verdict=verdict, states=()), note
         if verdict is None:
             return decided, note
-        population = None if told is None else told.value
+        population = None if of_population is None else of_population.value
         held = downgrade_contradicted(verdict, population, estimate, reading.outside)
         return replace(decided, verdict=held), note

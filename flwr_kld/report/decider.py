@@ -218,8 +218,8 @@ class Decider:
         if (share := client.share) is None or verdict.outcome is Outcome.INCONCLUSIVE:
             return verdict
         could = self._made_by(share, verdict, measured.published, law)
-        said = f"{verdict.reason}; one client alone could have made this: {client.holder}"
-        return replace(verdict, by_one_client=could, reason=said if could else verdict.reason)
+        reason = f"{verdict.reason}; one client alone could have made this: {client.holder}"
+        return replace(verdict, by_one_client=could, reason=reason if could else verdict.reason)
 
     def _unless_old(self, verdict: Verdict, counts: NoisyCounts, law: Floats) -> Verdict:
         """Take a verdict back that the records could have made which have changed since."""

@@ -121,7 +121,7 @@ def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:
     )
 
 
-def _told(entry: Entry) -> str | None:
+def _brief(entry: Entry) -> str | None:
     """Return what an entry that is no check says in a line, if it can be read."""
     if (described := read_report(entry, StatisticsReport)) is not None:
         return described.brief
@@ -152,7 +152,7 @@ def why_no_report(entry: Entry) -> str:
         words = entry.failure.words.rstrip(".")
         return f"{_HOW[entry.failure.kind]}: {words}; next: {_NEXT[entry.failure.kind]}"
     if entry.kind in _BESIDE:
-        return f"it is not a drift check: {_told(entry) or entry.kind}"
+        return f"it is not a drift check: {_brief(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"
 
 
@@ -160,7 +160,7 @@ def beside(entry: Entry) -> str | None:
     """Describe an entry that takes a number but is not a check; None for any other."""
     if entry.kind not in _BESIDE:
         return None
-    if (told := _told(entry)) is not None:
-        return f"{entry.kind} {entry.key!r}: {told}"
+    if (brief := _brief(entry)) is not None:
+        return f"{entry.kind} {entry.key!r}: {brief}"
     became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
     return f"{entry.kind} {entry.key!r}{became}"

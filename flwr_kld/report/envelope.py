@@ -193,7 +193,7 @@ class Envelope:
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         """Read what `content` says."""
         header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
-        if any(content.get(name) != said for name, said in header.items()):
+        if any(content.get(name) != expected for name, expected in header.items()):
             raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA}")
         values = {name: content[name] for name in content.keys() - header - cls._derived}
         try:

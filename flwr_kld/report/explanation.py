@@ -92,8 +92,8 @@ def cell_counts(
     if len(cells) != plan.cells or (cells[own] != plan.cell_of).any():
         return None
     values = tuple(noisy.values[cells].tolist())
-    told = design_effect if noisy.alike or draws == "record" else None
-    return CellCounts(values, math.sqrt(noisy.noise.variance), told, draws)
+    effect = design_effect if noisy.alike or draws == "record" else None
+    return CellCounts(values, math.sqrt(noisy.noise.variance), effect, draws)
 
 
 def _bars(noisy: NoisyCounts) -> Iterator[tuple[NDArray[np.int64], str]]:
@@ -168,12 +168,12 @@ def sentence(
     """
     level = finite("level", level, above=0, below=1)
     domain = noisy.plan.reference.domain
-    said = ""
+    change = ""
     if isinstance(domain, Binned):
-        said = _of_numbers(noisy, domain, level, effects, unit)
+        change = _of_numbers(noisy, domain, level, effects, unit)
     # Numbers below and above the reference's may share a cell: no cut tells them apart.
-    said = said or ", ".join(_of_cells(noisy, level, effects))
-    whole = f"{name}: {said}" if said else None
+    change = change or ", ".join(_of_cells(noisy, level, effects))
+    whole = f"{name}: {change}" if change else None
     listed = domain.unlisted_index() < 0
     if domain.joins or not listed.any():
         return whole
@@ -205,8 +205,8 @@ def _of_numbers(
     below, above = symbols <= cuts, (symbols > cuts) & (symbols <= last + 1)
     weights = in_cells(plan, np.vstack([symbols > last + 1, below, above]))
     held = weights > 1 - _ROUNDING
-    told = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
-    groups = held[told]
+    resolved = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
+    groups = held[resolved]
     if not len(groups):
         return ""
     seen = noisy_fractions(noisy)
@@ -214,7 +214,7 @@ def _of_numbers(
     low, high = group_intervals(noisy, groups, level=1 - (1 - level) / len(groups), effects=effects)
     expected, share = groups @ plan.mass, groups @ seen
     # Cuts are compared among the records that have a value: more missing ones move no number.
-    missing = np.flatnonzero(told) == 0
+    missing = np.flatnonzero(resolved) == 0
     having = 1 - weights[0]
     among = np.where(missing, 0, expected / max(float(having @ plan.mass), _ROUNDING))
     rows = groups - among[:, None] * having
@@ -230,7 +230,7 @@ def _of_numbers(
         return ""
     best = int(strength.argmax())
     numbers = [float(x[best]) for x in (expected, share, low, high)]
-    group = int(np.flatnonzero(told)[best])
+    group = int(np.flatnonzero(resolved)[best])
     if group == 0:
         return _change(*numbers, before="missing ")
     side, cut = divmod(group - 1, len(at))

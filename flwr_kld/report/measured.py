@@ -79,9 +79,9 @@ class Measured:
     @property
     def _limits(self) -> str:
         most = self.most_records
-        said = f", counting at most {most:,} records of each" if most else ""
+        limit = f", counting at most {most:,} records of each" if most else ""
         frozen = self.values.frozen_share if isinstance(self.values, NoisyCounts) else 0.0
-        return said + (_FROZEN.format(100 * frozen) if frozen else "")
+        return limit + (_FROZEN.format(100 * frozen) if frozen else "")
 
     @property
     def effects(self) -> DesignEffects:

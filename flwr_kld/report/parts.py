@@ -74,11 +74,11 @@ def column_report(
     """Return what is reported of one of a table's columns."""
     counts = cell_counts(published, effects.average, draws)
     level = 1 - _FALSE / columns
-    said = sentence(name, published, effects=effects, level=level, unit=unit)
+    text = sentence(name, published, effects=effects, level=level, unit=unit)
     return ColumnReport(
         reading,
         verdict,
-        sentence=said and said.removeprefix(f"{name}: "),
+        sentence=text and text.removeprefix(f"{name}: "),
         histogram=histogram(published, effects),
         figures=figures(published, effects),
         calibration=calibration(published, effects),
@@ -142,6 +142,6 @@ def metrics(report: Report) -> dict[str, Any]:
     if report.is_table:
         values["kld.columns_drifted"] = len(drifted(report.columns))
     for name, column in report.columns.items() if report.is_table else ():
-        told = column.reading.of_population
-        values[f"kld.population.{name}"] = None if told is None else told.value
+        of_population = column.reading.of_population
+        values[f"kld.population.{name}"] = None if of_population is None else of_population.value
     return {name: value for name, value in values.items() if value is not None}

@@ -160,12 +160,12 @@ def _cells(
     cell_of, values = cells_by_symbol(own), np.array(counts.values)
     if len(values) != cell_of.max() + 1 or not counts.noise > 0 or not effect >= 1:
         raise ValueError(f"the report's counts of {name!r} are damaged: take the ledger's own")
-    _require_told_apart(name, own, cell_of, values, counts.noise)
+    _require_distinguishable(name, own, cell_of, values, counts.noise)
     records = columns[name].reading.records
     return ColumnCells(own, cell_of, values, mechanism, counts.noise, records, effect)
 
 
-def _require_told_apart(
+def _require_distinguishable(
     name: str,
     own: Reference,
     cell_of: NDArray[np.int32],

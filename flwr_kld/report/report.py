@@ -193,10 +193,10 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
         yield from as_text(columns_table(report.columns), width=width).splitlines()
         yield f"the first of them, by decision and lower bound: {report.column}"
     yield "divergence KL(reference ‖ clients) in nats, 0 for no difference:"
-    for told in reading.estimates:
-        yield f"  {told.of}: {told} (s.d.), {_WHOSE[told.of]}{told.whose}"
-        if told == reading.headline:
-            yield f"  as if at least {100 * told.replaced:.2g} % of the records were others"
+    for estimate in reading.estimates:
+        yield f"  {estimate.of}: {estimate} (s.d.), {_WHOSE[estimate.of]}{estimate.whose}"
+        if estimate == reading.headline:
+            yield f"  as if at least {100 * estimate.replaced:.2g} % of the records were others"
     if verdict is not None:
         yield from map("  {}".format, _limits(report, verdict))
     if reading.note:
@@ -215,8 +215,8 @@ def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
             )
         yield "how the alarm works:"
         yield from map("  {}".format, alarm_lines(verdict))
-    if not report.is_table and (said := report.columns[report.column].sentence):
-        yield f"what moved most: {said}"
+    if not report.is_table and (sentence := report.columns[report.column].sentence):
+        yield f"what moved most: {sentence}"
     if report.period is not None:
         yield f"period: records with {report.period}"
     left = "" if cost.left is None else f", {cost.rest} left in the window"

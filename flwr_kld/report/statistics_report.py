@@ -311,9 +311,9 @@ def what(column: ColumnStatistics) -> Iterator[str]:
 
 
 def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[str]:
-    told = {"mean": numbers.mean, "s.d.": numbers.deviation}
-    drowned = [name for name, one in told.items() if column.drowned(one)]
-    yield from (f"{name} {within(one)}" for name, one in told.items() if name not in drowned)
+    moments = {"mean": numbers.mean, "s.d.": numbers.deviation}
+    drowned = [name for name, one in moments.items() if column.drowned(one)]
+    yield from (f"{name} {within(one)}" for name, one in moments.items() if name not in drowned)
     if drowned:
         yield f"hidden by noise in bins far out: {' and '.join(drowned)}"
     yield from (_decile(one) for one in numbers.quantiles if one.level in _SHOWN)
@@ -323,10 +323,10 @@ def _decile(one: Quantile) -> str:
     """Write a quantile with its interval: ``50%: 53 (49 to 58)``, ``90%: ≥ 75``."""
     words: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
     value, low, high = in_digits(one.value, one.low, one.high)
-    told = f"{one.level:.0%}: {words[one.beyond]}{value}"
+    limit = f"{one.level:.0%}: {words[one.beyond]}{value}"
     if one.low == one.high and one.low_beyond == one.high_beyond:
-        return told
-    return f"{told} ({words[one.low_beyond]}{low} to {words[one.high_beyond]}{high})"
+        return limit
+    return f"{limit} ({words[one.low_beyond]}{low} to {words[one.high_beyond]}{high})"
 
 
 def within(figure: Figure) -> str:

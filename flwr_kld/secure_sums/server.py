@@ -114,8 +114,8 @@ class ServerState(Private):
         if isinstance(message, Advert):
             self.adverts[index] = (message.mask_key, message.seal_key, message.signature)
         elif isinstance(message, SealedShares):
-            told = self._exactly(message.boxes, self.advertised[self.table[index]])
-            self.boxes[index, told] = message.boxes.rows(BOX)
+            slots = self._exactly(message.boxes, self.advertised[self.table[index]])
+            self.boxes[index, slots] = message.boxes.rows(BOX)
             self.commitments[index] = message.commitment
         elif isinstance(message, MaskedVector):
             vector = np.frombuffer(message.values, dtype=np.uint8)
@@ -128,8 +128,8 @@ class ServerState(Private):
             dealt = int(self.shared[self.table[index]].sum())
             if len(message.sealed) != SHARE * (1 + dealt) + SEAL_OVERHEAD:
                 raise Tampered("the client reveals shares of clients that are not its neighbours")
-            told = self._exactly(message.locks, self.alive[self.table[index]])
-            self.locks[index, told] = np.frombuffer(message.locks.data, dtype=LOCK)
+            slots = self._exactly(message.locks, self.alive[self.table[index]])
+            self.locks[index, slots] = np.frombuffer(message.locks.data, dtype=LOCK)
             self.reveals[index] = message
 
     def open_reveals(self) -> tuple[int, ...]:

@@ -114,14 +114,14 @@ class Dialect:
     line_end: str = "header"
 
     def __post_init__(self) -> None:
-        for name, told, known in (
+        for name, value, known in (
             ("delimiter", self.delimiter, DELIMITERS),
             ("decimal", self.decimal, (".", ",")),
             ("dates", self.dates, ("iso", "day-first", "month-first")),
             ("line_end", self.line_end, ("header", "lf")),
         ):
-            if told not in known:
-                raise DomainError(f"{name} is one of {', '.join(map(repr, known))}, not {told!r}")
+            if value not in known:
+                raise DomainError(f"{name} is one of {', '.join(map(repr, known))}, not {value!r}")
         object.__setattr__(self, "encoding", _encoding(self.encoding))
         object.__setattr__(self, "missing", _texts("missing", self.missing))
         if not isinstance(self.sentinels, Mapping):
@@ -350,15 +350,15 @@ def _is_time(text: str) -> bool:
 
 def _seconds_of(span: re.Match[str]) -> float:
     """Return the seconds of a duration; NaN of one without any."""
-    told = [
+    parts = [
         (float(span[name]), unit)
         for name, unit in zip(("days", "h", "m", "s", *"DHMS"), _UNITS * 2, strict=True)
         if span[name] is not None
     ]
-    seconds = math.fsum(number * unit for number, unit in told) if told else math.nan
+    seconds = math.fsum(number * unit for number, unit in parts) if parts else math.nan
     if span["days"] is None or span["sign"] != "-":
         return -seconds if span["sign"] == "-" else seconds
-    days = told[0][0] * _UNITS[0]
+    days = parts[0][0] * _UNITS[0]
     return seconds - 2 * days  # "-1 days +23:00:00" is an hour before 0
 
 

@@ -56,21 +56,21 @@ def toml_of(
     left_out: Mapping[str, str],
 ) -> str:
     """Write a table; `columns` hold what each says, by the names that the file has for it."""
-    told: dict[str, Any] = {}
+    checks: dict[str, Any] = {}
     thresholds = Counter(own.get("threshold") for own in columns.values())
     most, _ = thresholds.most_common(1)[0]
     if None not in thresholds:
-        told["threshold"] = most
+        checks["threshold"] = most
         columns = {
             name: {k: v for k, v in own.items() if (k, v) != ("threshold", most)}
             for name, own in columns.items()
         }
     if interactions:
-        told["interactions"] = [list(pair) for pair in interactions]
+        checks["interactions"] = [list(pair) for pair in interactions]
     if by is not None:
-        told["by"] = by
+        checks["by"] = by
     lines = [_HEAD]
-    for key, value in told.items():
+    for key, value in checks.items():
         note = "  # nats that any column may lie from the reference" if key == "threshold" else ""
         lines.append(_line(key, value) + note)
     how = {key: value for key, value in asdict(dialect).items() if key != "sentinels"}
@@ -169,27 +169,27 @@ class _Reader:
                 + f"of {', '.join(feature_kinds())}; the module of a kind of your own has to be "
                 "imported first",
             )
-        said = {key: value for key, value in own.items() if key not in _OF_COLUMN}
+        spec = {key: value for key, value in own.items() if key not in _OF_COLUMN}
         if known.from_fields.__func__ is Domain.from_fields.__func__:  # type: ignore[attr-defined]
             taken = fields(known)  # type: ignore[arg-type]
             self._require_known(here, own, (*_OF_COLUMN, *(field.name for field in taken)))
             for field in taken:
                 needed = field.default is MISSING and field.default_factory is MISSING
-                if needed and field.name not in said:
+                if needed and field.name not in spec:
                     self._fail((*here, "kind"), f"a column of kind {kind!r} needs {field.name}")
         if own.get("version", 1) != known.version:
             self._fail(here, f"version {known.version} of kind {kind!r} is installed: write that")
         try:
-            return known.from_fields(said)
+            return known.from_fields(spec)
         except Exception as error:  # whatever a kind of somebody's own raises
             if "means" in own:  # of the edges that were there before
                 return self._domain(name, {key: own[key] for key in own if key != "means"})
-            self._fail((*here, *list(said)[:1]), f"{error}{_disorder(said)}")
+            self._fail((*here, *list(spec)[:1]), f"{error}{_disorder(spec)}")
 
     def _dialect(self, columns: Mapping[str, dict[str, Any]]) -> Dialect:
-        told = self._table("dialect")
+        spec = self._table("dialect")
         known = [field.name for field in fields(Dialect) if field.name != "sentinels"]
-        self._require_known(("dialect",), told, known)
+        self._require_known(("dialect",), spec, known)
         sentinels: dict[str, list[str]] = {}
         for name, own in columns.items():
             held = own.get("missing", [])
@@ -201,12 +201,12 @@ class _Reader:
             if held:
                 of_source = sentinels.setdefault(own.get("source", name), [])
                 of_source += [str(one) for one in held if str(one) not in of_source]
-        for key in told:  # each by itself, as the first that does not fit is named
+        for key in spec:  # each by itself, as the first that does not fit is named
             try:
-                Dialect(**{key: told[key]})
+                Dialect(**{key: spec[key]})
             except DomainError as error:
                 self._fail(("dialect", key), str(error))
-        return Dialect(**told, sentinels=sentinels)
+        return Dialect(**spec, sentinels=sentinels)
 
     def _interactions(self) -> list[tuple[str, ...]]:
         pairs = self.content.get("interactions", [])
@@ -216,7 +216,7 @@ class _Reader:
 
     def _notes(self, columns: Mapping[str, dict[str, Any]], key: str) -> dict[str, Any]:
         found = {name: self._note(("columns", name), own, key) for name, own in columns.items()}
-        return {name: told for name, told in found.items() if told is not None}
+        return {name: value for name, value in found.items() if value is not None}
 
     def _note(self, here: tuple[str, ...], own: Mapping[str, Any], key: str) -> Any:
         """Return what is said of a column, or of all of them; None if nothing is."""
@@ -235,8 +235,8 @@ class _Reader:
             self._fail((key,), f"is a section, [{key}]")
         return found
 
-    def _require_known(self, here: tuple[str, ...], told: Mapping[str, Any], known: Any) -> None:
-        for key in told:
+    def _require_known(self, here: tuple[str, ...], given: Mapping[str, Any], known: Any) -> None:
+        for key in given:
             if key not in known:
                 likely = get_close_matches(key, known, 1)
                 meant = f"did you mean {likely[0]!r}?" if likely else "known are"
@@ -250,9 +250,9 @@ class _Reader:
         raise DomainError(f"{self.file}{place}{column}: {why}")
 
 
-def _disorder(said: Spec) -> str:
+def _disorder(spec: Spec) -> str:
     """Name the first two numbers of a list that do not rise, where that is what is wrong."""
-    edges = said.get("edges", said.get("by"))
+    edges = spec.get("edges", spec.get("by"))
     if isinstance(edges, list):
         for before, after in pairwise(edges):
             if type(before) is type(after) is not dict and after <= before:

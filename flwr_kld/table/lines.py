@@ -73,7 +73,7 @@ class Lines:
         )
         written = csv.ParseOptions(delimiter=self._dialect.delimiter, ignore_empty_lines=False)
         for block in self._whole_lines():
-            self._say_ends(block)
+            self._check_line_ends(block)
             content = self._mended(block, seen)
             table = csv.open_csv(  # unlike read_csv, it waits for no other thread
                 pa.py_buffer(content),
@@ -87,7 +87,7 @@ class Lines:
             columns = {name: table[place].combine_chunks() for name, place in places.items()}
             yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
 
-    def _say_ends(self, block: bytearray) -> None:
+    def _check_line_ends(self, block: bytearray) -> None:
         """Refuse public lines that end otherwise than their header; tell a node's operator."""
         breaks = max(block.count(_LF), block.count(_CR)) / max(block.count(self._end), 1)
         words = (

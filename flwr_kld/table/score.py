@@ -223,10 +223,10 @@ def _integer(what: str, value: Any) -> int:
     return number
 
 
-def _tree(told: Any, sizes: Sequence[int]) -> tuple[int | tuple[int, int], ...]:
+def _tree(tree: Any, sizes: Sequence[int]) -> tuple[int | tuple[int, int], ...]:
     """Return a tree in pre-order, if it is one over columns of these sizes."""
     nodes: list[int | tuple[int, int]] = []
-    for node in as_tuple("a tree", told):
+    for node in as_tuple("a tree", tree):
         if isinstance(node, list | tuple):
             if len(node) != 2:
                 raise DomainError("a split of a Score is a column's place and a symbol")
@@ -280,16 +280,16 @@ def _masks(
 
 def _in_integers(nodes: Any) -> list[Any]:
     """Return a tree of scikit-learn's with integers for its numbers."""
-    told: list[Any] = []
+    found: list[Any] = []
 
     def walk(at: int) -> None:
         node = nodes[at]
         if node["is_leaf"]:
-            told.append(round(float(node["value"]) * _UNIT))
+            found.append(round(float(node["value"]) * _UNIT))
             return
-        told.append([int(node["feature_idx"]), int(np.floor(node["num_threshold"]))])
+        found.append([int(node["feature_idx"]), int(np.floor(node["num_threshold"]))])
         walk(int(node["left"]))
         walk(int(node["right"]))
 
     walk(0)
-    return told
+    return found

@@ -139,18 +139,18 @@ class Table(Domain):
             ("description", self.descriptions),
             ("threshold", self.thresholds),
         ):
-            for name, told in notes.items():
+            for name, note in notes.items():
                 if name not in self.columns:
                     raise DomainError(
                         f"column {name!r} has a {what}, but no kind, and is not a pair of columns"
                     )
                 if what != "threshold":
-                    one_line(f"{what} of {name!r}", told)
+                    one_line(f"{what} of {name!r}", note)
         for name, reason in (*self.left_out.items(), *self.read_as.items()):
             one_line(f"reason of {name!r}", reason)
         nats = {
-            name: finite(f"threshold of {name!r}", told, least=0, unit="nats")
-            for name, told in self.thresholds.items()
+            name: finite(f"threshold of {name!r}", nats, least=0, unit="nats")
+            for name, nats in self.thresholds.items()
         }
         object.__setattr__(self, "thresholds", nats)
 
@@ -249,10 +249,10 @@ class Table(Domain):
         """
         from flwr_kld.table.dictionary import from_toml  # only where a dictionary is read
 
-        told = from_toml(file)
-        nats = told.pop("threshold")
+        read = from_toml(file)
+        nats = read.pop("threshold")
         try:
-            table = cls(**told)
+            table = cls(**read)
         except ValueError as error:
             raise DomainError(f"{file}: {error}") from None
         if nats is None:
@@ -264,7 +264,7 @@ class Table(Domain):
         from flwr_kld.table.dictionary import toml_of  # only where a dictionary is written
 
         text = toml_of(
-            {name: self._told(name) for name in self.columns},
+            {name: self._spec_of(name) for name in self.columns},
             dialect=self.dialect,
             interactions=self.interactions,
             by=self.by,
@@ -272,10 +272,10 @@ class Table(Domain):
         )
         Path(file).write_text(text, encoding="utf-8")
 
-    def _told(self, name: str) -> dict[str, Any]:
+    def _spec_of(self, name: str) -> dict[str, Any]:
         """Return what a data dictionary says of a column."""
-        told = name in self.features or name in self.scores
-        spec = self.columns[name].spec() if told else {}
+        has_spec = name in self.features or name in self.scores
+        spec = self.columns[name].spec() if has_spec else {}
         kind = {key: spec.pop(key) for key in ("kind", "version") if key in spec}
         if kind.get("version") == 1:
             del kind["version"]
@@ -287,7 +287,7 @@ class Table(Domain):
             "threshold": self.thresholds.get(name),
             "missing": self.dialect.sentinels.get(source),
         }
-        return kind | {key: told for key, told in notes.items() if told is not None} | spec
+        return kind | {key: value for key, value in notes.items() if value is not None} | spec
 
     def with_score(self, name: str, symbols: Symbols) -> tuple[Table, NDArray[np.int64]]:
         """Fit a `Score`, also in place of one; return the table with it, and its counts."""
@@ -308,8 +308,8 @@ class Table(Domain):
         """Return the same table with what `notes` of another say."""
         if unknown := [name for name in notes if name not in _NOTES]:
             raise DomainError(f"a table has no {unknown[0]!r}: it has {', '.join(_NOTES)}")
-        told: dict[str, Any] = {name: notes.get(name, {}) for name in _NOTES}
-        return replace(self, **told)
+        values: dict[str, Any] = {name: notes.get(name, {}) for name in _NOTES}
+        return replace(self, **values)
 
     @cached_property
     def columns(self) -> dict[str, Domain]:
@@ -445,30 +445,30 @@ class Table(Domain):
         features = domains_from_pairs(fields["features"])
         dialect = Dialect.from_fields(fields["dialect"])
         scores = {name: domain_from_spec(spec) for name, spec in fields.get("scores", ())}
-        told = {"features": features, "dialect": dialect, "scores": scores}
-        return cls(**{**fields, **told})
+        read = {"features": features, "dialect": dialect, "scores": scores}
+        return cls(**{**fields, **read})
 
 
-def _sources(told: Any, features: Mapping[str, Domain]) -> dict[str, str]:
+def _sources(spec: Any, features: Mapping[str, Domain]) -> dict[str, str]:
     """Return the column that each feature reads."""
-    if not isinstance(told, Mapping) or not all(isinstance(own, str) for own in told.values()):
+    if not isinstance(spec, Mapping) or not all(isinstance(own, str) for own in spec.values()):
         raise DomainError("sources= is a mapping of features to names of columns")
-    if unknown := [name for name in told if name not in features]:
+    if unknown := [name for name in spec if name not in features]:
         raise DomainError(f"sources= names {unknown[0]!r}, which is not a feature of the table")
-    return {name: told.get(name, name) for name in features}
+    return {name: spec.get(name, name) for name in features}
 
 
-def _require_scores(told: Any, features: Mapping[str, Domain]) -> None:
+def _require_scores(scores: Any, features: Mapping[str, Domain]) -> None:
     """Refuse scores that read other features than these."""
-    if told == {}:
+    if scores == {}:
         return
     from flwr_kld.table.score import Score  # a node whose table has none does not load it
 
-    if not isinstance(told, Mapping) or not all(
-        isinstance(name, str) and isinstance(score, Score) for name, score in told.items()
+    if not isinstance(scores, Mapping) or not all(
+        isinstance(name, str) and isinstance(score, Score) for name, score in scores.items()
     ):
         raise DomainError("scores= is a mapping of names to Scores, such as Score.fit makes")
-    for name, score in told.items():
+    for name, score in scores.items():
         for read, size in score.columns.items():
             if read not in features or features[read].size != size:
                 raise DomainError(

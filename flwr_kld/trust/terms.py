@@ -291,11 +291,11 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of everything in them."""
-        told = {
+        content = {
             name: sha256(value).hexdigest() if isinstance(value, bytes) else value
             for name, value in self.to_config().items()
         }
-        text = json_text(told, sort_keys=True, separators=(",", ":"))
+        text = json_text(content, sort_keys=True, separators=(",", ":"))
         return sha256(f"flwr-kld terms 1\0{text}".encode()).hexdigest()
 
     @property

@@ -202,8 +202,8 @@ def require_trust(trust: Trust) -> None:
     warn_of_delta(trust.guarantee.delta)
 
 
-def require_kept(trust: Trust) -> None:
-    """Refuse a trust model whose promise does not cover what its own release keeps."""
+def require_covered(trust: Trust) -> None:
+    """Reject a trust model whose guarantee does not cover that of its own release."""
     # A release may lose less than is promised, or hide more, and never the other way round.
     kept = trust.event(trust.min_clients).guarantee
     if not trust.guarantee.covers(kept):

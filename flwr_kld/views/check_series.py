@@ -163,9 +163,9 @@ class CheckSeries(Series[Report]):
             if report.cost.night == 1:
                 break
         names = drifted(last.columns) if nights[0].cost.night == 1 else []
-        return [said for name in names if (said := _since(name, nights))]
+        return [sentence for name in names if (sentence := _since(name, nights))]
 
-    def _told(self) -> dict[str, Any]:
+    def _page_values(self) -> dict[str, Any]:
         last = self.reports[-1] if self.reports else None
         return {
             "since": self.since,
@@ -186,13 +186,13 @@ class CheckSeries(Series[Report]):
         whole = report.content()
         columns = whole.pop("columns")
         for part in report.by_column:
-            told = part.estimate
+            estimate = part.estimate
             yield {
                 "column": part.column,
                 "outcome": part.outcome,
-                "estimate": told and told.value,
-                "deviation": told and told.deviation,
-                "of": told and told.of,
+                "estimate": estimate and estimate.value,
+                "deviation": estimate and estimate.deviation,
+                "of": estimate and estimate.of,
                 "lower_bound": part.lower_bound,
                 "upper_limit": part.upper_limit,
                 **whole,

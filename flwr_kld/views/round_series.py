@@ -104,7 +104,7 @@ class RoundSeries(Series[PredictorReport]):
             for entry in entries
         )
 
-    def _told(self) -> dict[str, Any]:
+    def _page_values(self) -> dict[str, Any]:
         return {"views": LOCAL_VIEWS}
 
     def table(self, *, title: str = "") -> Table:

@@ -165,11 +165,11 @@ class Series(ABC, Generic[R]):
             missing=missing,
             ledger=any(report.cost.left is not None for report in self.reports),
             reasons=add_up(report.cohort.dropouts for report in self.reports),
-            **self._told(),
+            **self._page_values(),
         )
 
     @abstractmethod
-    def _told(self) -> dict[str, Any]:
+    def _page_values(self) -> dict[str, Any]:
         """Return what the page of such a series tells besides."""
 
     # ------------------------------------------------------------------------------------ to keep
@@ -252,9 +252,9 @@ _LONG = ("dropouts", "over")
 """Parts of a report that have clients' own words for names, which make no columns."""
 
 
-def _flat(told: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the numbers and texts of a report by their places in it: ``reading.estimate``."""
-    for name, value in told.items():
+    for name, value in values.items():
         if isinstance(value, Mapping) and name not in _LONG:
             yield from _flat(value, f"{before}{name}.")
         elif not isinstance(value, Mapping | list | tuple):

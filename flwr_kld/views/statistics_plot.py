@@ -74,8 +74,8 @@ def _draw_numbers(
     axes.stairs(dense, edges, fill=True, color=theme.estimate, alpha=0.35)
     axes.stairs(high, edges, baseline=low, fill=True, color=theme.estimate, alpha=0.6)
     mean = numbers.mean.value
-    told = statistics.count.low > 0 and not statistics.drowned(numbers.mean)
-    if told and edges[0] <= mean <= edges[-1]:
+    shown = statistics.count.low > 0 and not statistics.drowned(numbers.mean)
+    if shown and edges[0] <= mean <= edges[-1]:
         left = mean > (edges[0] + edges[-1]) / 2
         shown_mean, *_ = in_digits(mean, numbers.mean.low, numbers.mean.high)
         axes.axvline(mean, color=theme.truth, linewidth=1.2)

@@ -33,12 +33,12 @@ def _draw(curves: SurvivalCurves, axes: Any) -> None:
     ticks = np.unique(np.abs(np.subtract.outer(at, wanted)).argmin(axis=0)).tolist()
     inside = np.repeat(at, 2)[1:-1]
     for row, curve in enumerate(curves.curves, start=3):
-        told = [[1.0, *x[: len(curves.times)]] for x in (curve.survival, curve.low, curve.high)]
+        steps = [[1.0, *x[: len(curves.times)]] for x in (curve.survival, curve.low, curve.high)]
         name = shortened(curves.name_of(curve))
         out = f"{curves.left_out[row - 3].value:,.0f} in no curve"
-        (line,) = axes.plot(at, told[0], marker=".", label=f"{name}, {out}")
+        (line,) = axes.plot(at, steps[0], marker=".", label=f"{name}, {out}")
         # Within a bin a curve lies between its values at both ends.
-        low, high = np.repeat(told[1], 2)[2:], np.repeat(told[2], 2)[:-2]
+        low, high = np.repeat(steps[1], 2)[2:], np.repeat(steps[2], 2)[:-2]
         axes.fill_between(inside, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
         around = {"va": "top", "textcoords": "offset points", "fontsize": 7}
         axes.annotate(

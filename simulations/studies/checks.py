@@ -15,7 +15,7 @@ from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.infer.alarm import RESOLUTION, Alarm
 from flwr_kld.infer.estimators.score import Floats
-from flwr_kld.kernel.count import ClientSizes, moved_by
+from flwr_kld.kernel.count import ClientSizes, alike_sensitivity
 from flwr_kld.kernel.law import BitSource, SeededBits, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
@@ -45,7 +45,11 @@ def measured(
 
     Clients are `drawn` from more; their sizes are `seen` by whoever adds up.
     """
-    alike = np.asarray(alike, dtype=np.float64) * plan.allotment.alike / moved_by(event.guarantee)
+    alike = (
+        np.asarray(alike, dtype=np.float64)
+        * plan.allotment.alike
+        / alike_sensitivity(event.guarantee)
+    )
     exact = np.concatenate([counts * plan.layout.steps[: plan.cells], np.rint(alike)])
     values = exact[: plan.length].astype(np.int64) + sample(event.noise, plan.length, bits)
     public = plan.layout.total_is_public(event.guarantee)

@@ -130,7 +130,7 @@ def test_a_run_that_hangs_is_stopped(cli, flwr, flower_app, monkeypatch):
         assert heard.wait(60)
         raise subprocess.TimeoutExpired("flwr", timeout)
 
-    monkeypatch.setattr(flower_run, "say", lambda line: "ServerApp" in line and heard.set())
+    monkeypatch.setattr(flower_run, "print_note", lambda line: "ServerApp" in line and heard.set())
     monkeypatch.setattr(subprocess.Popen, "wait", give_up_when_it_has_started)
     done = cli("check", flower_app, "prod", "--key", KEY, "--timeout", 3, "--json")
     assert done.exit_code == 4

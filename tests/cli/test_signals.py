@@ -51,7 +51,7 @@ def on_line(monkeypatch):
             if words in line:
                 do()
 
-        monkeypatch.setattr(flower_run, "say", hear)
+        monkeypatch.setattr(flower_run, "print_note", hear)
 
     said: list[str] = []
     when.said = said
