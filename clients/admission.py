@@ -1,4 +1,4 @@
-"""The one place where a client's handlers ask its operator's guard.
+"""Asks the operator's guard before any handler of a client answers.
 
 Where the guard's file is comes from the node: its config (``drift-guard``) or its environment
 (``FLWR_KLD_GUARD``), never from a message, the run config, or the app that the server ships.

@@ -1,4 +1,4 @@
-"""The aggregator's side: open the boxes of a cohort, add up, add the noise, publish; or refuse."""
+"""The aggregator's handlers: decrypt a cohort's vectors, add them up, add the noise, publish."""
 
 from __future__ import annotations
 

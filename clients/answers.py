@@ -1,4 +1,4 @@
-"""How a node answers: who of its clients did and with what, and why others did not."""
+"""Replies of a node: which members answered and with what, and why others did not."""
 
 from collections.abc import Mapping
 from typing import Any

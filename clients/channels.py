@@ -1,4 +1,4 @@
-"""The ways in which one member's numbers leave its node for an aggregator: sealed, or split."""
+"""How one member's numbers leave its node for an aggregator: sealed, or split."""
 
 from __future__ import annotations
 

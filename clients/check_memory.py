@@ -1,4 +1,4 @@
-"""Which answers were given: none is given twice, whatever copies there are of message or state.
+"""Stores which checks were answered, so that no copy of a message or state is answered twice.
 
 A claim is written down *before* anything is computed, in up to three places. The process remembers
 claims, so two messages that are handled at the same time do not both get through; the run's

@@ -1,4 +1,4 @@
-"""A loader that hangs is ended when nobody waits for its answer any more."""
+"""Ends a loader that still runs when the server no longer waits for its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of a drift check: count one's own records by cell, or refuse.
+"""The client's handlers of drift checks: count own records by cell, or refuse.
 
 Whatever a handler raises, Flower sends to the server as text. So every error is caught here, and
 only sentences that are free of data values leave the client.

@@ -1,4 +1,4 @@
-"""What a node's operator says in the node config: its role, and files of its own."""
+"""Reads the node config: the node's role, and the files that its operator names."""
 
 from __future__ import annotations
 

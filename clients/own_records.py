@@ -1,4 +1,4 @@
-"""A node's own records: load, encode, select and count them, in errors that quote none."""
+"""Loads, encodes, selects and counts a node's records; no error shows one of them."""
 
 from __future__ import annotations
 

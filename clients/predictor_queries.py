@@ -1,4 +1,4 @@
-"""The client's side of a predictor's round: one own label, privatised before it leaves.
+"""The client's handler of predictors: one own label, privatised before it leaves.
 
 Local privacy holds whatever the server does: the channel is checked here in exact arithmetic, the
 label passes through it with the node's own randomness, and the node's guard adds up what it costs.

@@ -1,4 +1,4 @@
-"""A node's records from where its operator says they are: a file, or a database."""
+"""Loads a node's records from the file or database that its node config names."""
 
 from __future__ import annotations
 

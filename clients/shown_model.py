@@ -1,4 +1,4 @@
-"""The model that a server shows with its terms, for columns that are its predictions.
+"""Stores the model that a server sends with its terms, for columns that are its predictions.
 
 Whatever a server sends in its place, a record is counted once in each column: the promise does not
 depend on what the columns are. But it is a server's choice that the loader computes with: one that

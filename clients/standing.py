@@ -1,4 +1,4 @@
-"""A night of a standing session: remembered first, then receipted, then counted."""
+"""Answers a night of a standing session: stores it, writes receipts, then counts."""
 
 from __future__ import annotations
 

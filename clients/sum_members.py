@@ -1,4 +1,4 @@
-"""How a node's clients sign in a secure sum: pinned keys, or keys trusted on first use."""
+"""Signing keys of a node's clients in a secure sum: pinned, or trusted on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked in a check."""
+"""Samplers that choose the clients of a check."""
 
 from __future__ import annotations
 

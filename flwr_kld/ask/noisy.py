@@ -1,4 +1,4 @@
-"""Numbers with their noise: public, and all that estimators, reports and plots take."""
+"""Noised counts and labels: public, and the only input of estimators, reports and plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a client's records are counted: all, or those of a period.
+"""Periods: whether a check counts all records of a client, or those of some days.
 
 How the period of one check follows that of the last is `SinceLastCheck`.
 """

@@ -1,4 +1,4 @@
-"""What happens after a check: metrics are written, and people are notified."""
+"""Writes metrics and sends notices after a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands together, and how they end: on errors, and on signals, after what they started."""
+"""The command line: its commands, and how it ends on errors and on signals."""
 
 from __future__ import annotations
 

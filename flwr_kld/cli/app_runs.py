@@ -1,4 +1,4 @@
-"""Runs of an app by idempotency keys: none where the ledger knows the key."""
+"""Runs an app by idempotency keys: a key that the ledger has is not run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flwr-kld describe``: what clients' data look like, asked once for each key."""
+"""``flwr-kld describe``: asks once for each key what clients' data look like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flwr-kld doctor``: what would stop a check, found before anything is spent.
+"""``flwr-kld doctor``: finds what would make a check fail, before anything is spent.
 
 SuperLink and SuperNodes are asked for their versions by a run of an app that asks for nothing else:
 Flower's command line reaches no node but by a run. The app brings its own question, so that nodes

@@ -1,4 +1,4 @@
-"""What a Flower app says of itself: its source, its settings, and the monitor that it makes."""
+"""Reads a Flower app: its source, its settings, and the monitor that it makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a Flower app, by the ``flwr`` command: start, follow its log, stop it if need be."""
+"""Runs a Flower app by the ``flwr`` command: starts it, follows its log, stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Flower app that checks a table: its files, as a team would write them by hand."""
+"""Files of a new Flower app that checks a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flwr-kld plan``: what checks will tell, find and cost, before anything is spent."""
+"""``flwr-kld plan``: forecasts what checks report, find and cost, before anything is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flwr-kld doctor --data``: hold a node's own records against a data dictionary."""
+"""``flwr-kld doctor --data``: compares a node's records with a data dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flwr-kld reference``: make and show the public Π, and say how many records it needs."""
+"""``flwr-kld reference``: makes and shows the public Π, and how many records it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public rows that an app is made of: a file, or a data dictionary and made-up rows."""
+"""Reads the public rows that an app is made of, or makes some up from a data dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When checks run: cron expressions and intervals, and the loop that waits for them."""
+"""Schedules of checks: cron expressions and intervals, and the loop that waits for them."""
 
 from __future__ import annotations
 

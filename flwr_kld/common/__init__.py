@@ -1,1 +1,1 @@
-"""What every other folder needs: errors, strict reading, files that last, identities, searches."""
+"""Shared by all rooms: errors, strict reading, durable files, identities, searches."""

@@ -1,4 +1,4 @@
-"""Files that must not be forgotten: made whole or not at all, and there after a power cut.
+"""Files that survive a power cut: written whole, or not at all.
 
 A file that is there and not as it was made is damaged, never new: what it remembered would be
 forgotten. Rows have a checksum, as SQLite does not notice a bit that flips in one.

@@ -1,4 +1,4 @@
-"""Errors with a meaning of their own. None of them ever carries a data value."""
+"""All errors with a type of their own. None of them ever carries a data value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported when it is first needed: optional dependencies, and the names of packages."""
+"""Imports optional dependencies when they are first needed."""
 
 import ast
 import pkgutil

@@ -1,4 +1,4 @@
-"""Names that people type first, and what to use instead: an error says it."""
+"""Names that users of other libraries try first: the error names what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who signs: long-term Ed25519 identities and the pinned list of them."""
+"""Long-term Ed25519 identities, and the pinned list of their public keys."""
 
 from __future__ import annotations
 

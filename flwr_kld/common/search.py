@@ -1,4 +1,4 @@
-"""Searches for a number: where a condition ceases to hold, and where a function changes its sign.
+"""Searches for the number where a condition ceases to hold, or a function changes its sign.
 
 Whole numbers are searched with `bisect` of the standard library, over a range.
 

@@ -1,4 +1,4 @@
-"""Whether a client answers a check: its operator's limits, then its budget."""
+"""Decides whether a client answers a check: by its operator's limits, then by its budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's file: TOML in, checked limits out."""
+"""Reads the operator's guard file: TOML in, validated limits out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipts in a chain, signed by the node's key, in one SQLite file; writing one reserves a spend.
+"""Signed receipts in a hash chain, in one SQLite file; writing one reserves a spend.
 
 A receipt says what was asked and what it costs, never what was counted.
 """

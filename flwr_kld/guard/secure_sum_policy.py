@@ -1,4 +1,4 @@
-"""The least that a client insists on in a secure sum, whatever the server asks."""
+"""A client's minimums in a secure sum, whatever the server asks."""
 
 from __future__ import annotations
 

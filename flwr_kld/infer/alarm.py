@@ -1,4 +1,4 @@
-"""How sure a verdict of drift must be."""
+"""The false-alarm rate of verdicts of drift, and what they tolerate."""
 
 from __future__ import annotations
 

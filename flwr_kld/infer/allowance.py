@@ -1,4 +1,4 @@
-"""What a reference that was counted cannot tell: the allowance that both ends of a verdict carry.
+"""Allowance for the sampling error of a reference that was counted, at both ends of a verdict.
 
 A reference of R public rows is a sample Π̂ of a law Π, and a verdict is about Π. Clients that follow
 Π exactly differ from Π̂ by about (symbols seen) / (2 R) nats, and hold symbols that Π̂ has never

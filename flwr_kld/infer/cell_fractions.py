@@ -1,4 +1,4 @@
-"""Noisy counts as fractions, and groups of symbols as weights of cells."""
+"""Noisy counts as fractions of records, and groups of symbols as weights of cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What published counts cannot be, whatever honest clients hold: somebody lied, or counts wrongly.
+"""Finds published counts that honest clients cannot have: a client lies, or counts wrongly.
 
 Sums over clients cannot be checked part by part. What does not add up beyond anything that the
 noise explains is not a ground to decide on. Lies within what clients may hold cannot be told from

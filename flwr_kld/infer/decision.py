@@ -1,4 +1,4 @@
-"""The decision of one check: drift, no drift, quiet, or inconclusive and what would resolve it.
+"""Decides a check: drift, no drift, quiet, or inconclusive and what would resolve it.
 
 The counts of all clients that were asked decide. Drift is reported on what one check shows of these
 clients, on evidence added up over checks, or on the fraction outside the reference; where the

@@ -1,4 +1,4 @@
-"""The estimand itself, from a distribution that is known, and in a unit that people know."""
+"""The divergence D_θ of a known distribution, and its conversion to other units."""
 
 from __future__ import annotations
 

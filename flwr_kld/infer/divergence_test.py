@@ -1,4 +1,4 @@
-"""A test of D_θ by the noisy counts of the clients that were asked.
+"""Tests whether D_θ is above a threshold, by the noisy counts of the clients that were asked.
 
 A statistic T reads the ratio r = P / Π off each cell's count and adds up what D_θ adds up. For any
 law P of the records, the law of T is known: counts are Poisson variables, and the noise's table is

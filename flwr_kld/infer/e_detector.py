@@ -1,4 +1,4 @@
-"""Evidence over checks: an alarm whose rate is a theorem, for every law.
+"""E-detector: evidence multiplied over checks; its false-alarm rate holds for every law.
 
 Each check multiplies what was staked by e, whose mean is at most 1 if D_θ is at most the threshold
 (`DivergenceTest.log_evidence`). An e-detector (Shin, Ramdas, Rinaldo 2022) adds up for drifts that

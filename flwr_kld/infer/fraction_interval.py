@@ -1,4 +1,4 @@
-"""Fractions of all cells at once, or of groups of them, with their intervals and variances.
+"""Simultaneous confidence intervals of the fractions of cells, or of groups of them.
 
 A count differs from its expectation by sampling and by noise. The noise's law is known exactly,
 and given the count of the cohort, Clopper and Pearson (1934) bound the fraction; both errors have

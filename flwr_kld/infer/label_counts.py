@@ -1,4 +1,4 @@
-"""Labels that are shown with the noise of their counts: from how many records on, and how many.
+"""Estimates the records of each shown label, and from how many on a label is shown.
 
 What follows from the law of the noise alone: a label of n records is shown with n + Z if this
 exceeds the reach of Z. Proof note: ``docs/proofs/discovery.md``.

@@ -1,4 +1,4 @@
-"""Since when the counts of a standing session have changed for good: generalised least squares.
+"""Estimates when a standing session's counts changed for good: generalised least squares.
 
 The noise of nights is correlated, so that a change which lasts is known at once as well as
 independent noise would tell it after months. What is estimated promises nothing.

@@ -1,4 +1,4 @@
-"""Linear algebra on one thread: a column's products are done before a second thread has woken up.
+"""Runs linear algebra on one thread: a column's products are too small for a second one.
 
 BLAS shares out products of a few hundred numbers a side, and threads that wait for their part spin:
 on a busy machine that is more than half of what a wide table costs the server.

@@ -1,4 +1,4 @@
-"""The fraction of records where the reference has no mass: its limits, and how a report says it."""
+"""Estimates the fraction of records where the reference has no mass, with its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check decided, and on which grounds."""
+"""Verdicts: what a check decided, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact draws from a member of a box of densities.
+"""Draws exactly from a density that was fitted within a box.
 
 Proof note: ``docs/proofs/integral.md``.
 """

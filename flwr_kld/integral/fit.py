@@ -1,4 +1,4 @@
-"""From private records to a law of which only draws may leave.
+"""Fits a density of a box to private records; only draws from it may leave.
 
 `mollify` is the default: boost freely, cool the result as held-out records advise, and project it
 into the box, which is the best that any law of the box can do for it. `mbde` is the paper's

@@ -1,4 +1,4 @@
-"""The one way out: k draws for a cost that is fixed beforehand, and not one more.
+"""Sampler: releases k draws for a cost that is fixed beforehand, and not one more.
 
 One draw costs the width of its box, k draws at most k times that. Three certified bounds; the least
 counts:

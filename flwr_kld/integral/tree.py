@@ -1,4 +1,4 @@
-"""The weak learner: tells the data from the present model, a little.
+"""Weak learner: a tree that separates the data from the present model, a little.
 
 A shallow decision tree of scikit-learn's with smoothed log odds in its leaves. It is hundreds of
 times faster than the paper's network (equation 13), and as good under Algorithm 1 but for the ring

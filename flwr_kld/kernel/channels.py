@@ -1,4 +1,4 @@
-"""How private numbers travel: as ring words under masks, and sealed to a key.
+"""Encodings of private numbers for transport: ring words under masks, or sealed to a key.
 
 The one file of the kernel that imports more than the standard library and NumPy: ciphers and HPKE
 are `cryptography`'s.

@@ -1,4 +1,4 @@
-"""From symbols to a client's numbers: counts by cell, alike records, and their public bounds."""
+"""Counts a client's symbols by cell and its alike records, and bounds both publicly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an implemented noise table gives away: delta at epsilon, from above, for given moves.
+"""Upper bounds of delta at an epsilon for noise tables and the moves they hide.
 
 Exact for moves of one and two coordinates (hockey-stick divergence on the table's integers); by
 privacy loss distributions for more; by bounds that hold for all moves at once for a ball. Losses of

@@ -1,4 +1,4 @@
-"""What is promised: how much may be learnt, of whom, and which moves must not show.
+"""Guarantees (epsilon, delta), and the moves of the data that noise must hide.
 
 Proof note of balls: ``docs/proofs/clients.md``.
 """

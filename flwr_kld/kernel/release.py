@@ -1,4 +1,4 @@
-"""A release proves itself: noise that does not hide its moves as promised cannot be constructed."""
+"""Releases: one whose noise does not hide its moves at its guarantee cannot be constructed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unlisted labels of records, which leave with the noise of a `Release` or not at all.
+"""Private selection of unlisted labels: they leave under the noise of a `Release`, or not at all.
 
 Every label that somebody has gets noise that reaches no farther than W, and is shown with its
 noised count if this exceeds W. A label that nobody has would never be, had it noise as well: so

@@ -1,4 +1,4 @@
-"""The budget of a population, and amounts as fractions: kept and added up without rounding."""
+"""Budgets of populations, in exact fractions: stored and added up without rounding."""
 
 from __future__ import annotations
 

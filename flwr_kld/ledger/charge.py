@@ -1,4 +1,4 @@
-"""What a release costs, and the clients that it asks.
+"""Charges: what a release costs, and the clients that it asks.
 
 A person's records are at one client, so releases to different clients compose in parallel (proof
 note: ``docs/proofs/composition.md``).

@@ -1,4 +1,4 @@
-"""What releases cost together: the spend of the most-charged person.
+"""Composes the costs of releases: the spend of the most-charged person.
 
 Sequential over what asked one client, parallel over clients; by privacy loss distributions, from
 the noise tables' own integers.

@@ -1,4 +1,4 @@
-"""The epsilon that the noise shares of those who survived deliver, which may not be what was asked.
+"""The epsilon that the noise shares of the survivors deliver; it may differ from the planned one.
 
 Proof note: ``docs/proofs/noise-shares.md``.
 """

@@ -1,4 +1,4 @@
-"""One line of the history: what was asked for, and what became of it. No key asks twice."""
+"""Entries of the history: what a check asked, and how it ended. No key asks twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: reserve before anybody is asked about records, settle when the report is there."""
+"""The ledger: reserves a check's cost before anybody is asked, settles it with the report."""
 
 from __future__ import annotations
 

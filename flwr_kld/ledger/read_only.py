@@ -1,4 +1,4 @@
-"""A ledger that is only looked at: nothing here writes or makes one."""
+"""A read-only view of a ledger: it writes nothing and creates no file."""
 
 from __future__ import annotations
 

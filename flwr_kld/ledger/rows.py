@@ -1,4 +1,4 @@
-"""What is read from and written to the tables, inside a transaction that the caller holds."""
+"""Reads and writes rows of the ledger's tables, inside a transaction of the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window of time has spent, and whether a check fits beside it."""
+"""Sums what a window has spent, and decides whether a check fits its budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks will tell, find and cost, before anything is asked or spent.
+"""Forecasts what checks report, find and cost, before anything is asked or spent.
 
 Examples
 --------

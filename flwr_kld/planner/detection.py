@@ -1,4 +1,4 @@
-"""What a check will find, and what its estimate will show, by checks that nobody has run."""
+"""Forecasts by simulated checks what a check will find, and what its estimate will be."""
 
 from __future__ import annotations
 

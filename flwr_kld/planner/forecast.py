@@ -1,4 +1,4 @@
-"""What a check of a given setting will tell, find and cost."""
+"""Forecasts what a check of a given setting reports, finds and costs."""
 
 from __future__ import annotations
 

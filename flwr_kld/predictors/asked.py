@@ -1,4 +1,4 @@
-"""Which queries a predictor asks, in each context and, where they adapt, in each round. Public.
+"""The public queries of a predictor, by context and, where they adapt, by round.
 
 Designs that were searched for, or chosen for a round, are stored by their queries' names: whoever
 reads the state asks and counts the very same queries.

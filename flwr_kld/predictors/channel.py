@@ -1,4 +1,4 @@
-"""What a client does to a class before it leaves: randomised response in exact integers.
+"""Randomised response in exact integers: privatises a class before it leaves the client.
 
 Sampler, privacy check and server-side likelihood read the same integers.
 Proof note: ``docs/proofs/predictors.md``.

@@ -1,4 +1,4 @@
-"""Public label → class maps: what a query asks of a label before the channel blurs it.
+"""Public label → class maps: what a query asks of a label before randomised response.
 
 Every map is a function of its name and of the public laws alone, computed without rounding that
 could differ between machines: a stored predictor rebuilds the very same queries from their names.

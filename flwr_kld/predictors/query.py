@@ -1,4 +1,4 @@
-"""One public query: a label → class map and the channel that blurs the class.
+"""Public queries: a label → class map, and the channel that privatises the class.
 
 The channel is built and checked by whoever uses the query. A client that reads a query off the wire
 therefore answers ``epsilon``-privately whatever map or query the server chose.

@@ -1,4 +1,4 @@
-"""What the posterior and the reports say: the leader, mixtures, and whether nothing fits."""
+"""Reads the posterior and the reports: the leader, mixtures, and whether no hypothesis fits."""
 
 from __future__ import annotations
 

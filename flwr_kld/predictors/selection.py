@@ -1,4 +1,4 @@
-"""One hypothesis by name, with a total-variation guarantee, also where none of them is true.
+"""Selects one hypothesis, with a total-variation guarantee that holds even if none is true.
 
 Locally private hypothesis selection (Gopi, Kamath, Kulkarni, Nikolov, Wu, Zhang 2020), read off the
 reports that a predictor has. For each pair the reports' bounded scores

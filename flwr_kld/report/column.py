@@ -1,4 +1,4 @@
-"""What the published numbers say of one column, and what was decided of it."""
+"""Report of one column: what the published numbers show, and what was decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check concludes, of each column: its reading, and its verdict held against that."""
+"""Concludes a check: each column's reading, and its verdict checked against the estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Decider`: from what a check published to its verdict, and what it remembers for the next."""
+"""`Decider`: turns published numbers into a verdict, and stores evidence for the next check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one exchange tells of each column by itself: the parts of a statistics report."""
+"""Builds the parts of a statistics report: each column by itself, from one exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which labels nobody listed, and from how many records on they are found."""
+"""Report of unlisted labels: which were found, and from how many records on they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of a ledger as the reports that they are, and words for what has no report."""
+"""Reads reports from entries of a ledger, and explains entries that have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every report says, whatever it is of: when, under which guarantee, of whom, at what cost."""
+"""Fields that all reports have: when, under which guarantee, of whom, at what cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moved, in words and numbers: histograms, what lies outside, and a sentence."""
+"""Explains what changed in a column: histograms, mass outside the reference, and a sentence."""
 
 from __future__ import annotations
 

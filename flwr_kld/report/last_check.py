@@ -1,4 +1,4 @@
-"""What a check's public numbers say of its clients: how many, of what size, and how alike."""
+"""Estimates from a check's public numbers how many records clients have, and how alike they are."""
 
 from __future__ import annotations
 

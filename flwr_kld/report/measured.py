@@ -1,4 +1,4 @@
-"""What an exchange with a cohort published, and whom it is about."""
+"""Results of one exchange with a cohort: what was published, and of which clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round of a predictor says: which candidate clients' labels follow, and how surely."""
+"""Report of a predictor's round: which candidate clients' labels follow, and how surely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References made of what was released: post-processing of a noised histogram.
+"""Makes references from noised histograms: post-processing, at no further cost.
 
 Draws of a `Sampler` protect everybody at once, but all together carry at most their total epsilon
 in nats: they are exemplars, and a reference mixed of many would be nearly the base.

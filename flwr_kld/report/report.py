@@ -1,4 +1,4 @@
-"""What a check says: the estimate, what it rests on, what it cost, and each column of a table."""
+"""Report of a check: estimates, verdict, evidence, cost, and each column of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients' data look like: each column by itself, and a reference made of the same release."""
+"""Report of a description: each column by itself, and a reference made of the same release."""
 
 from __future__ import annotations
 

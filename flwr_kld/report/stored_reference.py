@@ -1,4 +1,4 @@
-"""References that the ledger keeps: made in a ServerApp, and needed on other machines.
+"""References stored in the ledger: made in a ServerApp, and read on other machines.
 
 JSON writes a float64 with as many digits as tell it from all others, so that the reference which is
 read has the fingerprint of the one that was kept.

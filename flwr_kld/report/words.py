@@ -1,4 +1,4 @@
-"""What texts, tables and pages say in the same words."""
+"""Phrases that texts, tables and pages share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a client takes part in a secure sum: its own minimums, its question, its roster."""
+"""Decides whether a client joins a secure sum: by its minimums, its question, its roster."""
 
 from __future__ import annotations
 

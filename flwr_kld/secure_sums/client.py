@@ -1,4 +1,4 @@
-"""What a client holds on to between the phases: its secrets."""
+"""A client's state between the phases of a secure sum: its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who shares secrets with whom, and how many neighbours it takes.
+"""The graph of a secure sum: who shares secrets with whom, and how many neighbours suffice.
 
 A ring of neighbours in public random order; exact tails of who happens to stand beside whom.
 Proof note: ``docs/proofs/secure-aggregation.md``.

@@ -1,4 +1,4 @@
-"""Locked reveals: what a client shows opens once enough neighbours confirm the list it was told.
+"""Locked reveals: a client's reveal opens once enough neighbours confirm its list of survivors.
 
 A client seals its reveal under a fresh key and shares that key among its surviving neighbours. It
 hides each share under the confirmation that only it and that neighbour can compute, and that the

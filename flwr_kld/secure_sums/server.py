@@ -1,4 +1,4 @@
-"""What the server takes from each answer, in arrays over the cohort and its neighbour slots."""
+"""The server's state in a secure sum, in arrays over the cohort and its neighbour slots."""
 
 from __future__ import annotations
 

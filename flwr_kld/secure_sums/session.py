@@ -1,4 +1,4 @@
-"""What everybody signs, the public parameters of a sum, and where a client stands in it."""
+"""Public parameters of a secure sum, what all parties sign, and a client's seat in it."""
 
 from __future__ import annotations
 

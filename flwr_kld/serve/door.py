@@ -1,4 +1,4 @@
-"""Who may come in to the live page, and what every answer forbids."""
+"""Access control of the live page: who may read it, and the headers of every response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live pages of a ledger, and what is answered where a request or the ledger fails."""
+"""The live pages of a ledger, and the responses when a request or the ledger fails."""
 
 from __future__ import annotations
 

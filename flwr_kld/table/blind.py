@@ -1,4 +1,4 @@
-"""Columns in which nearly all records fit nothing that is listed: no drift of them would show."""
+"""Finds columns in which nearly all records are unlisted: no drift of them would show."""
 
 from __future__ import annotations
 

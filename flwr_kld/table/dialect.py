@@ -1,4 +1,4 @@
-"""How a text file is written: its delimiter, encoding, numbers, dates, and what stands for nothing.
+"""Dialects of text files: delimiter, encoding, numbers, dates, and texts for missing values.
 
 A dialect is public. It is told, and part of the table that it is told with: nodes never guess, as a
 guess that depended on a record would tell of it.

@@ -1,4 +1,4 @@
-"""Rows from where they are: a text file, a Parquet file or a folder of them, a database."""
+"""Reads rows from a text file, a Parquet file or a folder of them, or a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of several features, as loaders hand them over: data frames, arrays, lists, and files."""
+"""Columns of what loaders return: data frames, arrays, lists, and files."""
 
 from __future__ import annotations
 

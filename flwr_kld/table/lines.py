@@ -1,4 +1,4 @@
-"""Lines of text to columns: pyarrow reads those of which it makes what `Dialect.rows` makes.
+"""Parses lines of text to columns by pyarrow, where it agrees with `Dialect.rows`.
 
 The others, which have quotes inside of fields, line breaks of another kind, or too few or too many
 fields, are first written anew, as what the rule makes of them. Proof: docs/proofs/records.md.

@@ -1,4 +1,4 @@
-"""The ids by which a client tells its own records apart; they never leave it."""
+"""Record ids: a client follows its records by them; they never leave it."""
 
 from __future__ import annotations
 

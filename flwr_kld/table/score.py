@@ -1,4 +1,4 @@
-"""A public model's score of a row, as one more column: drifts of how columns hang together."""
+"""A public model's score of a row, as one more column: it shows drifts of dependences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognise how a public text file is written. Nodes never do: they are told."""
+"""Detects the dialect of a public text file. Nodes never do: their dialect is configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of texts to values: by pyarrow where it agrees, else by the rule for one text.
+"""Converts columns of texts to values: by pyarrow where it agrees, else one text at a time.
 
 pyarrow reads no number or time in a text in which `Dialect` and the domains read none or another.
 It refuses all texts for one that it cannot read: such are looked up, each different one once.

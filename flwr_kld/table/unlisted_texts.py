@@ -1,4 +1,4 @@
-"""What a record answers when a question asks for the labels that nobody listed: its own text."""
+"""Reads the text of each record whose label nobody listed, for questions that discover labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least noise for a wanted (epsilon, delta): a search. `Release` proves what it finds."""
+"""Searches the least noise for a given (epsilon, delta); `Release` proves the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distributed model: each client adds a share of the noise, and nobody sees a clean sum."""
+"""Distributed noise: each client adds a share, and nobody sees a clean sum."""
 
 from __future__ import annotations
 

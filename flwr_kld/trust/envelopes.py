@@ -1,4 +1,4 @@
-"""What travels beside the terms of a check: who is asked, what comes back, and where it stands."""
+"""Messages beside the terms of a check: who is asked, what comes back, and under which names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What whoever adds up keeps of a session: seeds of its noise, and each client's last answer.
+"""A session's book, of whoever adds up: seeds of its noise, and each client's last answer.
 
 A client that is silent for a night is carried forward, so that its records neither go nor come.
 Everything is sealed under a key that lies elsewhere, and written down before anything is released.

@@ -1,4 +1,4 @@
-"""A client's memory of the standing sessions that it takes part in: one SQLite file of a node.
+"""A node's memory of the standing sessions that its clients answer: one SQLite file.
 
 What a night counts is on the disk before anything is answered. A node that is killed finds its
 records as they were before that night, or after it; either way the night is over for it.

@@ -1,4 +1,4 @@
-"""A trust model for many nights: the same records are asked again and again, for one charge."""
+"""Standing sessions: one charge for many nights that count the same records."""
 
 from __future__ import annotations
 

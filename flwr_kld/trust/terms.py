@@ -1,4 +1,4 @@
-"""`Terms`: all that the clients of one sum are told alike, under one fingerprint.
+"""`Terms`: the whole public question of a check, the same for all clients, under one fingerprint.
 
 What is counted, what that claims to protect, and whose noise keeps the claim are one message. The
 server makes it, every client holds it against its own limits, and an aggregator acts by it; a

@@ -1,4 +1,4 @@
-"""What every trust model says of itself; check, ledger, report and planner ask it.
+"""The interface of trust models; checks, ledger, reports and planner use it.
 
 How to write one of your own: ``docs/extending.md``.
 """

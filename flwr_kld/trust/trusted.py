@@ -1,4 +1,4 @@
-"""Central noise: the server adds it, or an aggregator, or each of two."""
+"""Central noise: added by the server, by an aggregator, or by each of two."""
 
 from __future__ import annotations
 

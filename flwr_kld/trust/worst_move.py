@@ -1,4 +1,4 @@
-"""How far what a check protects moves the vector that a client is about to count.
+"""How far what a check protects moves the vector that a client counts, at most.
 
 The client computes this itself, from the message alone: what a server claims to protect must not
 move further than the noise hides.

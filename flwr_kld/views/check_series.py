@@ -1,4 +1,4 @@
-"""Checks over time: their columns, their table, their page, and what files hold of each."""
+"""Checks over time: columns, table, page, and the files of each."""
 
 from __future__ import annotations
 

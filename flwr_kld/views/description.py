@@ -1,4 +1,4 @@
-"""A description as a page, a plot, a table of numbers, or metrics."""
+"""Views of a description: a page, a plot, a table of numbers, or metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages share: the templates, how they write numbers, and a plot for every kind of screen."""
+"""Parts that pages share: templates, formats of numbers, and a plot for each kind of screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plots share: colours, two panels on one axis of numbers, and what was spent below."""
+"""Parts that plots share: colours, two panels on one axis of numbers, the spend below."""
 
 from __future__ import annotations
 

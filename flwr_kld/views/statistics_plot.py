@@ -1,4 +1,4 @@
-"""A description as a picture: of each column where its values lie, with 95 % intervals."""
+"""Plot of a description: where the values of each column lie, with 95 % intervals."""
 
 from __future__ import annotations
 
