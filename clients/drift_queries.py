@@ -88,7 +88,7 @@ def answer_drift_queries(
         Whether `records` takes the server's model as a second argument, an ``ArrayRecord``, for
         columns that are its predictions. Checks that show none are refused then. The model is the
         server's choice: what is computed with it must not raise for some records only, as a
-        refusal would tell of them.
+        refusal would leak them.
     discover : set of str
         Columns whose unlisted labels may be asked for, as `LabelDiscovery` does; by default none.
         Whoever sees this client's exact counts, under `Trusted` the server, can then read any text
@@ -138,7 +138,7 @@ def host_drift_queries(
         Loads the raw records of one member.
     hosted : Callable[[Context], Iterable[int]]
         The members on this node, called once a message: numbers that differ between nodes if
-        members are to be told apart across the federation.
+        members are to be distinguished across the federation.
     domain : Callable[[Context], Domain]
         What the records of this node's members mean.
     """

@@ -121,7 +121,7 @@ def host_predictor_queries(
 
 
 def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
-    """Draw one record's label, or any label where none can be read: a refusal would tell."""
+    """Draw one record's label, or any label where none can be read: a refusal would leak."""
     try:
         symbols = own.symbols(context, member)
     except (DomainError, QueryRefused) as error:

@@ -133,7 +133,7 @@ class _NodeFile(TextFile):
 
 
 def load_records(config: Mapping[str, Any], rows: slice = slice(None)) -> Any:
-    """Load records, or tell the operator why not, and the server the kind of error."""
+    """Load records; log why they cannot be loaded, and send the server the kind of error."""
     place, query = config.get(RECORDS), config.get(QUERY)
     try:
         if not isinstance(place, str):

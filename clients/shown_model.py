@@ -2,7 +2,7 @@
 
 Whatever a server sends in its place, a record is counted once in each column: the promise does not
 depend on what the columns are. But it is a server's choice that the loader computes with: one that
-raises for some records and not for others would tell of them by its refusal.
+raises for some records and not for others would leak them by its refusal.
 """
 
 from __future__ import annotations

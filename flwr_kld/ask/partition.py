@@ -21,7 +21,7 @@ _CELLS_PER_RUN = 64
 _WINDOW = 2.0
 """Light symbols asked out of each window of ranks; within it, at random."""
 _STRATA = 8
-"""Of the tail, by rank, to tell the Monte-Carlo error."""
+"""Of the tail, by rank, to estimate the Monte-Carlo error."""
 
 
 @dataclass(frozen=True)

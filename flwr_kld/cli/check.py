@@ -144,7 +144,7 @@ def watch(
     """
     slots = parse_schedule(schedule, zone=zone)
     after = AfterCheck(metrics_file, notify, ledger, population)
-    # A mistake is better known now than tonight.
+    # Report a mistake now, not at the first scheduled check.
     existing_ledger(ledger).budget(population)
     require_app(app)
     require_same(facts_of(app, run_config or ()), ledger, population)

@@ -182,7 +182,7 @@ def require_same(facts: Facts, ledger: str, population: str) -> None:
 
 
 def same_database(of_app: str, own: str) -> bool:
-    """Whether an app may write the database that a command reads, as far as can be told here."""
+    """Whether an app may write the database that a command reads, as far as can be known here."""
     # A SuperLink in a container, say, has other paths and hosts: only another file on this machine,
     # or another name of a PostgreSQL database, is surely not the same.
     try:

@@ -27,7 +27,7 @@ _STOP_TIMEOUT = 30.0
 _LAST_WORDS = 5.0
 """Seconds to wait for the end of the log: what flwr left behind may hold it open."""
 _TERMINATION = 5.0
-"""Seconds that ``flwr run`` has to end when it is told to."""
+"""Seconds that ``flwr run`` has to end after a signal."""
 _BAD_CONFIG = "Invalid run configuration"
 _DECLARE = " The app's pyproject.toml declares {} = '' under [tool.flwr.app.config]."
 _LOOK = "; next: flwr-kld doctor APP CONNECTION"

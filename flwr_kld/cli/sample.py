@@ -172,7 +172,7 @@ def _made_up(place: Path, table: Table) -> Sample:
 
 
 def _values_of(domain: Domain) -> list[Any]:
-    """Return a value of each bin or label, 'other' and 'missing' left out, if they are told."""
+    """Return a value of each bin or label, 'other' and 'missing' left out, if they are known."""
     if isinstance(domain, Labels):
         return list(domain.names)
     if isinstance(domain, Times):

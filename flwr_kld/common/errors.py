@@ -6,15 +6,15 @@ from datetime import datetime
 
 
 class DomainError(ValueError):
-    """Raw records do not fit the domain; says what was wrong, never with which value."""
+    """Raw records do not fit the domain; the message never shows a private value."""
 
 
 class QueryRefused(ValueError):
-    """A client will not answer: it and the server do not mean the same thing."""
+    """A client refuses to answer: its question and the server's differ."""
 
 
 class EstimateUndefined(ValueError):
-    """Published counts give no finite estimate; their noise is valid all the same."""
+    """Published counts give no finite estimate; their privacy guarantee still holds."""
 
 
 class CheckFailed(RuntimeError):
@@ -22,11 +22,11 @@ class CheckFailed(RuntimeError):
 
 
 class NobodyAnswered(CheckFailed):
-    """No client that a check asked has sent a number, which is known, so that nothing is spent."""
+    """No client of a check sent a number, so nothing is spent."""
 
 
 class SessionOver(CheckFailed):
-    """A standing session cannot go on: a part of it was put back to an earlier night, or lost."""
+    """A standing session cannot continue: a part of it was lost, or restored from a backup."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -40,15 +40,15 @@ class SessionBusy(CheckFailed):
 
 
 class SessionMismatch(QueryRefused):
-    """Who asks for a night, and who is asked, remember other nights of its session."""
+    """The server and a node remember different nights of a session."""
 
     def __init__(self, why: str, night: int) -> None:
         super().__init__(why)
-        self.night = night  # The last one that one of the two remembers, and the other does not
+        self.night = night  # The last one that only one of the two remembers
 
 
 class SecureSumError(RuntimeError):
-    """Something in a secure sum is not as it must be; no value was released."""
+    """A secure sum failed; no value was released."""
 
 
 class Malformed(SecureSumError):
@@ -60,7 +60,7 @@ class WrongSession(SecureSumError):
 
 
 class RosterMismatch(SecureSumError):
-    """The two sides do not mean the same clients, or a client's key changed."""
+    """The two sides list different clients, or a client's key changed."""
 
 
 class NotInvited(SecureSumError):
@@ -72,11 +72,11 @@ class CohortTooSmall(SecureSumError):
 
 
 class ThresholdTooLow(SecureSumError):
-    """Too few clients could open what is meant to stay closed."""
+    """The reconstruction threshold is below the client's minimum."""
 
 
 class TooFewNeighbours(SecureSumError):
-    """The graph is too thin for the coalition that the client wants to withstand."""
+    """The graph has too few neighbours for the coalition that the client must withstand."""
 
 
 class TooFewSurvivors(SecureSumError):
@@ -104,7 +104,7 @@ class NotASurvivor(SecureSumError):
 
 
 class EquivocatingSurvivors(SecureSumError):
-    """Neighbours were told another list of survivors, or the request contradicts the list."""
+    """Neighbours received another list of survivors, or the request contradicts the list."""
 
 
 class BothShares(SecureSumError):
@@ -124,19 +124,19 @@ class UnknownSender(SecureSumError):
 
 
 class LedgerError(RuntimeError):
-    """The ledger refuses to start a check, or cannot be read or written."""
+    """The ledger rejects a check, or cannot be read or written."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The database cannot be opened, read or written; says which and why."""
+    """The database cannot be opened, read or written; the message gives the cause."""
 
 
 class StateChanged(LedgerError):
-    """Another check has written what this one remembers since it was read."""
+    """Another check has changed a state since this one read it."""
 
 
 class NoBudget(LedgerError):
-    """A population has no budget, so that nothing may be spent."""
+    """A population has no budget, so nothing may be spent."""
 
     def __init__(self, population: str) -> None:
         super().__init__(
@@ -146,7 +146,7 @@ class NoBudget(LedgerError):
 
 
 def damaged(what: str) -> LedgerUnavailable:
-    """Say that a row is not what was written."""
+    """Return the error of a row that differs from what was written."""
     return LedgerUnavailable(f"{what} in the ledger is damaged: restore it from a backup")
 
 
@@ -156,7 +156,7 @@ class BudgetExhausted(LedgerError):
     Parameters
     ----------
     message : str
-        Says what is short.
+        What is short.
     left : float
         Epsilon that the most-charged of them has left, in nats.
     frees_at : datetime or None

@@ -10,7 +10,7 @@ from flwr_kld.infer.estimators.score import check_level
 from flwr_kld.kernel.arguments import finite, integer, set_fields
 
 RESOLUTION = 0.1
-"""Nats beyond the threshold up to which "no drift" is said, unless an alarm says otherwise."""
+"""Nats beyond the threshold up to which "no drift" is reported, by default."""
 Tolerated = tuple[float, float]
 """Nats of D_θ, and fraction of records outside the reference, that are tolerated."""
 

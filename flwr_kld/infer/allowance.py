@@ -56,7 +56,7 @@ class Allowance:
 
 
 def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Allowance:
-    """Bound what a column's reference cannot tell; all zero for a law that is known exactly."""
+    """Bound a column's reference's sampling error; all zero for a law that is known exactly."""
     theta, level = check_theta(theta), check_level(level)
     rows = reference.records
     if rows is None:
@@ -82,7 +82,7 @@ def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Al
 def rows_needed(
     reference: Reference, threshold: float, resolution: float, *, theta: float = THETA, level: float
 ) -> int | None:
-    """Return about how many records tell a threshold to within half the resolution.
+    """Return about how many records resolve a threshold to within half the resolution.
 
     None for a law that is known exactly; of more records, no symbol would be unseen.
     """

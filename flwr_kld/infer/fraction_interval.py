@@ -156,7 +156,7 @@ def _ends(
 
 
 def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats:
-    """Return the lower end of the fraction of so many records, as many of which tell as one."""
+    """Return the lower end of the fraction of so many records, as many of which count as one."""
     several = np.maximum(held, 0) / effect
     with np.errstate(invalid="ignore"):
         low = betaincinv(several, np.maximum(records / effect - several, 0) + 1, error)

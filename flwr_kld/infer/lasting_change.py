@@ -1,7 +1,7 @@
 """Estimates when a standing session's counts changed for good: generalised least squares.
 
-The noise of nights is correlated, so that a change which lasts is known at once as well as
-independent noise would tell it after months. What is estimated promises nothing.
+The noise of nights is correlated: a lasting change is known at once as precisely as under
+independent noise after months. Estimates promise nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from flwr_kld.kernel.continual import Continual
 
 _CHANCE = 5.7e-7
-"""Of a change that is told where there is none: any of 730 would be, once in 2,000 sessions."""
+"""Of a change that is reported where there is none: any of 730 would be, once in 2,000 sessions."""
 
 
 @dataclass(frozen=True)

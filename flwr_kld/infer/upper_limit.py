@@ -35,7 +35,7 @@ _FAR, _FAR_BY_SQUARES, _HIGH = 5.0, 8.0, 0.3
 as it is read: the score is convex, so that raises its mean. Counts that chance brings there would
 miss in the mean of a quadratic sooner than in that of a polynomial of precise counts."""
 _CHANCE = 2.0
-"""Standard errors above the reference that tell no variance: polynomials are steep there."""
+"""Standard errors above the reference that give no variance: polynomials are steep there."""
 _SPENT = 0.6
 """Part of the error probability that the normal law is given: where few cells carry the sum, it and
 its error are small together."""

@@ -26,7 +26,7 @@ _UNLISTED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class FiniteBase:
-    """Q0 on n symbols, and the features by which learners tell symbols apart.
+    """Q0 on n symbols, and the features by which learners distinguish symbols.
 
     Parameters
     ----------

@@ -487,8 +487,8 @@ class NightNoise(OneProcess):
     stream : Continual
         The session.
     seeds : Sequence[bytes]
-        Of each night's own noise, 32 secret bytes each, tonight's last; whoever makes this has
-        written them down, and that tonight's is used.
+        Of each night's own noise, 32 secret bytes each, this night's last; the caller has stored
+        them, and that this night's is used.
     private : bool
         False if they came from a seed.
 

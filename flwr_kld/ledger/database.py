@@ -113,7 +113,7 @@ class Database:
 
     @contextmanager
     def holding(self, name: str) -> Iterator[bool]:
-        """Hold a name, and tell whether that succeeded: it does not while somebody else holds it.
+        """Acquire a named lock; return False while another process holds it.
 
         The lock belongs to this process, or to its connection to PostgreSQL, and ends with it,
         however it dies: no clock decides whether the holder is gone.

@@ -72,7 +72,7 @@ def budget_of(connection: Connection, population: str) -> Budget:
 
 
 def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
-    """Put a budget in force, and tell whether it was not before."""
+    """Put a budget in force; return whether it is new."""
     columns = {
         "population": budget.population,
         "epsilon": str(budget.epsilon),

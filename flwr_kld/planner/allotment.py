@@ -22,7 +22,7 @@ from flwr_kld.trust import Trust
 _USUAL = 10_000.0
 """Records that are expected of a check whose reference does not say how many it has."""
 _SMALL = 3_000.0
-"""Records of a small check: where noise hardly shows in its counts, alike records are told best."""
+"""Records of a small check: where noise hardly shows in its counts, alike records show best."""
 _USUAL_STEPS, _ALIKE = 15, 3
 """Of a count of a column that gets as much noise as if all got the same, and of alike records."""
 _GROWTH, _MOST_NOISE = 1.03, 1.5

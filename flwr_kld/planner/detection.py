@@ -37,7 +37,7 @@ _SMALLEST = 1e-4
 _YEARLY = 1e-2 / 365
 """Level of a single check where a year of them errs with 5 %, a fifth of it for single ones."""
 _SPREAD = 0.5
-"""Standard deviation of a forecast test's quantile, at least: few cohorts tell it badly."""
+"""Standard deviation of a forecast test's quantile, at least: few cohorts estimate it badly."""
 _NEAR = 0.15
 """Relative distance of drifts between which the quantile of the power is taken for linear."""
 _RARE = 1e-9
@@ -138,7 +138,7 @@ class Estimating:
         return float((roots.mean() - math.sqrt(self.threshold)) / _deviation(roots))
 
     def _seen_from(self, divergence: float) -> float:
-        """Return D_θ from which on drifts are seen, as those of this D_θ tell it."""
+        """Return D_θ from which on drifts are seen, estimated from drifts of this D_θ."""
         # The root of an estimate is about normal: it grows with that of D_θ, and its spread hardly.
         drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
         needed = [0.0]

@@ -196,7 +196,7 @@ def _reported_design_effect(setting: Setting, query: QueryPlan, apart: float) ->
 
 
 def _hidden(query: QueryPlan, setting: Setting) -> Allowance:
-    """Return what the reference cannot tell, at its share of the setting's error."""
+    """Return the allowance for the reference's sampling error, at its share of the level."""
     level = 1 - SHARE * (1 - setting.level)
     return allowance(query.reference, level=level)
 

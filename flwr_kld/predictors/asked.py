@@ -27,7 +27,7 @@ from flwr_kld.predictors.laws import Floats, Laws
 
 _MOST_CLASSES = 16
 _CLASSES_PER_RATIO = 3
-"""Randomised response over C classes tells most at C of about a third of ``e**epsilon``."""
+"""Randomised response over C classes is most informative at C about a third of ``e**epsilon``."""
 _PAIRS, _PARTITIONS = 8, 4
 """Queries of a round: with two classes, and with more. Each sees other differences."""
 _CLIMB = 6

@@ -119,7 +119,7 @@ def _play(information: Floats, steps: int) -> tuple[Floats, Floats]:
 
 
 def best_replies(laws: Laws, worth: Floats, seed: int) -> list[str]:
-    """Names of sets of labels that tell apart the pairs that are worth most."""
+    """Names of sets of labels that distinguish the pairs that are worth most."""
     # Each climbs on ``Σ_ij worth_ij (f_i(S) - f_j(S))²``, which information is proportional to
     # where it is small: the set of largest linear part at the present one is better, unless it is
     # the same.

@@ -125,7 +125,7 @@ class Refutation:
         return foretold, posterior, alone
 
     def _fit(self, rounds: Sequence[KeptRound], fits: dict[tuple[int, int, int], Floats]) -> Floats:
-        """Fit the mixture, unless it is known: counts only add up, so their sum tells them."""
+        """Fit the mixture, unless it is known: counts only add up, so their sum identifies them."""
         reports = sum(int(kept.counts.sum()) for kept in rounds)
         key = rounds[0].number, rounds[-1].number, reports
         fits[key] = self._fits[key] if key in self._fits else likeliest(rounds)

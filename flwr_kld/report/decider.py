@@ -43,7 +43,7 @@ over checks, and for a reference that is a sample."""
 _MOST_OUTSIDE = 0.99
 """Fraction of the records outside the reference that is tested, at most."""
 _TELLING = 0.25
-"""Part of the resolution from which on it is said what the reference cannot tell."""
+"""Part of the resolution from which on a verdict states the reference's sampling error."""
 _SIMILAR = 0.1
 """Part by which cohorts may differ in size without another forecast."""
 _EVIDENCE = 1
@@ -252,7 +252,7 @@ class Decider:
         return 1 - error, 1 - error / self.columns
 
     def _limited(self, verdict: Verdict, hidden: Allowance) -> Verdict:
-        """Say in a verdict what its reference cannot tell, and how many rows could."""
+        """State in a verdict the reference's sampling error, and how many rows would suffice."""
         resolution = self.alarm.resolution
         if hidden.chance < _TELLING * resolution:
             return verdict

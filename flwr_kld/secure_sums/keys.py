@@ -76,7 +76,7 @@ def self_mask_key(seed: bytes, session: bytes, me: int) -> bytes:
 
 
 def commitment(seed: bytes, session: bytes, me: int) -> bytes:
-    """Digest that tells the right seed from one that bad shares opened."""
+    """Digest that distinguishes the right seed from one that bad shares opened."""
     return derive(seed, session, b"seed commitment", _ONE(me))
 
 

@@ -160,7 +160,7 @@ class ServerState(Private):
         return self.session.survivors_digest(pack_bits(self.alive))
 
     def _exactly(self, slots: Slots, expected: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the mask of a client's slots: those that it was told of, no more and no fewer."""
+        """Return the mask of a client's slots: those that it was sent, no more and no fewer."""
         if slots.count != self.session.shape.neighbours:
             raise Tampered("the message is not about the client's neighbours")
         if slots.present != pack_bits(expected):

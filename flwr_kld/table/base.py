@@ -1,7 +1,7 @@
 """What a domain is: a public, finite list of symbols, one for each value that a record can take.
 
 A domain is total: it turns *any* record into one of the symbols 0, 1, ..., size-1, because a
-refusal that depended on a record would tell of it. Server and clients must use the same domain, so
+refusal that depended on a record would leak it. Server and clients must use the same domain, so
 it has a JSON form (``spec``) and a fingerprint that both sides compare. Nothing in a domain depends
 on private data.
 """

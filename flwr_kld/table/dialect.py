@@ -1,7 +1,7 @@
 """Dialects of text files: delimiter, encoding, numbers, dates, and texts for missing values.
 
 A dialect is public. It is told, and part of the table that it is told with: nodes never guess, as a
-guess that depended on a record would tell of it.
+guess that depended on a record would leak it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _SPAN = re.compile(
 _UNITS = (86_400, 3_600, 60, 1)
 """Seconds of a day, an hour, a minute and a second."""
 LONGEST = 64
-"""Characters of a number or a date: a longer text could take a reader hours, which would tell."""
+"""Characters of a number or a date: a longer text could take a reader hours, which would leak."""
 _MONEY = "[$€£¥]"
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 FILES = ".csv or .tsv, also as .gz or .zst, .parquet or a folder of such"

@@ -88,7 +88,7 @@ class Lines:
             yield columns if rows == slice(None) else {n: c[own] for n, c in columns.items()}
 
     def _check_line_ends(self, block: bytearray) -> None:
-        """Refuse public lines that end otherwise than their header; tell a node's operator."""
+        """Reject public lines that end otherwise than their header; on a node, log a warning."""
         breaks = max(block.count(_LF), block.count(_CR)) / max(block.count(self._end), 1)
         words = (
             "many lines do not end as its header line does, and are read as one: write the file "

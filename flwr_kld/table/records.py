@@ -1,6 +1,6 @@
 """Reads records so that no value of one can raise, or change how another is read.
 
-A refusal, a dropout, or a neighbour's symbol that depended on one record would tell of it without
+A refusal, a dropout, or a neighbour's symbol that depended on one record would leak it without
 any noise. So each record is read by itself; only the *form* of the whole answer can be refused.
 """
 

@@ -22,7 +22,7 @@ from flwr_kld.table.binned import Binned
 from flwr_kld.table.records import as_column, numbers_in
 
 _COIN = 2**24
-"""Places between two grid points that are told apart."""
+"""Places between two grid points that are distinguished."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ _UNIT = 1000
 """Leaf values are whole thousandths of a log odds."""
 _TREES = 100
 _COPIES = 4
-"""Rows of columns drawn by themselves for each row, of which trees tell them apart."""
+"""Rows of columns drawn by themselves for each row, from which trees separate them."""
 _ROWS = 2**14
 """Rows that are scored at a time."""
 Tree = Sequence[int | Sequence[int]]
@@ -85,7 +85,7 @@ class Score(Domain):
     def fit(
         cls, columns: Mapping[str, int], symbols: Symbols, *, bins: int = 20
     ) -> tuple[Score, NDArray[np.int64]]:
-        """Fit trees that tell public rows from rows whose columns are each drawn by itself.
+        """Fit trees that separate public rows from rows whose columns are each drawn by itself.
 
         The trees learn from half of the rows. The other half gives the edges, quantiles and its
         greatest score, beyond which lie rows unlike any public one; and only that half says what

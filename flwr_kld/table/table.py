@@ -78,7 +78,7 @@ class Table(Domain):
     units, descriptions : Mapping[str, str]
         What reports say of a column: the unit of its numbers, and what it holds.
     thresholds : Mapping[str, float]
-        Nats of divergence that are tolerated in a column, unless a check is told otherwise.
+        Nats of divergence that are tolerated in a column, unless a check sets another threshold.
 
     Raises
     ------
@@ -424,7 +424,7 @@ class Table(Domain):
         raise DomainError("a symbol of no column")
 
     def spec(self) -> Spec:
-        """Return the features as pairs of name and spec, and all else that the table is told."""
+        """Return the features as pairs of name and spec, and all its other settings."""
         pairs = [[name, self.columns[name].spec()] for name in self.features]
         interactions = [list(pair) for pair in self.interactions]
         scores = [[name, score.spec()] for name, score in self.scores.items()]

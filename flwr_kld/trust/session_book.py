@@ -231,7 +231,7 @@ class NightAnswers(Private):
         return False
 
     def silent(self) -> dict[bytes, bytes]:
-        """Return the last answers of those that have not answered tonight, by name."""
+        """Return the last answers of those that have not answered this night, by name."""
         silent = dict[bytes, bytes]()
         if not self._known.keys() <= self._came.keys():
             last = zip(self._known, self._book.last(self._terms, self._size), strict=True)

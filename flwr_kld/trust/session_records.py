@@ -76,12 +76,12 @@ class Lives(Private):
         was = known[alive][~new] - len(of_gone)
         counted, changes = np.empty((len(new), columns), np.int32), np.zeros(len(new), np.int32)
         counted[~new], changes[~new] = before[was], changed[was]
-        tonight = counted.copy()
-        tonight[is_here] = rows[now]
-        differ = np.logical_or.reduce(tonight != counted, axis=1)
+        seen = counted.copy()
+        seen[is_here] = rows[now]
+        differ = np.logical_or.reduce(seen != counted, axis=1)
         moved = ~new & differ & (changes < moves // 2 - 1)
         changes += ~new & differ & (changes < moves // 2)  # once more: it is frozen, and differs
-        counted[new | moved] = tonight[new | moved]
+        counted[new | moved] = seen[new | moved]
         after._alive = of[alive], named[alive], counted, changes
         return after
 

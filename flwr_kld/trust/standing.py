@@ -126,7 +126,7 @@ class Standing(Trust):
         return self.trust.noise_before
 
     def terms(self, plan: QueryPlan, **about: object) -> Terms:
-        """Return what all clients are told on this night."""
+        """Return the terms that all clients receive on this night."""
         return replace(super().terms(plan, **about), night=self.night)  # type: ignore[arg-type]
 
     def kept(self) -> SessionBook:

@@ -38,9 +38,9 @@ from flwr_kld.trust.calibration import (
 from flwr_kld.trust.share_calibration import calibrate_shares
 
 VERSION = 1
-"""Of the messages of a check. Each says it, and is read by the same version only."""
+"""Version of the messages of a check; each carries it, and only the same version reads it."""
 NO_MODEL = "none"
-"""Flower cannot count the bytes of an empty text."""
+"""Flower rejects empty strings, so "none" stands for no model."""
 MOST_COLUMNS = 4096
 """Of a table: what a client does for a check must not depend on a server alone."""
 TRUST_MODELS = ("trusted", "distributed", "trusted-aggregator", "two-aggregators", "local")

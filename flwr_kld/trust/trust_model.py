@@ -113,7 +113,7 @@ class Trust(ABC):
 
     @property
     def source(self) -> str:
-        """Which of `TRUST_MODELS` says who adds the noise, as clients are told."""
+        """Which of `TRUST_MODELS` names who adds the noise, in the terms."""
         return trust_of(self.noise_before)
 
     @property
@@ -149,7 +149,7 @@ class Trust(ABC):
         most_records: int = 0,
         model: str = NO_MODEL,
     ) -> Terms:
-        """Return what all clients of a check are told.
+        """Return the terms that all clients of a check receive.
 
         Nobody releases anything after `until`, in seconds since 1970. Where single records are
         protected, a client may count at most `most_records`; 0 for all.

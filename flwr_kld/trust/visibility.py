@@ -93,7 +93,7 @@ AGGREGATOR_SEES_LABELS = Visibility(
         View("the aggregator with the server", "each asked client's unlisted labels"),
     ),
 )
-"""A node of its own opens sealed labels, adds the noise, and tells which are shown."""
+"""A node of its own opens sealed labels, adds the noise, and publishes which are shown."""
 
 AGGREGATORS_SEE_SHARES = Visibility(
     "Nobody saw exact counts; the server saw noised values only.",

@@ -143,7 +143,7 @@ def label_numbers(
     *,
     narrow: bool,
 ) -> None:
-    """Label the axis that both panels share: with dates or times, where they tell numbers apart."""
+    """Label the axis that both panels share: with dates or times, if all of them differ."""
     ticker = require("matplotlib.ticker", extra="plots")
     if numbers:
         axes.set_xlim(numbers[0] - 0.8, numbers[-1] + 0.8)

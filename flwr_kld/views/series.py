@@ -44,7 +44,7 @@ LOCAL_VIEWS = (
 
 
 def views(report: Report) -> tuple[View, ...]:
-    """Say what everybody saw of a check, those who see least first."""
+    """Return what each party saw of a check, those who see least first."""
     return (_ANYBODY, *report.protection.visibility.views, _NETWORK)
 
 
@@ -170,7 +170,7 @@ class Series(ABC, Generic[R]):
 
     @abstractmethod
     def _page_values(self) -> dict[str, Any]:
-        """Return what the page of such a series tells besides."""
+        """Return further values of the page of such a series."""
 
     # ------------------------------------------------------------------------------------ to keep
 

@@ -41,7 +41,7 @@ class Calibration:
 
 
 def calibration(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Calibration | None:
-    """Estimate accuracy and calibration with 95 % limits; None if the column tells of neither."""
+    """Estimate accuracy and calibration with 95 % limits; None if the column shows neither."""
     pair = _pair(noisy.plan.reference.domain)
     if pair is None:
         return None
