@@ -72,7 +72,7 @@ class CohortTooSmall(SecureSumError):
 
 
 class ThresholdTooLow(SecureSumError):
-    """The reconstruction threshold is below the client's minimum."""
+    """Too few clients suffice to reconstruct a secret, or to complete a sum."""
 
 
 class TooFewNeighbours(SecureSumError):

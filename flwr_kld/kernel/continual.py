@@ -29,7 +29,7 @@ UNIT = 2**8
 MOST_NIGHTS = 2000
 """Of a session."""
 _MOST_CHANGING = 500
-"""Of one whose records change: what bounds their lives takes a time like their cube."""
+"""Of one whose records change: what bounds their lifetimes takes a time like their cube."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Continual:
 
     @cached_property
     def _farthest(self) -> int:
-        """Largest squared norm of the difference of two lives of a record in y, from above.
+        """Largest squared norm of the difference of two lifetimes of a record in y, from above.
 
         Both are there at the same time, s; of each, `chain` bounds what its own stays add up to.
         ``|a - b|² = 2|a|² + 2|b|² - |a + b|²``, and a + b is at least as far as two records that

@@ -81,7 +81,7 @@ def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
 
 @lru_cache(maxsize=64)
 def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotment) -> Release:
-    """Return the one release of all nights of a session: least Gaussian noise for all lives."""
+    """Return the one release of all nights of a session: least Gaussian noise for all lifetimes."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if not delta:
         raise ValueError("a standing session has Gaussian noise, which needs delta > 0")

@@ -1,8 +1,8 @@
 """What the clients of a node count on each night of a standing session.
 
-Noise is sized for *lives*: a record, known by its id, comes at most once, changes its symbols so
-many times at most, and goes at most once. Whatever a client's records do, what it counts are such
-lives, and how many records that are depends on their presence alone (proof note:
+Noise is sized for *lifetimes*: a record, known by its id, comes at most once, changes its symbols
+so many times at most, and goes at most once. Whatever a client's records do, it counts
+lifetimes, and how many records that are depends on their presence alone (proof note:
 ``docs/proofs/standing.md``).
 """
 
@@ -25,7 +25,7 @@ Ids = NDArray[np.uint64]
 _Rows = tuple[NDArray[Any], ...]
 
 
-class Lives(Private):
+class RecordLifetimes(Private):
     """All records of a node in one session, as they are counted. Private: shows no value."""
 
     __slots__ = ("_alive", "_gone")
@@ -50,8 +50,8 @@ class Lives(Private):
         symbols: Held[list[Symbols]],
         # Even, >= 2: of a record, moves // 2 rows of symbols are counted at most, one after another
         moves: int,
-    ) -> Lives:
-        """Return the lives after another night of some clients; others' stay as they are."""
+    ) -> RecordLifetimes:
+        """Return the lifetimes after another night of some clients; others' stay as they are."""
         (of_alive, ids_alive, before, changed), (of_gone, ids_gone) = self._alive, self._gone
         columns = before.shape[1]
         here = np.repeat(np.array(clients, np.intp), ids.into(lambda each: [*map(len, each)]))
@@ -68,7 +68,7 @@ class Lives(Private):
         new = known >= len(of_gone) + len(of_alive)
         is_here = new | ~np.append(first, True)[starts + 1]
         alive = (known >= len(of_gone)) & (is_here | ~np.isin(of, clients))
-        after = Lives(columns)
+        after = RecordLifetimes(columns)
         after._gone = of[~alive], named[~alive]
 
         new, is_here = new[alive], is_here[alive]
@@ -85,14 +85,14 @@ class Lives(Private):
         after._alive = of[alive], named[alive], counted, changes
         return after
 
-    def without(self, clients: Sequence[int]) -> Lives:
-        """Return the lives of all others."""
-        lives = Lives(0)
-        lives._alive, lives._gone = (
+    def without(self, clients: Sequence[int]) -> RecordLifetimes:
+        """Return the lifetimes of all others."""
+        lifetimes = RecordLifetimes(0)
+        lifetimes._alive, lifetimes._gone = (
             tuple(part[~np.isin(rows[0], clients)] for part in rows)
             for rows in (self._alive, self._gone)
         )
-        return lives
+        return lifetimes
 
     def counted(self, clients: Sequence[int]) -> Held[list[Symbols]]:
         """Symbols of the records that some clients count, shape [records, columns] each."""
@@ -108,7 +108,7 @@ class Lives(Private):
         return Held(numbers[np.array(clients, np.intp)].tolist())
 
     def stored(self, clients: int) -> Held[Stored]:
-        """Return the lives of so many clients as a file keeps them."""
+        """Return the lifetimes of so many clients as a file keeps them."""
         of, ids, symbols, changes = self._alive
         gone_of, gone = self._gone
         return Held(
@@ -123,22 +123,22 @@ class Lives(Private):
         )
 
     @classmethod
-    def of_stored(cls, stored: Held[Stored], clients: int, columns: int) -> Lives:
+    def of_stored(cls, stored: Held[Stored], clients: int, columns: int) -> RecordLifetimes:
         """Read what `stored` gave."""
-        lives = cls(columns)
+        lifetimes = cls(columns)
         records, ids, symbols, changes, records_gone, gone = stored.into(tuple)
         of, gone_of = (
             np.repeat(np.arange(clients), _unpacked(packed, (clients,)))
             for packed in (records, records_gone)
         )
-        lives._alive = (
+        lifetimes._alive = (
             of,
             np.frombuffer(ids, "<u8").astype(np.uint64),
             _unpacked(symbols, (len(of), columns)),
             _unpacked(changes, (len(of),)),
         )
-        lives._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
-        return lives
+        lifetimes._gone = gone_of, np.frombuffer(gone, "<u8").astype(np.uint64)
+        return lifetimes
 
 
 def _packed(values: NDArray[Any]) -> bytes:

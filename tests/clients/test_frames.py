@@ -205,7 +205,7 @@ def test_no_frame_of_a_client_that_tells_labels_holds_them():
 COUNTING, SUMMING = "flwr_kld.kernel.vector", "flwr_kld.secure_sums"
 STEPS = [
     *(f"flwr_kld.table.labels.Labels.{name}" for name in ("encode", "holds")),
-    *(f"flwr_kld.clients.own_records.Records.{name}" for name in ("keep", "counted", "label")),
+    *(f"flwr_kld.clients.own_records.Records.{name}" for name in ("sample", "counted", "label")),
     "flwr_kld.clients.own_records.record_ids",
     *(f"{COUNTING}.{name}" for name in ("sample", "from_ring", "to_counts")),
     *(f"{COUNTING}.ClientRows.{name}" for name in ("count", "to_wire", "summand")),
@@ -221,7 +221,10 @@ STEPS = [
     "flwr_kld.clients.channels.split",
     "flwr_kld.trust.sealing.SealContext.to_bytes",
     "flwr_kld.trust.split_sum.signed_text",
-    *(f"flwr_kld.trust.session_records.Lives.{name}" for name in ("after", "stored", "of_stored")),
+    *(
+        f"flwr_kld.trust.session_records.RecordLifetimes.{name}"
+        for name in ("after", "stored", "of_stored")
+    ),
     "flwr_kld.trust.split_sum.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""

@@ -1,4 +1,4 @@
-"""Continual release: every life of a record is hidden, exactly, and counts are made of y alone."""
+"""Continual release: every lifetime is hidden, exactly, and counts are made of y alone."""
 
 import math
 from fractions import Fraction
@@ -30,8 +30,8 @@ def columns(stream: Continual) -> np.ndarray:
     return np.where(lags >= 0, np.array(stream.coefficients)[np.maximum(lags, 0)], 0)
 
 
-def lives(nights: int, stays: int, cells: int) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Every life: when it is there, and its changes by night and cell."""
+def lifetimes(nights: int, stays: int, cells: int) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Every lifetime: when it is there, and its changes by night and cell."""
     found = []
     for ends in combinations(range(nights + 1), 2):
         for changes in combinations_with_replacement(range(ends[0], ends[1] + 1), stays - 1):
@@ -51,17 +51,17 @@ def lives(nights: int, stays: int, cells: int) -> list[tuple[tuple[int, ...], np
 )
 def test_no_life_moves_more_than_the_ball_holds(nights, moves, cells):
     stream = Continual(nights, moves)
-    hidden, matrix = lives(nights, moves // 2, cells), columns(stream)
+    hidden, matrix = lifetimes(nights, moves // 2, cells), columns(stream)
     ball, by_presence = stream.moved(ONE), {}
     ended = np.hstack([matrix, np.zeros((nights, 1), dtype=int)])
 
     def among_frozen(ends: tuple[int, int]) -> int:
-        """How far a record moves their number, which it may join on any two nights of its life."""
+        """How far a record moves their number, which it may join on any two of its nights."""
         joins = combinations(range(ends[0], ends[1] + 1), 2)
         return max(int(((ended[:, come] - ended[:, go]) ** 2).sum()) for come, go in joins)
 
-    for ends, life in hidden:  # neighbours come and go on the same nights
-        by_presence.setdefault(ends, {})[life.tobytes()] = matrix @ life
+    for ends, lifetime in hidden:  # neighbours come and go on the same nights
+        by_presence.setdefault(ends, {})[lifetime.tobytes()] = matrix @ lifetime
     far = both = 0
     for ends, alike in by_presence.items():
         moved = np.array([*alike.values()]).reshape(len(alike), -1)
@@ -77,7 +77,7 @@ def test_no_life_moves_more_than_the_ball_holds(nights, moves, cells):
 
 
 def farthest(nights: int, rows: int) -> int:
-    """The proof's bound for lives of so many rows of symbols; rounding counts from 16 nights on."""
+    """The proof's bound for so many rows of symbols; rounding counts from 16 nights on."""
     matrix = columns(Continual(nights))
     ended = np.hstack([matrix, np.zeros((nights, 1), int)])
     moves = {(a, b): ended[:, a] - ended[:, b] for a, b in combinations(range(nights + 1), 2)}
@@ -118,12 +118,12 @@ def test_a_table_moves_in_every_column_by_its_steps():
 
 
 def test_a_year_costs_what_it_promises_by_another_computation():
-    """The worst life's privacy loss, convolved over all its coordinates from the noise table."""
+    """The worst lifetime's privacy loss, convolved over its coordinates from the noise table."""
     stream = Continual(365)
     release = continual_release(PROMISED, stream, ONE)
-    life = np.zeros(365, dtype=int)
-    life[0], life[289] = 1, -1
-    moved = (columns(stream) @ life).tolist()
+    lifetime = np.zeros(365, dtype=int)
+    lifetime[0], lifetime[289] = 1, -1
+    moved = (columns(stream) @ lifetime).tolist()
     frozen = [s for s in moved if s]
     shifts = frozen + [s for s in moved if s] + [-s for s in moved if s]
     assert sum(s**2 for s in shifts) == release.moves.power

@@ -50,7 +50,7 @@ from flwr_kld.secure_sums.messages import Phase
 from flwr_kld.strategies import Trusted
 from flwr_kld.trust.sealing import AggregatorKey
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
-from flwr_kld.trust.session_records import Lives
+from flwr_kld.trust.session_records import RecordLifetimes
 from flwr_kld.trust.share_calibration import calibrate_shares
 from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.standing import Standing
@@ -118,7 +118,9 @@ def private_objects() -> list[Private]:
     return [
         Held(COUNT),
         counted,
-        Lives(1).after([0], Held([np.array([COUNT], np.uint64)]), Held([np.array([COUNT])]), 2),
+        RecordLifetimes(1).after(
+            [0], Held([np.array([COUNT], np.uint64)]), Held([np.array([COUNT])]), 2
+        ),
         SumVector(np.array([COUNT, 0])),
         counts(),
         ClearSum(PLAN.layout, counts()),

@@ -1,4 +1,4 @@
-"""A client's memory of its sessions: one life a record, whatever a server asks or a kill does."""
+"""A client's memory of its sessions: one lifetime a record, whatever servers or kills do."""
 
 import json
 import os

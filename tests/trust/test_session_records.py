@@ -1,4 +1,4 @@
-"""What a client counts night after night: lives, whatever its records do."""
+"""What a client counts night after night: lifetimes, whatever its records do."""
 
 import copy
 import pickle
@@ -9,29 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flwr_kld.kernel.vector import Held
-from flwr_kld.trust.session_records import Lives
+from flwr_kld.trust.session_records import RecordLifetimes
 
 A, B, C, D = (0, 0), (0, 1), (1, 0), (1, 1)
 
 
-def night(lives: Lives, records: list[tuple[int, tuple[int, ...]]], moves: int = 2) -> Lives:
+def night(
+    lifetimes: RecordLifetimes, records: list[tuple[int, tuple[int, ...]]], moves: int = 2
+) -> RecordLifetimes:
     """Another night of (id, symbols), from a file; each id is its record's first symbol, too."""
     ids = np.array([own for own, _ in records], np.uint64)
-    columns = of_client(lives).shape[1]
+    columns = of_client(lifetimes).shape[1]
     symbols = np.array([(own, *row) for own, row in records], np.int16)
-    lives = Lives.of_stored(lives.stored(1), 1, columns)
+    lifetimes = RecordLifetimes.of_stored(lifetimes.stored(1), 1, columns)
     symbols = symbols.reshape(len(records), columns)
-    return lives.after([0], Held([ids]), Held([symbols]), moves)
+    return lifetimes.after([0], Held([ids]), Held([symbols]), moves)
 
 
-def of_client(lives: Lives) -> np.ndarray:
+def of_client(lifetimes: RecordLifetimes) -> np.ndarray:
     """What the only client counts."""
-    return lives.counted([0]).into(list)[0]
+    return lifetimes.counted([0]).into(list)[0]
 
 
-def shown(lives: Lives) -> dict[int, tuple[int, ...]]:
+def shown(lifetimes: RecordLifetimes) -> dict[int, tuple[int, ...]]:
     """What is counted, by id."""
-    rows = of_client(lives).tolist()
+    rows = of_client(lifetimes).tolist()
     found = {own: tuple(row) for own, *row in rows}
     assert len(found) == len(rows)
     return found
@@ -39,10 +41,10 @@ def shown(lives: Lives) -> dict[int, tuple[int, ...]]:
 
 def counted(nights: list, moves: int = 2, columns: int = 2) -> list[dict[int, tuple[int, ...]]]:
     """What is counted on each night."""
-    lives, told = Lives(1 + columns), []
+    lifetimes, told = RecordLifetimes(1 + columns), []
     for records in nights:
-        lives = night(lives, records, moves)
-        told.append(shown(lives))
+        lifetimes = night(lifetimes, records, moves)
+        told.append(shown(lifetimes))
     return told
 
 
@@ -127,21 +129,21 @@ ASKED = st.dictionaries(st.integers(0, 2), st.lists(st.tuples(st.integers(0, 3),
 @given(st.lists(ASKED, max_size=6), st.sampled_from([2, 4]), st.sampled_from([1, -1]))
 def test_clients_of_a_node_are_counted_each_by_itself(nights, moves, direction):
     """In any order; those that are not asked, or asked in vain, stay as they are."""
-    slow, lives = {client: Slow(moves) for client in range(3)}, Lives(2)
+    slow, lifetimes = {client: Slow(moves) for client in range(3)}, RecordLifetimes(2)
     for asked in nights:
         clients = sorted(asked, reverse=direction < 0)
         given = [np.array([own for own, _ in asked[c]], np.uint64) for c in clients]
         rows = [np.array([row for _, row in asked[c]], int).reshape(-1, 2) for c in clients]
         if clients:
-            lives = lives.after(clients, Held(given), Held(rows), moves)
+            lifetimes = lifetimes.after(clients, Held(given), Held(rows), moves)
         for client in clients:
             slow[client].night(asked[client])
-        counted = lives.counted([0, 1, 2]).into(list)
+        counted = lifetimes.counted([0, 1, 2]).into(list)
         expected = [sorted(rows[-1] for rows in slow[c].alive.values()) for c in range(3)]
         assert [sorted(map(tuple, own.tolist())) for own in counted] == expected
-        frozen = lives.frozen([0, 1, 2], moves).into(list)
+        frozen = lifetimes.frozen([0, 1, 2], moves).into(list)
         assert frozen == [len(slow[client].frozen) for client in range(3)]
-        lives = Lives.of_stored(lives.stored(3), 3, 2)
+        lifetimes = RecordLifetimes.of_stored(lifetimes.stored(3), 3, 2)
 
 
 @given(NIGHTS, st.sampled_from([2, 4, 6]))
@@ -179,18 +181,18 @@ def test_no_record_moves_another(nights, moves, changed, random):
 @pytest.mark.parametrize("largest", [0, 255, 256, 65_535, 65_536, 2**31 - 1])
 def test_symbols_of_any_size_are_kept(largest):
     ids, symbols = np.arange(3, dtype=np.uint64), np.array([0, largest, 1], np.int32)
-    lives = Lives(1).after([0], Held([ids]), Held([symbols]), 2)
-    again = Lives.of_stored(lives.stored(1), 1, 1)
+    lifetimes = RecordLifetimes(1).after([0], Held([ids]), Held([symbols]), 2)
+    again = RecordLifetimes.of_stored(lifetimes.stored(1), 1, 1)
     assert of_client(again).tolist() == [[0], [largest], [1]]
 
 
 def test_lives_are_private():
-    lives = night(Lives(3), [(17, (23, 29))])
-    assert repr(lives) == "Lives(<private>)"
-    assert not {name for name in dir(lives) if not callable(getattr(lives, name))}
+    lifetimes = night(RecordLifetimes(3), [(17, (23, 29))])
+    assert repr(lifetimes) == "RecordLifetimes(<private>)"
+    assert not {name for name in dir(lifetimes) if not callable(getattr(lifetimes, name))}
     for leak in (copy.copy, pickle.dumps, vars, np.asarray, list):
         with pytest.raises(TypeError) as raised:
-            leak(lives)
+            leak(lifetimes)
         assert "17" not in str(raised.value)
 
 
