@@ -126,5 +126,5 @@ def test_members_survive_packing(members):
 
 @pytest.mark.parametrize("damage", [b"", b"x", pack(np.arange(9))[:-2]])
 def test_damaged_members_are_noticed(damage):
-    with pytest.raises(LedgerUnavailable, match="damaged"):
+    with pytest.raises(LedgerUnavailable):
         unpack(damage)

@@ -149,7 +149,7 @@ def test_a_row_holds_all_that_accounting_reads(cost):
     ],
 )
 def test_a_damaged_row_is_noticed(change):
-    with pytest.raises(LedgerUnavailable, match="damaged: restore it from a backup"):
+    with pytest.raises(LedgerUnavailable):
         Cost.from_row(row(Cost.of(LAPLACE), **change))
 
 

@@ -36,7 +36,7 @@ def test_history_tells_what_was_asked_delivered_and_reported(ledger):
 def test_a_settled_key_gives_its_report_and_spends_once(ledger):
     run(ledger, "monday", ask(0.25))
     for _ in range(3):
-        with pytest.raises(AlreadyChecked, match="is settled: it does not run twice") as caught:
+        with pytest.raises(AlreadyChecked) as caught:
             ledger.reserve("monday", ask(0.25), now=NOW + DAY)
         assert caught.value.entry.report == REPORT
     assert spent(ledger) == 0.25
@@ -80,7 +80,7 @@ def test_what_was_delivered_counts_whether_more_or_less(ledger):
     assert spent(ledger) == 0.375
     run(ledger, "more", ask(0.125), delivered=[pure(2.0)])
     assert spent(ledger) == 2.375
-    with pytest.raises(BudgetExhausted, match="has epsilon 0 left"):
+    with pytest.raises(BudgetExhausted):
         ledger.reserve("next", ask(0.001), now=NOW)
 
 
@@ -113,9 +113,9 @@ NAN = float("nan")
 def test_what_json_does_not_hold_is_not_stored(ledger, number):
     """A report was paid for, and is kept without it; a state that somebody computes with is not."""
     reservation = ledger.reserve("monday", ask(0.25), now=NOW)
-    with pytest.raises(ValueError, match="cannot be kept as JSON, which has no NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         ledger.settle(reservation, REPORT, states=[Remembered("a", number)], now=NOW)
-    with pytest.raises(ValueError, match="state 'a' cannot be kept as JSON"):
+    with pytest.raises(ValueError, match="'a'"):
         ledger.store_state(Remembered("a", {"sum": number}), now=NOW)
     assert (ledger.check("monday").state, ledger.state("a"), spent(ledger)) == (
         "reserved", None, 0.25,

@@ -4,7 +4,8 @@ import pytest
 from ledger.books import DAY, REPORT, SILENCE, ask
 from ledger.conftest import NOW
 
-from flwr_kld.ledger import BudgetExhausted, Ledger, LedgerError
+from flwr_kld.common.errors import StateChanged
+from flwr_kld.ledger import BudgetExhausted, Ledger
 from flwr_kld.ledger.entry import Remembered
 
 CLIENTS = [f"c{i}" for i in range(10)]
@@ -63,14 +64,14 @@ def test_a_state_is_kept_by_name_and_version(url, ledger):
 def test_two_writers_do_not_lose_a_state(ledger):
     ledger.store_state(Remembered("alarm", 1), now=NOW)
     for stale in (0, 2):
-        with pytest.raises(LedgerError, match=f"read at version {stale} and is at 1"):
+        with pytest.raises(StateChanged, match=f"version {stale}"):
             ledger.store_state(Remembered("alarm", 2, stale), now=NOW)
     assert ledger.state("alarm").value == 1
 
 
 def test_states_are_written_with_the_report_or_not_at_all(ledger):
     reservation = ledger.reserve("1", ask(0.1), now=NOW)
-    with pytest.raises(LedgerError, match="read at version 7"):
+    with pytest.raises(StateChanged, match="version 7"):
         ledger.settle(
             reservation, REPORT, states=[Remembered("a", 1), Remembered("b", 1, 7)], now=NOW
         )
@@ -87,7 +88,7 @@ def test_states_are_written_with_the_reservation_or_not_at_all(ledger):
     assert ledger.state("night") is None
     ledger.reserve("1", ask(0.1), states=begun, now=NOW)
     assert ledger.state("night") == Remembered("night", 1, 1)
-    with pytest.raises(LedgerError, match="read at version 0 and is at 1"):
+    with pytest.raises(StateChanged, match="version 0"):
         ledger.reserve("2", ask(0.1), states=begun, now=NOW)
     assert ledger.check("2") is None
     assert ledger.spent(now=NOW).epsilon == pytest.approx(0.1)
