@@ -77,7 +77,7 @@ def test_a_reference_says_in_which_columns_it_is_blind(describe, flwr, listed, b
     counts = {"ward": [listed, 100 - listed, 0], "age": [50, 50, 0]}
     made = Reference.from_counts(Table({"ward": ["icu"], "age": Binned([40])}), counts)
     report = replace(REPORT, reference=made.fingerprint)
-    settle(flwr.ledger, KEY, report.to_dict(), kept_as(made, KEY, "default"))
+    settle(flwr.ledger, KEY, report.to_dict(), reference_state(made, KEY, "default"))
     done = describe("--key", KEY)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
