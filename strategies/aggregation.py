@@ -24,7 +24,7 @@ from flwr_kld.trust import Trust
 from flwr_kld.trust.session_book import NightAnswers
 from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.terms import NoiseShares
-from flwr_kld.trust.trust_model import require_kept
+from flwr_kld.trust.trust_model import require_covered
 
 logger = logging.getLogger("flwr_kld")
 
@@ -152,7 +152,7 @@ def fitting(trust: Trust, aggregation: Aggregation | None) -> Aggregation:
     """Return the aggregation that is given, or else the usual one of a trust model."""
     if aggregation is not None:
         instance("aggregation", aggregation, Aggregation, "a way to add up, such as SecureSum()")
-    require_kept(trust)
+    require_covered(trust)
     usual = _BY_AGGREGATORS[len(trust.aggregator_keys)]()
     aggregation = aggregation or usual
     mine = f"trust={type(trust).__name__}(…)"

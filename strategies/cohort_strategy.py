@@ -10,10 +10,10 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from flwr_kld.ask.cohort import Cohort, Participant, UniformCohort, require_clients
-from flwr_kld.kernel.arguments import instance, real, whole
+from flwr_kld.kernel.arguments import finite, instance, integer
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.ledger import Kind
-from flwr_kld.report.envelope import CohortSeen
+from flwr_kld.report.envelope import CohortSummary
 from flwr_kld.strategies.paid_round import PaidRound
 from flwr_kld.strategies.population import Nodes, Population, nodes_left_out
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def check_timeout(timeout: float) -> float:
     """Return a wait as Python's number; ValueError unless it is positive and finite."""
-    return real("timeout", timeout, above=0, unit="seconds")
+    return finite("timeout", timeout, above=0, unit="seconds")
 
 
 def _opened(ledger: Ledger | str | None) -> Ledger | None:
@@ -59,7 +59,7 @@ class CohortStrategy:
             instance("population", population, Population, "a population, such as HostedClients()")
         self.cohort = cohort or UniformCohort()
         self.population = population or Nodes()
-        self.min_clients = whole("min_clients", min_clients, least=1, unit="clients")
+        self.min_clients = integer("min_clients", min_clients, least=1, unit="clients")
         self.timeout = check_timeout(timeout)
         instance("budget", budget, str, "the name of a population with a budget in the ledger")
         self.ledger = _opened(ledger)
@@ -102,7 +102,7 @@ class CohortStrategy:
 
     def _cohort_seen(
         self, asked: int, survivors: int, left_out: Mapping[str, int], silent: int = 0
-    ) -> CohortSeen:
+    ) -> CohortSummary:
         """Return what a report says of its cohort; `left_out` counts clients by reason."""
         left_out = {**left_out, **nodes_left_out(self.population)}
-        return CohortSeen(asked, survivors, left_out, silent)
+        return CohortSummary(asked, survivors, left_out, silent)

@@ -165,7 +165,7 @@ def publish(
         traffic=collected.traffic,
         most_records=exchange.most_records,
         sizes=collected.sizes,
-        holds_to_limits=aggregation.holds_to_limits,
+        enforces_limits=aggregation.enforces_limits,
         carried=collected.carried,
     )
 

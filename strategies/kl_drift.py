@@ -16,7 +16,7 @@ from flwr_kld.ask.period import Period, SinceLastCheck
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.alarm import Alarm, require_each
 from flwr_kld.infer.estimators.score import check_threshold
-from flwr_kld.kernel.arguments import instance, whole
+from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot

@@ -15,7 +15,7 @@ from flwr_kld.common.strict_model import json_text
 from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.ledger.budget import Spent
 from flwr_kld.ledger.entry import Failure, Remembered
-from flwr_kld.report.envelope import Envelope, Outlay
+from flwr_kld.report.envelope import CostSummary, Envelope
 from flwr_kld.strategies.clock import ASKING, WAITING, Clock
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ class PaidRound:
 
     def outlay(
         self, epsilon: float, traffic: tuple[float, float], night: int = 1, nights: int = 1
-    ) -> Outlay:
+    ) -> CostSummary:
         """Return what a report says of its cost, now that it is made."""
         seconds, phases = self.clock.seconds, self.clock.phases
-        return Outlay(
+        return CostSummary(
             epsilon=epsilon,
             seconds=seconds,
             asking=phases[ASKING],

@@ -15,8 +15,8 @@ from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot
 from flwr_kld.report.description import about_whom, described, reference_of
-from flwr_kld.report.kept_reference import kept_as
 from flwr_kld.report.statistics_report import StatisticsReport
+from flwr_kld.report.stored_reference import reference_state
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.count_strategy import CountStrategy
 from flwr_kld.strategies.population import Population
@@ -135,6 +135,6 @@ class Statistics(CountStrategy):
                 reference=reference.fingerprint,
                 **self._envelope(paid, measured),
             )
-            kept = kept_as(reference, paid.name, self.budget)
+            kept = reference_state(reference, paid.name, self.budget)
             self._settle(paid, report, measured, [kept])
             return report

@@ -243,7 +243,7 @@ def ledger(tmp_path):
 )
 def test_a_damaged_state_is_refused(ledger, change):
     predictor(ledger=ledger).ask(grid_of(app(), 3))
-    ledger.keep_state(replace(k := ledger.state("predictor/predictor"), value=k.value | change))
+    ledger.store_state(replace(k := ledger.state("predictor/predictor"), value=k.value | change))
     with pytest.raises(ValueError, match="state"):
         predictor(ledger=ledger)
 
