@@ -132,7 +132,7 @@ class KLDrift(CountStrategy, Monitor):
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
         if most_records is not None:
-            most_records = whole("most_records", most_records, least=1, most=LARGEST_CLIENT)
+            most_records = integer("most_records", most_records, least=1, most=LARGEST_CLIENT)
             require_records_protected(trust)
         if period is not None:
             instance(

@@ -21,7 +21,7 @@ from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.arguments import moment
 from flwr_kld.kernel.vector import Held
 from flwr_kld.table.base import Symbols
-from flwr_kld.trust.session_records import Ids, Lives
+from flwr_kld.trust.session_records import Ids, RecordLifetimes
 from flwr_kld.trust.terms import Terms
 
 _NAME = 16
@@ -115,18 +115,18 @@ class Memory:
         Ids and symbols are of each one's records, shapes [records] and [records, columns].
         """
         columns, before = self._terms.columns, len(self._clients)
-        lives = Lives(columns)
+        lifetimes = RecordLifetimes(columns)
         if before:
-            lives = Lives.of_stored(self._read(_PRIVATE), before, columns)
+            lifetimes = RecordLifetimes.of_stored(self._read(_PRIVATE), before, columns)
         for client in clients:
             counted, _, name = self._clients.get(client, _UNKNOWN)
             counted |= 1 << self._night.number
             self._clients[client] = counted, self._night.mark, name or secrets.token_hex(_NAME)
         places = {client: place for place, client in enumerate(self._clients)}
         counting = [places[client] for client in clients]
-        lives = lives.after(counting, ids, symbols, self._night.moves)
+        lifetimes = lifetimes.after(counting, ids, symbols, self._night.moves)
         over = self._night.number == self._night.nights  # nothing is counted after the last night
-        stored = (lives.without(counting) if over else lives).stored(len(places))
+        stored = (lifetimes.without(counting) if over else lifetimes).stored(len(places))
         about = json.dumps([[client, *known] for client, known in self._clients.items()])
         row = (*self._key, self._terms.session, self._now, about)
         Held(stored.into(row.__add__)).into(partial(self._db.execute, _WRITE))
@@ -135,7 +135,7 @@ class Memory:
             bytes.fromhex(name) + number(counted, self._night.history)
             for counted, _, name in about_each
         ]
-        return tokens, lives.counted(counting), lives.frozen(counting, self._night.moves)
+        return tokens, lifetimes.counted(counting), lifetimes.frozen(counting, self._night.moves)
 
     def _read(self, what: str) -> Held[Any]:
         """Read what is kept of the session; an empty row if nothing is."""
