@@ -143,8 +143,11 @@ _BY_AGGREGATORS = (PlainSum, SealedSum, SplitSum)
 """The usual aggregation of a trust model with no aggregator, one, or two."""
 
 
-def keeps_sessions(aggregation: Aggregation) -> bool:
-    """Whether an aggregation is one of ours, which keep what a standing session needs."""
+def is_built_in(aggregation: Aggregation) -> bool:
+    """Whether an aggregation keeps what a session needs, and lets the clock count its messages.
+
+    `SecureSum` is none of these: it keeps no session.
+    """
     return type(aggregation) in _BY_AGGREGATORS
 
 

@@ -49,6 +49,7 @@ class PaidRound:
     _settled: bool = field(default=False, init=False)
     _on_failure: Callable[[], object] | None = field(default=None, init=False)
     _exchanges: int = field(default=0, init=False)  # Before it was reserved
+    _asks_unseen: bool = field(default=False, init=False)
 
     @property
     def name(self) -> str:
@@ -73,6 +74,7 @@ class PaidRound:
         *,
         session: str = "",
         on_failure: Callable[[], object] | None = None,
+        asks_unseen: bool = False,
     ) -> None:
         """Spend what the round costs, before anybody is asked.
 
@@ -84,6 +86,9 @@ class PaidRound:
             Key of the standing session that the round is a night of; empty if of none.
         on_failure : callable, optional
             Called after the ledger has written that the round failed.
+        asks_unseen : bool
+            Whether messages may be sent that the clock does not count: the round has then asked
+            from here on, whatever happens.
         """
         if self.ledger is None:
             return
@@ -97,7 +102,7 @@ class PaidRound:
         )
         self.spent = self.ledger.spent(self.budget)
         self._reservation, self._on_failure = reservation, on_failure
-        self._exchanges = self.clock.entered[ASKING]
+        self._exchanges, self._asks_unseen = self.clock.entered[ASKING], asks_unseen
 
     def settle(
         self,
@@ -157,7 +162,7 @@ class PaidRound:
                     self.name, Failure.unasked(error), kind=self.entry, population=self.budget
                 )
             return
-        asked = self.clock.entered[ASKING] > self._exchanges
+        asked = self._asks_unseen or self.clock.entered[ASKING] > self._exchanges
         why = Failure.of(error) if asked else Failure.unasked(error)
         self._fail(self.ledger, self._reservation, why)
 

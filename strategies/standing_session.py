@@ -20,7 +20,7 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.ledger import Cost
 from flwr_kld.ledger.entry import Remembered
-from flwr_kld.strategies.aggregation import Aggregation, keeps_sessions
+from flwr_kld.strategies.aggregation import Aggregation, is_built_in
 from flwr_kld.trust import Trust
 from flwr_kld.trust.standing import Standing
 from flwr_kld.trust.terms import MARK, Night
@@ -40,7 +40,7 @@ def session_of(trust: Trust, budget: str, cohort: Cohort, aggregation: Aggregati
         return SingleChecks(trust)
     if not isinstance(cohort, UniformCohort) or cohort.size is not None:
         raise ValueError("a standing session asks all clients, on every night: leave cohort= out")
-    if not keeps_sessions(aggregation):
+    if not is_built_in(aggregation):
         raise ValueError(
             f"Standing(…) does not support {type(aggregation).__name__}(…): use PlainSum(), "
             "or Standing(TrustedAggregator(…)) or Standing(TwoAggregators(…))"

@@ -18,6 +18,7 @@ from flwr_kld.strategies import (
     Distributed,
     HostedClients,
     KLDrift,
+    PlainSum,
     SecureSum,
     Trusted,
     TrustedAggregator,
@@ -272,3 +273,27 @@ def test_a_client_that_answers_among_others_that_refuse_is_paid_for(ledger):
         monitor("plain", ledger).check(InProcessGrid(app, NODES), key="monday")
     assert not isinstance(failed.value, NobodyAnswered)
     assert ledger.spent().epsilon == pytest.approx(0.5, rel=1e-3)
+
+
+class OwnWay(PlainSum):
+    """Sends by Flower's own call, and fails in words that quote what a client answered."""
+
+    name = "own-way"
+
+    def collect(self, exchange, least):
+        messages = [exchange.message(exchange.content([p]), p.node) for p in exchange.chosen]
+        replies = list(exchange.grid.send_and_receive(messages, timeout=20))
+        raise ValueError(f"{len(replies)} sick patients")
+
+
+def test_what_an_aggregation_of_ones_own_may_have_asked_is_spent(ledger):
+    grid = grid_of(app_of(), NODES)
+    checks = KLDrift(REFERENCE, Trusted(0.5), aggregation=OwnWay(), ledger=ledger)
+    with pytest.raises(ValueError, match="sick patients"):
+        checks.check(grid, key="night")
+    entry = ledger.check("night")
+    assert not entry.refused
+    assert ledger.spent().epsilon == pytest.approx(0.5, abs=1e-3)
+    assert "patients" not in str(entry)
+    with pytest.raises(AlreadyChecked):
+        checks.check(grid, key="night")
