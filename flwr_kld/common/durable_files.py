@@ -164,12 +164,14 @@ def put_in_place(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     path = Path(os.path.realpath(path))
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with beside.open("xb") as file:  # never through a link that somebody else has put there
+        try:
+            file.write(content)
+            file.flush()
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def write_ahead(execute: Callable[[str], object], patience: float = _PATIENCE) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ from trust.test_session_memory import asked, count
 from flwr_kld import Labels, Reference
 from flwr_kld.clients import check_memory
 from flwr_kld.clients.check_memory import unusable
+from flwr_kld.common.durable_files import put_in_place
 from flwr_kld.common.errors import LedgerUnavailable, QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
@@ -263,3 +265,14 @@ def test_what_cannot_be_written_is_said_and_nothing_is_lost_or_spent_twice(how, 
         path.chmod(0o700 if path.is_dir() else 0o600)
     (folder / "filler").unlink(missing_ok=True)
     what.after(folder)
+
+
+def test_a_file_is_never_written_through_a_link_that_was_put_there(tmp_path, monkeypatch):
+    other = tmp_path / "others.txt"
+    other.write_text("kept")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "ab")
+    (tmp_path / ".report.json.ab").symlink_to(other)
+    with pytest.raises(FileExistsError):
+        put_in_place(tmp_path / "report.json", b"{}")
+    assert other.read_text() == "kept"
+    assert not (tmp_path / "report.json").exists()
