@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from flwr_kld.kernel.continual import Continual
 
@@ -45,7 +45,7 @@ def lasting_change(
     hidden = np.where(lags < 0, 0, coefficients[lags]) @ np.diff(counts, axis=0, prepend=0)
     first = coefficients / np.linalg.norm(coefficients)
     hidden -= np.outer(first, first @ hidden)
-    best, found = float(chi2.isf(_CHANCE, cells)), None
+    best, found = float(chdtri(cells, _CHANCE)), None
     for at_once, shape in ((True, coefficients), (False, np.cumsum(coefficients))):
         columns = np.where(lags[:, 1:] < 0, 0, shape[lags[:, 1:]])
         columns -= np.outer(first, first @ columns)

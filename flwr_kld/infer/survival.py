@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from flwr_kld.infer.fraction_interval import Floats
 
@@ -192,4 +192,4 @@ def _log_rank(
     )
     moved = float(first @ first)
     nearest = halfway - first * np.clip(first @ halfway / moved if moved else 0.0, -1, 1)
-    return float(chi2.sf(nearest @ nearest, groups - 1))
+    return float(chdtrc(groups - 1, nearest @ nearest))
