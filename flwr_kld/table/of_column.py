@@ -13,7 +13,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -490,7 +490,7 @@ def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     rows = sum(texts.values())
     often = _by_frequency(texts)
     common = [text for text in often if not seen.many or texts[text] > 1]
-    named = common[:labels]
+    named = _named(texts, common, labels)
     listed = sum(texts[text] for text in named) >= _LISTED * rows
     long = {text: own for text, own in texts.items() if len(text.strip()) > _SENTENCE}
     repeated = sum(long.get(text, 0) for text in named) >= _HALF * sum(long.values())
@@ -510,6 +510,17 @@ def _by_frequency(texts: Mapping[str, int]) -> list[str]:
     return sorted(texts, key=lambda text: (-texts[text], text))
 
 
+def _named(times: Mapping[str, int], often: Sequence[str], most: int) -> list[str]:
+    """Return so many of the most frequent texts.
+
+    Texts are ranked by half powers of two of their rows, then by the alphabet: among equally
+    frequent ones, a single row seldom decides which has the last place.
+    """
+    ranked = sorted(often, key=lambda text: (-(times[text] ** 2).bit_length(), text))
+    kept = frozenset(ranked[:most])
+    return [text for text in often if text in kept]
+
+
 def _mean(texts: Mapping[str, int], of: Callable[[str], int]) -> float:
     return sum(of(text) * rows for text, rows in texts.items()) / sum(texts.values())
 
@@ -521,7 +532,8 @@ def _too_long(texts: Mapping[str, int]) -> str:
 def _of_codes(times: Counter[str], labels: int, many: bool) -> Codes:
     """Name the frequent ones; of codes that are all rare, those that begin alike."""
     often, rows = _by_frequency(times), times.total()
-    frequent = [text for text in often[:labels] if times[text] >= _FREQUENT * rows]
+    frequent = [text for text in often if times[text] >= _FREQUENT * rows]
+    frequent = _named(times, frequent, labels)
     codes = sum(times[text] for text in often if _CODE.fullmatch(text))
     if sum(times[text] for text in frequent) < rows / 2 and codes >= _NEARLY * rows:
         found: dict[int, Codes] = {}  # by the number of groups: of several prefixes the shortest
@@ -530,7 +542,7 @@ def _of_codes(times: Counter[str], labels: int, many: bool) -> Codes:
             for text, number in times.items():
                 groups[text[:prefix]] += number
             often = [text for text in _by_frequency(groups) if not many or groups[text] > 1]
-            named = often[:labels]
+            named = _named(groups, often, labels)
             if len(often) > 2 and sum(groups[text] for text in named) >= _LISTED * rows:
                 found.setdefault(len(often), Codes(named, prefix=prefix))
         if found:

@@ -249,6 +249,7 @@ KINDS = {
     "measured or 999": [f"{999 if i % 9 == 7 else 2 + i % 97 / 10:g}" for i in range(500)],
     "first of months": [MONTHS[i % 5] for i in range(500)],
     "long": [f"{i % 7}: " + "one of a few long answers to a question " * 2 for i in range(500)],
+    "equally frequent": [f"city {chr(ord('z') - i % 21)}" for i in range(500)],
     "barcode": [str(4 * 10**9 + 7 * int(value)) for value in RNG.permutation(10**6)[:500]],
 }
 
