@@ -88,15 +88,20 @@ fuzz: fuzz-noise
 fuzz-noise: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python tests/fresh_noise.py --runs $(RUNS) --minutes $(MINUTES) $(FILES)
 
-# sdist, and a wheel from it, in dist/; their metadata is checked, and the wheel alone runs a check.
-# The version is that of the tag that is checked out: `git tag v1.0.0rc1`.
+# sdist, wheel, SBOM and checksums, in dist/. They are built twice, and must be the same to the byte; their
+# metadata is checked, and the wheel alone runs a check, in the environment that the SBOM lists.
+# The version is that of the tag that is checked out: RELEASING.md.
 release: $(VENV)/ready
 	rm -rf dist build
-	$(BIN)/uv build --quiet --out-dir dist .
+	PATH=$(CURDIR)/$(BIN):$$PATH && deploy/release/build.sh dist && umask 077 && deploy/release/build.sh build/again
+	diff --recursive dist build/again
 	$(BIN)/uv tool run --quiet twine check --strict dist/*.whl dist/*.tar.gz
 	$(BIN)/uv venv --quiet --python $(PYTHON) build/release
 	$(BIN)/uv pip install --quiet --python build/release/bin/python dist/*.whl
 	build/release/bin/python -P tests/wheel_check.py
+	$(BIN)/uv tool run --quiet --from cyclonedx-bom cyclonedx-py environment --output-reproducible \
+		--output-file dist/sbom.cdx.json build/release/bin/python
+	cd dist && sha256sum *.whl *.tar.gz sbom.cdx.json > SHA256SUMS
 
 # The fast tests with the oldest versions that pyproject.toml accepts of what it lists, and with the
 # newest; `make test-lowest PYTHON=python3.13 TESTS=tests/table` for another Python, or fewer tests.
