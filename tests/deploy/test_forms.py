@@ -1,0 +1,22 @@
+"""Files that other programs read have the form that those programs ask for."""
+
+import subprocess
+
+import pytest
+from flower_deployment import BIN
+from recipes import ROOT
+
+GITHUB = ROOT / ".github"
+FORMS = [
+    *(("github-workflows", path) for path in GITHUB.glob("workflows/*.yml")),
+    *(("github-issue-forms", path) for path in GITHUB.glob("ISSUE_TEMPLATE/[!c]*.yml")),
+    ("github-issue-config", GITHUB / "ISSUE_TEMPLATE" / "config.yml"),
+    ("citation-file-format", ROOT / "CITATION.cff"),
+]
+
+
+@pytest.mark.parametrize(("form", "path"), FORMS, ids=lambda value: getattr(value, "name", value))
+def test_a_file_has_its_form(form, path):
+    command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.{form}", path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
