@@ -101,6 +101,7 @@ release: $(VENV)/ready
 	build/release/bin/python -P tests/wheel_check.py
 	$(BIN)/uv tool run --quiet --from cyclonedx-bom cyclonedx-py environment --output-reproducible \
 		--output-file dist/sbom.cdx.json build/release/bin/python
+	sed -i 's|file://$(CURDIR)/dist/||' dist/sbom.cdx.json
 	cd dist && sha256sum *.whl *.tar.gz sbom.cdx.json > SHA256SUMS
 
 # The fast tests with the oldest versions that pyproject.toml accepts of what it lists, and with the

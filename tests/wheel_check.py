@@ -19,7 +19,8 @@ if extras := [name for name in ("ray", "matplotlib", "sklearn") if importlib.uti
 animals = Labels(["cat", "dog"])
 app = ClientApp()
 answer_drift_queries(app, lambda context: ["cat"] * 100, animals)
-monitor = KLDrift(Reference.from_counts(animals, [1, 1]), Trusted(epsilon=1.0), threshold=0.1)
+reference = Reference.from_counts(animals, [10_000, 10_000])
+monitor = KLDrift(reference, Trusted(epsilon=1.0), threshold=0.1)
 report = monitor.check(InProcessGrid(app, nodes=10))
 print(f"flwr-kld {version('flwr-kld')}: {report.outcome}")
 if report.outcome != "drift":
