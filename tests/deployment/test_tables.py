@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flower_deployment import Deployment, deployed
-from recipes import recipe_text
 
 NODES, PATIENTS, MOST_ADDED = 3, 4000, 10
-BEFORE = Path(__file__).parent / "apps" / "analytics"
+APPS = Path(__file__).parent / "apps"
+BEFORE = APPS / "analytics"
 PUBLIC = "/srv/analytics/public.db"
 USUAL = {
     "age": (55, 15), "bmi": (27, 5), "systolic_bp": (128, 16),
@@ -23,6 +23,11 @@ USUAL = {
 """Mean and standard deviation of each column."""
 HEAVIER = 4.0
 """Added to the nodes' bmi: D = 0.3, six times what is tolerated."""
+
+
+def checked(side: str) -> str:
+    """One side of the app once it has drift checks."""
+    return (APPS / "checked" / "analytics" / f"{side}_app.py").read_text()
 
 
 def write(file: Path, rows: int, rng: np.random.Generator, heavier: float = 0.0) -> Path:
@@ -52,7 +57,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_drift_checks_are_a_few_more_lines(side: str):
     before = (BEFORE / "analytics" / f"{side}_app.py").read_text().splitlines()
-    after = recipe_text(f"table_{side}.py").splitlines()
+    after = checked(side).splitlines()
     told = [line for line in difflib.ndiff(before, after) if line[:1] in "+-" and line[2:].strip()]
     removed = [line for line in told if line.startswith("-")]
     # The server reads the public table by the app's own function, which it has to import.
@@ -64,9 +69,9 @@ def test_drift_checks_are_a_few_more_lines(side: str):
 def test_a_table_behind_sql_gets_drift_checks(deployment: Deployment, tmp_path: Path):
     app = shutil.copytree(BEFORE, tmp_path / "app")
     public = write(tmp_path / "public.db", 50_000, np.random.default_rng(6))
-    server = recipe_text("table_server.py")
+    server = checked("server")
     assert PUBLIC in server
-    (app / "analytics" / "client_app.py").write_text(recipe_text("table_client.py"))
+    (app / "analytics" / "client_app.py").write_text(checked("client"))
     (app / "analytics" / "server_app.py").write_text(server.replace(PUBLIC, str(public)))
     printed = deployment.run(app)
     assert "Traceback" not in printed, printed[-3000:]
