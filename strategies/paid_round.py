@@ -137,6 +137,7 @@ class PaidRound:
     ) -> CostSummary:
         """Return what a report says of its cost, now that it is made."""
         seconds, phases = self.clock.seconds, self.clock.phases
+        frees_at = None if self.spent is None else self.spent.frees_at
         return CostSummary(
             epsilon=epsilon,
             seconds=seconds,
@@ -146,6 +147,7 @@ class PaidRound:
             left=None if self.spent is None else self.spent.left,
             budget=None if self.spent is None else self.spent.budget.epsilon,
             population=None if self.spent is None else self.budget,
+            frees_at=frees_at and frees_at.isoformat(timespec="seconds"),
             bytes_down=traffic[0],
             bytes_up=traffic[1],
             night=night,

@@ -94,9 +94,14 @@ class Answer:
         made = self.report is not None and not isinstance(self.report, Report)
         return "made" if made else self.code.words
 
+    @property
+    def style(self) -> str:
+        """Colour on a terminal."""
+        return _STYLE[self.code]
+
     def head(self, what: str) -> Text:
         """Say in one line how it ended."""
-        found = Text(self.outcome.upper(), style=_STYLE[self.code])
+        found = Text(self.outcome.upper(), style=self.style)
         found.append(f"  {what} {self.key}", style="default")
         if self.stored:
             found.append(" (already in the ledger: nobody was asked)", style="dim")

@@ -95,7 +95,7 @@ def check(
 
     A check that the ledger knows is not run again: its stored report is printed.
 
-    Exit codes: 0 no drift, or quiet, 1 drift, 2 inconclusive (or no threshold set), 3 refused
+    Exit codes: 0 no drift, or no alarm, 1 drift, 2 inconclusive (or no threshold set), 3 refused
     (budget, cohort, guard), 4 error. SIGINT, SIGTERM, SIGHUP and SIGQUIT stop the run; the exit
     code is 128 plus the signal's number.
     """

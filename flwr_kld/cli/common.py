@@ -23,7 +23,7 @@ from flwr_kld.report.report import Report
 class ExitCode(IntEnum):
     """How a check ended."""
 
-    NO_DRIFT = 0  # Or quiet
+    NO_DRIFT = 0  # Or no alarm
     DRIFT = 1
     INCONCLUSIVE = 2
     REFUSED = 3
@@ -39,8 +39,8 @@ def exit_code_of(report: Report) -> ExitCode:
     """Return the exit code of a finished check; without a threshold it is inconclusive."""
     if report.outcome is None:
         return ExitCode.INCONCLUSIVE
-    quiet = report.outcome is Outcome.QUIET
-    return ExitCode.NO_DRIFT if quiet else ExitCode[report.outcome.name]
+    no_alarm = report.outcome is Outcome.NO_ALARM
+    return ExitCode.NO_DRIFT if no_alarm else ExitCode[report.outcome.name]
 
 
 LedgerUrl = Annotated[

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from flwr_kld.cli.app_runs import Answer, AppRuns, require_key
 from flwr_kld.cli.common import (
@@ -29,10 +28,11 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
 from flwr_kld.cli.new_app import quoted
 from flwr_kld.cli.reference import require_ending
+from flwr_kld.cli.show import answer_lines
 from flwr_kld.ledger import Kind
 from flwr_kld.reference import Reference
 from flwr_kld.report.discovery_report import DiscoveryReport
-from flwr_kld.report.statistics_report import StatisticsReport, statistics_table
+from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
@@ -104,8 +104,7 @@ def describe(
         if as_json:
             print_json(answer.to_dict())
         else:
-            results.print(answer.head("question"))
-            results.print(Text(str(answer.report or answer.message)), soft_wrap=True)
+            results.print(*answer_lines(answer, "question"), sep="\n", soft_wrap=True)
         raise typer.Exit(answer.code)
     answer = runs.once(require_key(key), Kind.STATISTICS)
     report = answer.report if isinstance(answer.report, StatisticsReport) else None
@@ -117,13 +116,7 @@ def describe(
     if as_json:
         print_json({"file": str(reference) if reference and made else None, **answer.to_dict()})
     else:
-        results.print(answer.head("description"), soft_wrap=True)
-        if report is None:
-            results.print(Text(answer.message or ""), soft_wrap=True)
-        else:
-            results.print(f"About {report.whom}", markup=False, soft_wrap=True)
-            results.print(statistics_table(report.columns))
-            results.print(report.brief, markup=False, soft_wrap=True)
+        results.print(*answer_lines(answer, "description"), sep="\n", soft_wrap=True)
     if made is not None:
         kept = reference or "the same command with --reference FILE keeps it as a reference"
         print_note(f"{kept}: reference {made.fingerprint}")

@@ -11,6 +11,7 @@ from typing import Any
 from flwr_kld.common.extras import require
 from flwr_kld.report.column import drifted
 from flwr_kld.report.report import Report
+from flwr_kld.views.text import next_step
 
 URLS = "FLWR_KLD_NOTIFY"
 """Environment variable with the Apprise URLs to notify, separated by spaces or line breaks."""
@@ -24,10 +25,14 @@ def drift_notice(key: str, report: Report, before: Report | None) -> str | None:
     columns = drifted(report.columns)
     if before is not None and set(columns) <= set(drifted(before.columns)):
         return None
-    sentences = (report.columns[name].sentence for name in columns)
-    ends = [f"{sentence}." for sentence in sentences if sentence]
-    head = f"{report.started[:10]}: {', '.join(columns)} drifted."
-    return " ".join([head, *ends, f"Check {key}."])
+    return "\n".join(
+        [
+            f"{report.started[:10]}: {report.summary}",
+            *(f"{name}: {one}" for name in columns if (one := report.columns[name].sentence)),
+            f"Next: {next_step(report)}",
+            f"Check {key}: flwr-kld report report.html shows it.",
+        ]
+    )
 
 
 class Notifier:

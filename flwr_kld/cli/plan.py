@@ -180,7 +180,7 @@ _MEANING = {
     "noise": "standard deviation in each count, in records",
     "error": "of the estimated divergence where the threshold is reached, in nats",
     "finds": "smallest drift, spread over all values, that a check reports in 4 cases of 5; – none",
-    "quiet": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
+    "sees": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
     "ε a year": "of one person under daily checks, at δ = 1e-6",
     "seconds": "of a check: how often nodes poll decides",
 }
@@ -193,14 +193,14 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     if of_table:
         about = "of a table: its column that is hardest to check"
     yield table_of(
-        ("clients", "ε", "records", "noise", "error", "finds", "quiet", "ε a year", "seconds"),
+        ("clients", "ε", "records", "noise", "error", "finds", "sees", "ε a year", "seconds"),
         ((_cells(row), False) for row in rows),
         left=(),
         title=f"forecast of a check {about}",
     )
     for row in rows if of_table else ():
         yield table_of(
-            ("column", "tolerated", "noise", "error", "finds", "quiet"),
+            ("column", "tolerated", "noise", "error", "finds", "sees"),
             (
                 ((str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one)), False)
                 for one in row.by_column
@@ -219,7 +219,7 @@ def _tolerated(row: Forecast) -> str:
 
 
 def _found(row: Forecast) -> tuple[str, ...]:
-    seen = ("–" if nats is None else f"{nats:.3f}" for nats in (row.smallest, row.quiet_from))
+    seen = ("–" if nats is None else f"{nats:.3f}" for nats in (row.smallest, row.seen_from))
     return f"{row.error:.3f}", *seen
 
 

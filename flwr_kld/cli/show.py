@@ -32,9 +32,9 @@ from flwr_kld.report.entries import (
     predictors_of,
 )
 from flwr_kld.report.predictor_report import PredictorReport
-from flwr_kld.report.report import Report, report_lines
+from flwr_kld.report.report import Report
 from flwr_kld.report.words import counted
-from flwr_kld.views import CheckSeries, RoundSeries
+from flwr_kld.views import CheckSeries, RoundSeries, view_of
 from flwr_kld.views.series import FORMATS, Series, require_form
 
 _SHOWN, _WRITTEN = 30, 365
@@ -42,14 +42,18 @@ _SHOWN, _WRITTEN = 30, 365
 _ALARM = f"{MARKS[Outcome.DRIFT]} {Outcome.DRIFT}"
 
 
-def answer_lines(answer: Answer) -> Iterator[Text]:
-    """Yield how a check ended, in lines: the decision first."""
-    yield answer.head("check")
-    if answer.message:
-        yield Text(answer.message)
-    if isinstance(answer.report, Report):
-        for line in report_lines(answer.report, width=results.width):
-            yield Text(line, style="bold red" if _ALARM in line else "")
+def answer_lines(answer: Answer, what: str = "check") -> Iterator[Text]:
+    """Yield how a check or a question ended, in lines: the outcome first."""
+    if answer.report is None:
+        yield answer.head(what)
+        yield Text(answer.message or "")
+        return
+    first, *others = view_of(answer.report).lines(width=results.width)
+    yield Text(first, style=answer.style)
+    if answer.stored:
+        yield Text("Already in the ledger: nobody was asked.", style="dim")
+    for line in others:
+        yield Text(line, style="bold red" if _ALARM in line else "")
 
 
 def failures(series: Series[Report] | Series[PredictorReport]) -> Iterator[Text]:

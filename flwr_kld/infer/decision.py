@@ -1,12 +1,12 @@
-"""Decides a check: drift, no drift, quiet, or inconclusive and what would resolve it.
+"""Decides a check: drift, no drift, no alarm, or inconclusive and what would resolve it.
 
 The counts of all clients that were asked decide. Drift is reported on what one check shows of these
 clients, on evidence added up over checks, or on the fraction outside the reference; where the
 clients were drawn from more, only if their population's estimate shows it as well, and no kind of
 clients that the draw may have missed, or had too many of, could explain it (`Population`). "No
 drift" is reported only on an upper confidence limit, which holds for every law that the domain can
-show. Where that is too wide, "quiet" reports that nothing was found, and that drifts of the usual
-shapes would have been seen in the estimate. That never alarms.
+show. Where that is too wide, "no alarm" reports that nothing was found, and that drifts of the
+usual shapes would have been seen in the estimate.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
@@ -24,12 +24,11 @@ from dataclasses import dataclass, replace
 from scipy.special import ndtri
 
 from flwr_kld.infer.alarm import Alarm
-from flwr_kld.infer.divergence import nats, replaced
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.outside import OutsideFraction, OutsideLimits
 from flwr_kld.infer.part_of_records import missed_part
 from flwr_kld.infer.upper_limit import UpperLimit
-from flwr_kld.infer.verdict import Outcome, Verdict
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 
 _ENOUGH = 100.0
 """Times the records beyond which no number is named: chance alone may look so."""
@@ -42,9 +41,7 @@ _MOST_CLIENTS = 1_000_000
 """Clients that are proposed, at most."""
 _MORE = "more clients, more records of each, or a larger epsilon"
 LIKELY = 0.8
-"""Probability with which a quiet check would have seen a drift."""
-_MOST_NAMES = 5
-"""Columns that a sentence names."""
+"""Probability with which a check that says "no alarm" would have seen a drift."""
 _NOISE = 2.0
 """Standard deviations within which a fraction is taken for noise around 0."""
 
@@ -149,12 +146,13 @@ def decide(
             seen = seen_from()
         if seen is not None:
             decided = _quiet(upper, seen, threshold, allowed)
-    outcome, reason, resolve = decided
+    outcome, cause, reason, resolve = decided
     limits = None if outside is None else outside.limits
-    if outcome in (Outcome.NO_DRIFT, Outcome.QUIET) and limits is not None:
-        outcome, reason, resolve = _with_outside(outcome, reason, limits, alarm)
+    if outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM) and limits is not None:
+        outcome, cause, reason, resolve = _with_outside(decided, limits, alarm)
     return Verdict(
         outcome=outcome,
+        cause=cause,
         reason=f"{reason}; this is about {about}",
         resolve=resolve,
         threshold=threshold,
@@ -163,7 +161,7 @@ def decide(
         upper_limit=max(upper.value, divergence.lower),
         outside=limits,
         detector=detector,
-        seen_from=seen if outcome is Outcome.QUIET else None,
+        seen_from=seen if outcome is Outcome.NO_ALARM else None,
     )
 
 
@@ -171,6 +169,7 @@ def contradicted(threshold: float, alarm: Alarm, why: str) -> Verdict:
     """Return the verdict of a check whose numbers cannot all be true: it decides nothing."""
     return Verdict(
         Outcome.INCONCLUSIVE,
+        Cause.CONTRADICTION,
         f"the published numbers contradict each other: {why}",
         "finding the client that reports what it cannot have: a plain or sealed sum with "
         "most_records= leaves it out",
@@ -181,7 +180,7 @@ def contradicted(threshold: float, alarm: Alarm, why: str) -> Verdict:
 
 def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
     """Return the columns, first those that drifted, then by how much over their threshold."""
-    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.QUIET, Outcome.NO_DRIFT]
+    order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_ALARM, Outcome.NO_DRIFT]
 
     def place(name: str) -> tuple[int, float, str]:
         verdict = verdicts[name]
@@ -192,30 +191,12 @@ def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
 
 
 def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """Return the verdict on all columns, with the numbers of the one that is ranked first."""
-    names = ranked(verdicts)
-    leading = verdicts[names[0]]
-    alike = [name for name in names if verdicts[name].outcome is leading.outcome]
-    all_of_them, named = len(verdicts), f"{names[0]}: {leading.reason}"
-    named = f", {named}" if len(alike) == 1 else f": {_listed(alike)}; {named}"
-    if leading.outcome is Outcome.NO_DRIFT:
-        last = max(verdicts.values(), key=lambda v: v.upper_limit or 0.0)
-        reason = (
-            f"none of {all_of_them} columns has drifted; the largest upper limit: {last.reason}"
-        )
-    elif leading.outcome is Outcome.QUIET:
-        quiet = "is quiet" if len(alike) == 1 else "are quiet"
-        reason = (
-            f"none of {all_of_them} columns is known to have drifted, and "
-            f"{len(alike)} {quiet}{named}"
-        )
-    elif leading.outcome is Outcome.DRIFT:
-        reason = f"{len(alike)} of {all_of_them} columns drifted{named}"
-    else:
-        reason = (
-            f"no column is known to have drifted, and {len(alike)} of {all_of_them} may have{named}"
-        )
-    return replace(leading, reason=reason)
+    """Return the verdict on all columns: that of the one that is ranked first."""
+    name, *_ = ranked(verdicts)
+    leading = verdicts[name]
+    if leading.outcome is Outcome.NO_DRIFT:  # the largest upper limit holds for all of them
+        name, leading = max(verdicts.items(), key=lambda one: one[1].upper_limit or 0.0)
+    return replace(leading, reason=f"{name}: {leading.reason}")
 
 
 def downgrade_contradicted(
@@ -224,24 +205,24 @@ def downgrade_contradicted(
     cohort: float,
     outside: OutsideFraction | None,
 ) -> Verdict:
-    """Downgrade "no drift" and "quiet" to inconclusive if an estimate contradicts them.
+    """Downgrade "no drift" and "no alarm" to inconclusive if an estimate contradicts them.
 
     The population's must not be above the threshold. The cohort's own is above 0 by chance, and
     must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.
     Without an estimate of the population, nothing would have been seen in it.
     """
-    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.QUIET):
+    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.NO_ALARM):
         return verdict
     excluded = verdict.threshold + verdict.alarm.resolution
     if population is not None and population > verdict.threshold:
         little = "a little " if round(population, 3) <= verdict.threshold else ""
         above = (
-            f"the estimate of {nats(population)} is {little}above the {verdict.threshold:g} that "
-            "are tolerated"
+            f"the estimate of {population:.3f} nats is {little}above the {verdict.threshold:g} "
+            "that are tolerated"
         )
     elif cohort > excluded:
-        above = f"the estimate of {nats(cohort)} is above the {excluded:.3g} that are excluded"
-    elif population is None and verdict.outcome is Outcome.QUIET:
+        above = f"the estimate of {cohort:.3f} nats is above the {excluded:.3g} that are excluded"
+    elif population is None and verdict.outcome is Outcome.NO_ALARM:
         above = "there is no estimate of the population"
     elif outside and verdict.outside and _above(outside, verdict.outside.tolerated):
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
@@ -250,6 +231,7 @@ def downgrade_contradicted(
     return replace(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
+        cause=Cause.NEAR,
         reason=f"{above}: {verdict.reason}",
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
     )
@@ -260,12 +242,8 @@ def _above(outside: OutsideFraction, tolerated: float) -> bool:
     return outside.share > max(tolerated, _NOISE * outside.deviation)
 
 
-_Found = tuple[Outcome, str, str | None]
-
-
-def _by_chance(level: float) -> str:
-    """Say how rarely a single check alarms falsely."""
-    return f"if that were false, at most one check in {round(1 / level):,} would say so"
+_Found = tuple[Outcome, Cause, str, str | None]
+"""Outcome, what it rests on, why in a sentence, and what would resolve it."""
 
 
 def _found(
@@ -277,50 +255,56 @@ def _found(
 ) -> _Found | None:
     """Return what is too much, first what alarms."""
     threshold, lower, by_chance = divergence.threshold, divergence.lower, []
-    at_least = f", at least {nats(lower)}" if lower > threshold else ""
-    shows: list[tuple[Divergence | Outside, str]] = [
-        (divergence, f"the divergence is above {threshold:g} nats{at_least}")
+    at_least = f", at least {lower:.3f} nats" if lower > threshold else ""
+    shows: list[tuple[Divergence | Outside, Cause, str]] = [
+        (divergence, Cause.DIVERGENCE, f"the divergence is above {threshold:g} nats{at_least}")
     ]
     if outside is not None:
         tolerated = f"{100 * outside.limits.tolerated:.3g} %"
         what = f"more records are outside the reference than the tolerated {tolerated}"
-        shows.append((outside, what))
-    for one, what in shows:
+        shows.append((outside, Cause.OUTSIDE, what))
+    for one, cause, what in shows:
         if one.p_value >= level:
             continue
-        reason = f"this check alone shows that {what}; {_by_chance(level)}"
+        reason = f"this check alone shows that {what}"
         population = one.population
         if population is None:
-            return Outcome.DRIFT, reason, None
+            return Outcome.DRIFT, cause, reason, None
         if population.shown:
-            return Outcome.DRIFT, f"{reason}; true of the population {population.unless}", None
+            reason = f"{reason}; true of the population {population.unless}"
+            return Outcome.DRIFT, cause, reason, None
         by_chance.append((what, population))
     for what, population in by_chance:
         reason = (
             f"these {population.clients} clients have moved ({what}), but it may be chance of who "
             "was drawn"
         )
-        return Outcome.INCONCLUSIVE, reason, population.resolve
+        return Outcome.INCONCLUSIVE, Cause.DRAW, reason, population.resolve
     if detector is not None and detector.alarmed:
         reason = (
             f"the evidence of {detector.checks} checks for a divergence above {threshold:g} nats"
             f"{at_least} has reached {detector.evidence:.3g}, and alarms from "
             f"{detector.alarm_at:.3g} on"
         )
-        return Outcome.DRIFT, reason, None
+        return Outcome.DRIFT, Cause.EVIDENCE, reason, None
     if lower > threshold:
         reason = (
-            f"the divergence is at least {nats(lower)}, above {threshold:g}, but only "
+            f"the divergence is at least {lower:.3f} nats, above {threshold:g}, but only "
             f"with confidence {100 * alarm.level:g} %, too little for an alarm"
         )
-        return Outcome.INCONCLUSIVE, reason, _records_for(level, divergence.p_value)
+        return (
+            Outcome.INCONCLUSIVE,
+            Cause.NEAR,
+            reason,
+            _records_for(level, divergence.p_value),
+        )
     if outside is not None and outside.limits.lower > outside.limits.tolerated:
         reason = (
             f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
             f"reference, above the tolerated {tolerated}, but only with confidence "
             f"{100 * alarm.level:g} %, too little for an alarm"
         )
-        return Outcome.INCONCLUSIVE, reason, _MORE
+        return Outcome.INCONCLUSIVE, Cause.NEAR, reason, _MORE
     return None
 
 
@@ -332,16 +316,17 @@ def _records_for(level: float, p_value: float) -> str:
     return f"about {times:.2g} times as many records"
 
 
-def _with_outside(outcome: Outcome, reason: str, limits: OutsideLimits, alarm: Alarm) -> _Found:
-    """Keep "no drift" or "quiet" if the fraction outside the reference is small enough, too."""
+def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
+    """Keep "no drift" or "no alarm" if the fraction outside the reference is small enough, too."""
+    outcome, cause, reason, _ = found
     most, excluded = f"{100 * limits.upper:.3g} % of the records", alarm.excluded(limits.tolerated)
     if limits.upper <= excluded:
-        return outcome, f"{reason}; at most {most} are outside the reference", None
+        return outcome, cause, f"{reason}; at most {most} are outside the reference", None
     reason = (
         f"{reason}; but up to {most} may be outside the reference, not only the "
         f"{100 * excluded:.3g} % that are allowed"
     )
-    return Outcome.INCONCLUSIVE, reason, _MORE
+    return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, _MORE
 
 
 def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
@@ -353,26 +338,19 @@ def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
             "no drift was found, but the divergence is only known to be at most "
             f"{upper.value:.3g} nats ({confident}); {rule}"
         )
-        return Outcome.INCONCLUSIVE, reason, upper.resolves(excluded)
-    share = 100 * replaced(upper.value)
+        return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
     reason = (
-        f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape: no "
-        f"more than {share:.2g} % other records could cause; {rule}"
+        f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape; {rule}"
     )
-    return Outcome.NO_DRIFT, reason, None
+    return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
 def _quiet(upper: UpperLimit, seen: float, threshold: float, allowed: str) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
         f"nothing was found, and a drift of the usual shapes (spread, tilted, vanishing, one new "
-        f"symbol) from {nats(seen)} on ({allowed}) would have been seen, by an estimate above "
+        f"symbol) from {seen:.3f} nats on ({allowed}) would have been seen, by an estimate above "
         f"{threshold:g}, with probability {LIKELY:g}; of other shapes it only excludes more than "
         f"{upper.value:.3g} nats"
     )
-    return Outcome.QUIET, reason, None
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return Outcome.NO_ALARM, Cause.FORECAST, reason, None

@@ -11,12 +11,26 @@ from flwr_kld.infer.outside import OutsideLimits
 
 
 class Outcome(StrEnum):
-    """The outcome of a check: drift, no drift, quiet, or inconclusive."""
+    """The outcome of a check: drift, no drift, no alarm, or inconclusive."""
 
     DRIFT = "drift"
     NO_DRIFT = "no drift"
-    QUIET = "quiet"
+    NO_ALARM = "no alarm"
     INCONCLUSIVE = "inconclusive"
+
+
+class Cause(StrEnum):
+    """What an outcome rests on."""
+
+    DIVERGENCE = "divergence"  # Drift: the divergence of this check's records
+    OUTSIDE = "outside"  # or the fraction of them outside the reference
+    EVIDENCE = "evidence"  # or evidence that has added up over checks
+    LIMITS = "limits"  # No drift: upper limits exclude one; inconclusive: they do not
+    FORECAST = "forecast"  # No alarm: usual drifts would have been seen
+    DRAW = "draw"  # Inconclusive: the clients moved, perhaps by chance of who was drawn
+    NEAR = "near"  # or above the threshold, but not surely enough for an alarm
+    OLD = "old"  # or too many records have changed since they were counted
+    CONTRADICTION = "contradiction"  # or the published numbers contradict each other
 
 
 @dataclass(frozen=True)
@@ -27,8 +41,10 @@ class Verdict:
     ----------
     outcome : Outcome
         Drift beyond the threshold; no drift beyond threshold and resolution, whatever its shape;
-        quiet, if nothing was found and drifts of the usual shapes from `seen_from` on would have
+        no alarm, if nothing was found and drifts of the usual shapes from `seen_from` on would have
         been seen; or none of these.
+    cause : Cause
+        What it rests on.
     reason : str
         Why, in a sentence.
     resolve : str or None
@@ -50,8 +66,8 @@ class Verdict:
     detector : EDetector or None
         Evidence for drift added up over checks, and where it alarms; None if none adds up.
     seen_from : float or None
-        Of a quiet check: D_θ from which on its estimate is above the threshold with probability
-        0.8, whichever usual shape a drift has, in nats, by forecast.
+        Of a check that says "no alarm": D_θ from which on its estimate is above the threshold with
+        probability 0.8, whichever usual shape a drift has, in nats, by forecast.
     by_one_client : bool or None
         Whether one client alone could have made this verdict: its records, with any other values,
         could make a drift out of what is tolerated, or hide one. None if nobody knows how many
@@ -59,6 +75,7 @@ class Verdict:
     """
 
     outcome: Outcome
+    cause: Cause
     reason: str
     resolve: str | None
     threshold: float

@@ -27,7 +27,7 @@ from flwr_kld.planner.setting import Setting, draw_cohorts, published
 _COHORTS = 16
 """Cohorts that are drawn."""
 USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
-"""Shapes of drifts that a quiet check would have seen."""
+"""Shapes of drifts that a check which says "no alarm" would have seen."""
 _ESTIMATES, _ERROR = 6, 0.05
 """Estimates that are drawn for each drift, and what a power by so few may be off by."""
 _LEAST = 0.02
@@ -119,7 +119,7 @@ class Estimating:
     design_effect: float
     threshold: float  # Nats above which an estimate shows a drift
 
-    def quiet_from(self, most: float, hidden: Allowance) -> float | None:
+    def seen_from(self, most: float, hidden: Allowance) -> float | None:
         """Return D_θ from which on drifts of the usual shapes are seen, in nats, within `most`.
 
         With probability `LIKELY` or more; None if some of them are not even there. Of D_θ from the

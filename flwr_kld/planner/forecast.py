@@ -30,7 +30,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.table.table import Table
 
 _PROMISED = 0.9
-"""Probability with which a check that is promised to be quiet is, in all columns, if none moved."""
+"""Probability with which a check says "no alarm" where that is promised, if no column moved."""
 _COHORTS = 24
 """The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
 
@@ -47,9 +47,9 @@ class Forecast:
     # Least divergence that is found with probability 0.8, in nats; None if none is, or if the
     # setting has no threshold
     smallest: float | None
-    # D_θ from which on drifts of all usual shapes are seen by a check that is quiet where nothing
-    # drifted; None if it would be inconclusive, or the setting has no threshold
-    quiet_from: float | None
+    # D_θ from which on drifts of all usual shapes are seen by a check that says "no alarm" where
+    # nothing drifted; None if it would be inconclusive, or the setting has no threshold
+    seen_from: float | None
     # About how many records of the reference the threshold needs; None if its law is known exactly,
     # or the setting has no threshold
     reference_records: int | None = None
@@ -161,13 +161,13 @@ def _forecast(
         tested = _hidden(query, own).above(setting.threshold or 0.0)
         own = replace(own, threshold=tested)
         smallest = smallest_drift(own, query, moves)
-        seen = _quiet_from(setting, query, excluded)
+        seen = _seen_from(setting, query, excluded)
     return Forecast(
         setting=setting,
         noise=math.sqrt(noise_in_counts(setting.event, query).variance),
         error=expected_error(setting, query, law),
         smallest=smallest,
-        quiet_from=seen,
+        seen_from=seen,
         reference_records=rows_needed(
             query.reference, setting.threshold or 0.0, RESOLUTION,
             level=setting.level,
@@ -176,14 +176,14 @@ def _forecast(
     )  # fmt: skip
 
 
-def _quiet_from(setting: Setting, query: QueryPlan, most: float) -> float | None:
-    """Return from which D_θ on a check sees drifts that is quiet where nothing drifted, in nats."""
+def _seen_from(setting: Setting, query: QueryPlan, most: float) -> float | None:
+    """Return from which D_θ on a check sees drifts if nothing drifted, in nats."""
     apart = -float(ndtri((1 - _PROMISED) / setting.trust.allotment.columns))
     effect = _reported_design_effect(setting, query, apart) if setting.drawn else 1.0
     check = Estimating(query, setting.event, setting.total, effect, setting.threshold or 0.0)
     if check.above(query.reference.probabilities) > -apart:
         return None
-    return check.quiet_from(most, _hidden(query, setting))
+    return check.seen_from(most, _hidden(query, setting))
 
 
 def _reported_design_effect(setting: Setting, query: QueryPlan, apart: float) -> float:

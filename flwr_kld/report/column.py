@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import Literal
 from rich.table import Table
 
 from flwr_kld.infer.decision import ranked
-from flwr_kld.infer.divergence import replaced
 from flwr_kld.infer.estimators.result import ErrorSplit
 from flwr_kld.infer.figures.calibration import Calibration
 from flwr_kld.infer.figures.figures import Figures
+from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.outside import OutsideFraction
 from flwr_kld.infer.verdict import Outcome, Verdict
-from flwr_kld.report.words import table_of
+from flwr_kld.report.words import in_digits, shortened, shown, table_of
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,6 @@ class Estimated:
     whose: str  # The same in this check's words
     value: float  # In nats; one standard deviation
     deviation: float
-
-    @property
-    def replaced(self) -> float:
-        """Fraction of the records that must at least be others for such a divergence."""
-        return replaced(self.value)
 
     def __str__(self) -> str:
         return f"{self.value:z.3f} ± {self.deviation:.3f}"
@@ -90,6 +86,39 @@ class Reading:
         return self.error.total
 
 
+_POINTS, _DIGITS = 5.0, 3
+"""Change, in percentage points, from which on no decimals are written; and the most of these."""
+_LONGEST = 40
+"""Characters of a value's name."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One thing that moved in a column. Everything in it is public."""
+
+    name: str  # Which records, in the domain's words: ``"below 82"``, ``"rain"``, ``"missing"``
+    reference: float  # Their fraction in the reference, in [0, 1]
+    clients: float  # and among the clients, an estimate, with the ends of its interval
+    low: float
+    high: float
+    unknown: bool = False  # Whether the reference has none of them
+
+    @property
+    def interval(self) -> str:
+        """Write the ends: ``44–52 %``."""
+        return f"{self._percent(self.low)}–{self._percent(self.high)} %"
+
+    def _percent(self, share: float) -> str:
+        """Write a fraction with as many digits as the change needs."""
+        points = 100 * abs(self.clients - self.reference)
+        digits = 1 - math.floor(math.log10(max(points, 1e-9)))
+        return f"{100 * share:.{0 if points >= _POINTS else min(digits, _DIGITS)}f}"
+
+    def __str__(self) -> str:
+        name = shortened(shown(self.name), _LONGEST)
+        return f"{name}: {self._percent(self.reference)} % → {self._percent(self.clients)} %"
+
+
 class Decided:
     """What a check and each of its columns say first."""
 
@@ -118,9 +147,11 @@ class ColumnReport(Decided):
 
     reading: Reading  # What the published numbers say of it
     verdict: Verdict | None = None  # The decision on it; None if no threshold was given
-    # What moved most in it: ``"lower, 17 % → 24 % below 82 (22–26 %)"``. None if nothing moved
-    # beyond chance, which is said of all columns together with probability 95 %.
-    sentence: str | None = None
+    # What moved most in it; empty if nothing moved beyond chance, in any column with probability
+    # 95 %
+    moved: tuple[Move, ...] = ()
+    # Fraction of the records that the column does not list, if so many that it shows little else
+    unlisted: float | None = None
     histogram: Histogram | None = None  # The clients' fractions beside the reference's
     # How far the two lie apart, as other tools measure it. Like the histogram, None where there are
     # no counts, or too much noise in them for an estimate.
@@ -132,6 +163,20 @@ class ColumnReport(Decided):
     # What the data dictionary says of it: the unit of its numbers, and what it holds
     unit: str = ""
     description: str = ""
+
+    @property
+    def sentence(self) -> str | None:
+        """What moved most in it: ``"below 82: 17 % → 24 %"``."""
+        parts = list(map(str, self.moved))
+        if self.unlisted is not None:
+            unlisted = f"{100 * min(self.unlisted, 1):.0f} %"
+            parts.append(f"blind, as it lists no value of {unlisted} of the records")
+        return "; ".join(parts) or None
+
+    @property
+    def changed(self) -> Figure | None:
+        """Fraction of the records that would have to be others: total variation, in [0, 1]."""
+        return None if self.figures is None else self.figures.total_variation
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
@@ -146,7 +191,7 @@ def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:
 MARKS = {
     Outcome.DRIFT: "▲",
     Outcome.INCONCLUSIVE: "?",
-    Outcome.QUIET: "○",
+    Outcome.NO_ALARM: "○",
     Outcome.NO_DRIFT: "✓",
     None: "–",
 }
@@ -163,35 +208,35 @@ def drifted(columns: Mapping[str, ColumnReport]) -> list[str]:
 
 
 def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
-    """Return a table for a terminal: verdict, divergence, fraction outside, and what moved."""
-    shown = max(_MOST, len(drifted(columns)))
-    outside = any(column.reading.outside for column in columns.values())
-    left = ("column", "decision", "D in nats", "what moved")
+    """Return a table for a terminal: outcome, records that would have to be others, what moved."""
+    most = max(_MOST, len(drifted(columns)))
+    heads = ("column", "outcome", "changed", "what moved")
     return table_of(
-        (*left[:3], *(["outside"] if outside else []), left[3]),
-        (
-            (_cells(name, column, outside=outside), column.drifted)
-            for name, column in list(columns.items())[:shown]
-        ),
-        left=left,
-        caption=_caption(list(columns.values())[shown:]),
+        heads,
+        ((_cells(name, column), column.drifted) for name, column in list(columns.items())[:most]),
+        left=heads,
+        caption=_caption(list(columns.values())[most:]),
     )
 
 
-def _cells(name: str, column: ColumnReport, *, outside: bool) -> Iterator[str]:
-    share = column.reading.outside
-    yield f"{name} ({column.unit})" if column.unit else name
-    yield f"{MARKS[column.outcome]} {column.outcome or 'not decided'}"
-    yield str(column.reading.headline)
-    if outside:
-        yield f"{100 * share.share:.1f} %" if share else "–"
+def _cells(name: str, column: ColumnReport) -> Iterator[str]:
+    yield f"{shown(name)} ({column.unit})" if column.unit else shown(name)
+    yield f"{MARKS[column.outcome]} {column.outcome or 'not judged'}"
+    yield "–" if column.changed is None else share(column.changed)
     yield column.sentence or ""
 
 
+def share(figure: Figure) -> str:
+    """Write a fraction of the records with its interval: ``8 % (5 to 11)``."""
+    ends = max(figure.low, 0.0), min(figure.high, 1.0)
+    value, low, high = in_digits(100 * figure.value, 100 * ends[0], 100 * ends[1])
+    return f"{value} % ({low} to {high})"
+
+
 def _caption(others: list[ColumnReport]) -> str:
-    words = "D: KL(reference ‖ clients) ± s.d., of the population where that is known"
+    words = "changed: records that would have to be others, estimated; 95 % interval in brackets"
     if others:
-        ends = Counter(str(column.outcome or "not decided") for column in others)
+        ends = Counter(str(column.outcome or "not judged") for column in others)
         counts = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
         words += f"; {len(others)} more columns: {counts}"
     return words

@@ -105,7 +105,6 @@ class Conclusions:
             (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
         )
         report = column_report(
-            name,
             measured.published,
             replace(reading, note=note, drawn_from=measured.drawn_from, counted=measured.whose),
             decided.verdict,

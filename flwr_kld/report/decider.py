@@ -27,10 +27,10 @@ from flwr_kld.infer.part_of_records import (
     missed_part,
 )
 from flwr_kld.infer.upper_limit import upper_limit
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.planner.detection import Estimating
 from flwr_kld.reference import Reference
-from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.measured import Measured
 
 if TYPE_CHECKING:
@@ -231,6 +231,7 @@ class Decider:
         return replace(
             verdict,
             outcome=Outcome.INCONCLUSIVE,
+            cause=Cause.OLD,
             reason=f"the picture is old: {100 * share:.2g} % of the records have changed since, "
             f"more often than this session counts; as they were counted, {verdict.reason}",
             resolve="another session, by another Standing(…, name=…), or one with more moves=",
@@ -275,7 +276,7 @@ class Decider:
                 counts.plan, counts.event, counts.records, design_effect, self.threshold
             )
             most = self.threshold + self.alarm.resolution
-            self._seen = known, check.quiet_from(most, self._hidden(1 - self.alarm.level))
+            self._seen = known, check.seen_from(most, self._hidden(1 - self.alarm.level))
         return self._seen[1]
 
     def _remembered(self, budget: str, detector: EDetector) -> Remembered:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from flwr_kld.kernel.selection import LONGEST
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
-from flwr_kld.report.words import shown
+from flwr_kld.report.words import brief, counted
 
 _LETTER = 4
 """Bytes of a letter in UTF-8, at most."""
@@ -38,7 +38,7 @@ class Discovered:
     found_from: int  # Records from which a label is shown with probability .95
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscoveryReport(Envelope):
     """The labels of a column that nobody listed. Everything in it is public."""
 
@@ -48,20 +48,11 @@ class DiscoveryReport(Envelope):
     protection: Protection  # How counts were protected
     one_client: OneClient  # How much of the records a single client can hold
 
-    def __str__(self) -> str:
-        promise, found = self.guarantee, self.reading
-        names = ", ".join(
-            f"{shown(one.name)}{'…' if one.may_go_on else ''} "
-            f"({one.records:.0f}, {max(one.low, 1):.0f} to {one.high:.0f})"
-            for one in found.labels
-        )
-        if any(one.may_go_on for one in found.labels):
-            names += "; what ends in … may be longer"
-        return (
-            f"unlisted labels of {shown(found.column)}: {names or 'none found'}. A label is found "
-            f"with probability .95 from {found.found_from} records on; no number below "
-            f"{found.shown_from} is shown, though fewer records may have a label. "
-            f"{self.cohort}; ε = {self.cost.epsilon:.3g} "
-            f"per {promise.protected} ({self.protection.trust})"
-            f"{'; ' + note if (note := self.one_client.note) else ''}"
-        )
+    @property
+    def summary(self) -> str:
+        """What was found, in one line."""
+        column, found = brief(self.reading.column), self.reading.labels
+        if not found:
+            return f"No unlisted label of {column} in {self.reading.found_from} records or more."
+        labels = counted(len(found), "unlisted label")
+        return f"Found {labels} of {column}, first {brief(found[0].name)}."

@@ -17,6 +17,8 @@ from flwr_kld.report.statistics_report import StatisticsReport
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
 
+_BRIEF = ("reading", "verdict", "moved", "unlisted")
+"""Parts of a column that are read quickly: all but figures and counts."""
 _BESIDE = (Kind.STATISTICS, Kind.DISCOVERY, Kind.DRAWS)
 NUMBERED = (Kind.CHECK, *_BESIDE)
 """What takes a number among checks; a predictor numbers its own rounds."""
@@ -40,7 +42,7 @@ def brief_report_of(entry: Entry) -> Report | None:
     if not isinstance(entry.report, dict) or not isinstance(entry.report.get("columns"), dict):
         return report_of(entry)
     brief = {
-        name: {part: column[part] for part in ("reading", "verdict") if part in column}
+        name: {part: column[part] for part in _BRIEF if part in column}
         for name, column in entry.report["columns"].items()
         if isinstance(column, dict)
     }
@@ -121,11 +123,12 @@ def point_of(number: int, entry: Entry, report: R | None) -> Point[R]:
     )
 
 
-def _brief(entry: Entry) -> str | None:
-    """Return what an entry that is no check says in a line, if it can be read."""
-    if (described := read_report(entry, StatisticsReport)) is not None:
-        return described.brief
-    return None if (found := read_report(entry, DiscoveryReport)) is None else str(found)
+def _summary(entry: Entry) -> str | None:
+    """Return the first line of an entry that is no check, if it can be read."""
+    for kind in (StatisticsReport, DiscoveryReport):
+        if (found := read_report(entry, kind)) is not None:
+            return found.summary
+    return None
 
 
 _HOW = {
@@ -152,7 +155,7 @@ def why_no_report(entry: Entry) -> str:
         words = entry.failure.words.rstrip(".")
         return f"{_HOW[entry.failure.kind]}: {words}; next: {_NEXT[entry.failure.kind]}"
     if entry.kind in _BESIDE:
-        return f"it is not a drift check: {_brief(entry) or entry.kind}"
+        return f"it is not a drift check: {_summary(entry) or entry.kind}"
     return "its report was written by another version of flwr-kld"
 
 
@@ -160,7 +163,7 @@ def beside(entry: Entry) -> str | None:
     """Describe an entry that takes a number but is not a check; None for any other."""
     if entry.kind not in _BESIDE:
         return None
-    if (brief := _brief(entry)) is not None:
-        return f"{entry.kind} {entry.key!r}: {brief}"
+    if (summary := _summary(entry)) is not None:
+        return f"{entry.kind} {entry.key!r}: {summary}"
     became = "" if entry.state == "settled" else f": {why_no_report(entry)}"
     return f"{entry.kind} {entry.key!r}{became}"

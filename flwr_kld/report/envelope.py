@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from flwr_kld.common.looks import view_of
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside
@@ -56,6 +58,7 @@ class CostSummary:
     left: float | None = None
     budget: float | None = None  # Epsilon of the budget that was in force, in nats
     population: str | None = None  # Whose budget was charged; None without a ledger
+    frees_at: str | None = None  # UTC, ISO 8601: when the window's oldest spend leaves it
     bytes_down: float | None = None  # Payload for each client, mean; None where it was not measured
     bytes_up: float | None = None
     # Which night of a standing session, and of how many: `epsilon` is that of all of them
@@ -66,12 +69,6 @@ class CostSummary:
     def charged(self) -> float:
         """What this check added to what was spent, in nats: nothing after a session's first."""
         return self.epsilon if self.night == 1 else 0.0
-
-    @property
-    def price(self) -> str:
-        """Epsilon in words: ``0.5``, or ``1 for 365 nights, of which this is the 3rd``."""
-        nights = f" for {self.nights} nights, of which this is number {self.night}"
-        return f"{self.epsilon:.3g}{nights if self.nights > 1 else ''}"
 
     @property
     def rest(self) -> str:
@@ -145,7 +142,7 @@ class Protection:
     visibility: Visibility  # Who saw what, as the trust model says
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Envelope:
     """What reports of checks, of a predictor's rounds and of references share. All is public."""
 
@@ -162,9 +159,36 @@ class Envelope:
     cohort: CohortSummary  # Whose answers are in it
     cost: CostSummary  # What it cost
 
+    @property
+    def summary(self) -> str:
+        """What came out, in one line."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.started[:10]}: {self.summary}>"
+
+    def __str__(self) -> str:
+        return "\n".join(view_of(self).lines())
+
     def _repr_html_(self) -> str:
         """Return what it says for a notebook."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_html(self, **titles: str) -> str:
+        """Return a page that stands by itself."""
+        return str(view_of(self).to_html(**titles))
+
+    def to_frame(self) -> Any:
+        """Return its numbers as a pandas data frame."""
+        return view_of(self).to_frame()
+
+    def plot(self, file: str | Path | None = None, **look: Any) -> Any:
+        """Draw it, into a file if one is given; return Matplotlib's figure."""
+        return view_of(self).plot(file, **look)
+
+    def save(self, file: str | Path) -> None:
+        """Write a file; its ending says what: .html, .png, .svg, .csv or .json."""
+        view_of(self).save(file)
 
     def content(self) -> dict[str, Any]:
         """Return what its JSON form says, but for the checksum."""

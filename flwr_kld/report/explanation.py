@@ -1,4 +1,4 @@
-"""Explains what changed in a column: histograms, mass outside the reference, and a sentence."""
+"""Explains what changed in a column: histograms, mass outside the reference, what moved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flwr_kld.infer.fraction_interval import (
 )
 from flwr_kld.infer.outside import OutsideCell, OutsideFraction
 from flwr_kld.kernel.arguments import finite
-from flwr_kld.report.column import CellCounts, Histogram
+from flwr_kld.report.column import CellCounts, Histogram, Move
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.blind import MOST_UNLISTED
 
@@ -148,44 +148,39 @@ _CUTS = 200
 
 _ROUNDING = 1e-9
 
-_POINTS, _DIGITS = 5.0, 3
-"""Change, in percentage points, from which on no decimals are written; and the most of these."""
 
-
-def sentence(
-    name: str,
+def moves(
     noisy: NoisyCounts,
     *,
     effects: DesignEffects = INDEPENDENT,
     level: float = 0.95,
     unit: str = "",
-) -> str | None:
-    """Say what moved most in a column, such as ``air_time: lower, 17 % → 24 % below 82 (22–26 %)``.
+) -> tuple[Move, ...]:
+    """Return what moved most in a column.
 
     Of numbers, the cut whose fraction changed by most standard deviations; of labels and of their
     combinations, the two that gained or lost most records. Intervals hold for all cuts or cells of
-    the column at once. A column that lists too few of the records to show another drift is blind.
+    the column at once.
     """
     level = finite("level", level, above=0, below=1)
-    domain = noisy.plan.reference.domain
-    change = ""
+    domain, of_numbers = noisy.plan.reference.domain, None
     if isinstance(domain, Binned):
-        change = _of_numbers(noisy, domain, level, effects, unit)
+        of_numbers = _of_numbers(noisy, domain, level, effects, unit)
     # Numbers below and above the reference's may share a cell: no cut tells them apart.
-    change = change or ", ".join(_of_cells(noisy, level, effects))
-    whole = f"{name}: {change}" if change else None
+    return tuple(_of_cells(noisy, level, effects)) if of_numbers is None else (of_numbers,)
+
+
+def unlisted(noisy: NoisyCounts) -> float | None:
+    """Return the fraction of the records that a column does not list, if it shows little else."""
+    domain = noisy.plan.reference.domain
     listed = domain.unlisted_index() < 0
     if domain.joins or not listed.any():
-        return whole
-    unlisted = float(in_cells(noisy.plan, ~listed[None])[0] @ noisy_fractions(noisy))
-    if unlisted <= MOST_UNLISTED:
-        return whole
-    ways = " or ".join(map(repr, domain.unlisted))
-    blind = f"blind, as {100 * min(unlisted, 1):.0f} % of the records are {ways}"
-    return f"{whole}; {blind}" if whole else f"{name}: {blind}"
+        return None
+    found = float(in_cells(noisy.plan, ~listed[None])[0] @ noisy_fractions(noisy))
+    return found if found > MOST_UNLISTED else None
 
 
-def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[str]:
+def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[Move]:
     plan, share, p = noisy.plan, noisy.values / noisy.records, noisy.plan.mass
     low, high = fraction_intervals(noisy, level=level, effects=effects)
     away = np.where((p < low) | (p > high), np.abs(share - p), 0)
@@ -193,12 +188,13 @@ def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Itera
     for cell in np.argsort(-away, kind="stable")[:_MOST_NAMES].tolist():
         if away[cell] > 0:
             numbers = (float(x[cell]) for x in (p, share, low, high))
-            yield _change(*numbers, before=f"{_cell(plan, cell, int(symbols[cell]))} ")
+            name = _cell(plan, cell, int(symbols[cell]))
+            yield _move(name, *numbers, unknown=bool(plan.outside[cell]))
 
 
 def _of_numbers(
     noisy: NoisyCounts, domain: Binned, level: float, effects: DesignEffects, unit: str
-) -> str:
+) -> Move | None:
     plan, last = noisy.plan, len(domain.edges) - 1
     at = np.linspace(0, last, min(last + 1, _CUTS)).round().astype(int)
     symbols, cuts = np.arange(domain.size), at[:, None]
@@ -208,7 +204,7 @@ def _of_numbers(
     resolved = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
     groups = held[resolved]
     if not len(groups):
-        return ""
+        return None
     seen = noisy_fractions(noisy)
     law = as_law(seen, plan.mass)
     low, high = group_intervals(noisy, groups, level=1 - (1 - level) / len(groups), effects=effects)
@@ -227,17 +223,15 @@ def _of_numbers(
     gained = moved & (missing | ((z > 0) & (share > expected)))  # of two sides, the one that grew
     strength = np.abs(z) * (gained if gained.any() else moved)
     if not strength.any():
-        return ""
+        return None
     best = int(strength.argmax())
     numbers = [float(x[best]) for x in (expected, share, low, high)]
     group = int(np.flatnonzero(resolved)[best])
     if group == 0:
-        return _change(*numbers, before="missing ")
+        return _move("missing", *numbers, unknown=expected[best] == 0)
     side, cut = divmod(group - 1, len(at))
     edge = repr(domain.edges[int(at[cut])]).removesuffix(".0") + (f" {unit}" if unit else "")
-    lower = (z[best] > 0) == (side == 0)
-    before = "lower, " if lower else "higher, "
-    return _change(*numbers, before=before, after=f" from {edge} up" if side else f" below {edge}")
+    return _move(f"{edge} and over" if side else f"below {edge}", *numbers)
 
 
 def _cell(plan: QueryPlan, cell: int, symbol: int) -> str:
@@ -248,12 +242,7 @@ def _cell(plan: QueryPlan, cell: int, symbol: int) -> str:
     return f"{plan.symbols_in[cell]:,} rare symbols"
 
 
-def _change(
-    expected: float, share: float, low: float, high: float, *, before: str, after: str = ""
-) -> str:
-    """Write ``17 % → 24 % (22–26 %)``, with as many digits as the change needs."""
-    share = min(max(share, low), high)
-    points = 100 * abs(share - expected)
-    digits = 0 if points >= _POINTS else min(1 - math.floor(math.log10(max(points, 1e-9))), _DIGITS)
-    old, new, least, most = (f"{100 * x:.{digits}f}" for x in (expected, share, low, high))
-    return f"{before}{old} % → {new} %{after} ({least}–{most} %)"
+def _move(
+    name: str, expected: float, share: float, low: float, high: float, *, unknown: bool = False
+) -> Move:
+    return Move(name, expected, min(max(share, low), high), low, high, unknown)

@@ -13,16 +13,16 @@ from flwr_kld.infer.estimators.posterior_ratios import as_counted
 from flwr_kld.infer.estimators.result import Divergences
 from flwr_kld.infer.figures.calibration import calibration
 from flwr_kld.infer.figures.figures import figures
-from flwr_kld.infer.verdict import Verdict
+from flwr_kld.infer.verdict import Outcome, Verdict
 from flwr_kld.kernel.release import Release
-from flwr_kld.report import Outcome
 from flwr_kld.report.column import ColumnReport, Reading, drifted
 from flwr_kld.report.envelope import Protection
 from flwr_kld.report.explanation import (
     cell_counts,
     histogram,
+    moves,
     outside_fraction,
-    sentence,
+    unlisted,
 )
 from flwr_kld.report.report import Compared, Report
 from flwr_kld.trust import Trust
@@ -60,7 +60,6 @@ def read(
 
 
 def column_report(
-    name: str,
     published: NoisyCounts,
     reading: Reading,
     verdict: Verdict | None,
@@ -74,11 +73,11 @@ def column_report(
     """Return what is reported of one of a table's columns."""
     counts = cell_counts(published, effects.average, draws)
     level = 1 - _FALSE / columns
-    text = sentence(name, published, effects=effects, level=level, unit=unit)
     return ColumnReport(
         reading,
         verdict,
-        sentence=text and text.removeprefix(f"{name}: "),
+        moved=moves(published, effects=effects, level=level, unit=unit),
+        unlisted=unlisted(published),
         histogram=histogram(published, effects),
         figures=figures(published, effects),
         calibration=calibration(published, effects),

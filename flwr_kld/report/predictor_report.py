@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from flwr_kld.common.guesses import suggests
 from flwr_kld.report.envelope import Envelope
-from flwr_kld.report.words import aside
+from flwr_kld.report.words import brief
 
 LOCAL = "local"
 """Trust model of a round, and under which name the ledger keeps what it cost."""
@@ -73,7 +73,7 @@ class Learnt:
         "weights": "report.reading.weights",
     }
 )
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PredictorReport(Envelope):
     """One finished round. Everything in it is public."""
 
@@ -83,8 +83,13 @@ class PredictorReport(Envelope):
     round: int  # From 1, over all runs
     reading: Learnt  # What it has learnt so far
 
-    def __str__(self) -> str:
-        return (
-            f"round {self.round}: {self.reading}; {self.cohort.survivors} of {self.cohort.asked} "
-            f"reports{aside(self.cohort.dropouts)} at ε = {self.guarantee.epsilon:g}"
-        )
+    @property
+    def summary(self) -> str:
+        """What clients' labels follow, in one line."""
+        learnt = self.reading
+        if learnt.refuted:
+            return f"Round {self.round}: no candidate alone explains the reports."
+        leader = brief(learnt.leader)
+        if not learnt.outlasts:
+            return f"Round {self.round}: {leader} leads, but one false report could change that."
+        return f"Round {self.round}: clients follow {leader}."

@@ -12,10 +12,10 @@ from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.decision import table_verdict
 from flwr_kld.infer.verdict import Verdict
 from flwr_kld.reference import Reference
-from flwr_kld.report.column import ColumnReport, Decided, Reading, columns_table, in_rank
+from flwr_kld.report.column import ColumnReport, Decided, Reading, in_rank
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import reference_of_columns
-from flwr_kld.report.words import alarm_lines, as_text, evidence, left_out, nats
+from flwr_kld.report.summary import first_line
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,13 @@ class Compared:
         "drift": "report.drifted",
         "epsilon": "report.cost.epsilon",
         "kl": "report.estimate.value",
-        "plot": "CheckSeries([report]).plot()",
         "records": "report.reading.records",
-        "save": "CheckSeries([report]).save(file)",
-        "sentence": "report.columns[name].sentence",
-        "summary": "str(report)",
-        "to_frame": "CheckSeries([report]).to_frame()",
-        "to_html": "CheckSeries([report]).to_html()",
-        "to_pandas": "CheckSeries([report]).to_frame()",
+        "sentence": "report.summary, or report.columns[name].sentence",
+        "to_pandas": "report.to_frame()",
         "value": "report.estimate.value",
     }
 )
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report(Decided, Envelope):
     """One finished check. Everything in it is public.
 
@@ -94,6 +89,11 @@ class Report(Decided, Envelope):
             raise ValueError("the report of a check has at least one column")
         columns = in_rank(self.columns)  # files and databases keep no order of names
         object.__setattr__(self, "columns", columns)
+
+    @property
+    def summary(self) -> str:
+        """The outcome, of what, and what moved, in one line."""
+        return first_line(self.columns, self.verdict)
 
     @property
     def column(self) -> str:
@@ -170,96 +170,3 @@ class Report(Decided, Envelope):
         return reference_of_columns(
             self.columns, self.compared.reference, self.protection.mechanism, reference
         )
-
-    def __str__(self) -> str:
-        decided = "" if self.outcome is None else f"{self.outcome}: "
-        return decided + "\n".join(report_lines(self))
-
-
-_WHOSE = {"population": "of ", "cohort": "of the very records counted, "}
-
-
-def report_lines(report: Report, *, width: int = 80) -> Iterator[str]:
-    """Yield a report in lines; a table's columns fit into a width in characters."""
-    verdict, reading = report.verdict, report.reading
-    cohort, cost = report.cohort, report.cost
-    if verdict is None:
-        yield "no threshold is set: nothing was decided"
-    else:
-        yield verdict.reason
-        if verdict.resolve:
-            yield f"what would resolve it: {verdict.resolve}"
-    if report.is_table:
-        yield from as_text(columns_table(report.columns), width=width).splitlines()
-        yield f"the first of them, by decision and lower bound: {report.column}"
-    yield "divergence KL(reference ‖ clients) in nats, 0 for no difference:"
-    for estimate in reading.estimates:
-        yield f"  {estimate.of}: {estimate} (s.d.), {_WHOSE[estimate.of]}{estimate.whose}"
-        if estimate == reading.headline:
-            yield f"  as if at least {100 * estimate.replaced:.2g} % of the records were others"
-    if verdict is not None:
-        yield from map("  {}".format, _limits(report, verdict))
-    if reading.note:
-        yield reading.note
-    if reading.outside is not None:
-        yield f"records outside the reference: {reading.outside}{_outside_limits(verdict)}"
-        if {"other", "missing"}.intersection(reading.outside.clear):
-            yield "a node of which nearly all records are 'other' or 'missing' logs the column"
-        if report.is_table and "other" in reading.outside.clear:
-            yield f"which labels these are: flwr-kld describe --discover {report.column!r}"
-    if verdict is not None:
-        if detector := verdict.detector:
-            yield (
-                f"evidence over checks: {evidence(detector.evidence)}; alarms from "
-                f"{evidence(detector.alarm_at)} on"
-            )
-        yield "how the alarm works:"
-        yield from map("  {}".format, alarm_lines(verdict))
-    if not report.is_table and (sentence := report.columns[report.column].sentence):
-        yield f"what moved most: {sentence}"
-    if report.period is not None:
-        yield f"period: records with {report.period}"
-    left = "" if cost.left is None else f", {cost.rest} left in the window"
-    yield (
-        f"privacy: ε = {cost.price} for each {report.guarantee.protected} asked{left}. "
-        f"{report.protection.visibility.exact}"
-    )
-    if not report.protection.private:
-        yield "SEEDED NOISE: NOT PRIVATE"
-    silent = f" and {cohort.silent} as before" if cohort.silent else ""
-    yield (
-        f"clients: {cohort.survivors} of {cohort.asked}{silent}, {reading.records:,.0f} records; "
-        f"{cost.time}"
-    )
-    if missing := left_out(cohort.dropouts):
-        yield f"left out: {missing}"
-    yield str(report.one_client)
-    if report.one_client.note:
-        yield report.one_client.note
-
-
-def _limits(report: Report, verdict: Verdict) -> Iterator[str]:
-    """Yield what the divergence is at least and at most, and what is tolerated."""
-    sure = f"with probability {100 * verdict.alarm.level:g} %"
-    if report.lower_bound is None:
-        yield "lower bound: none"
-    else:
-        yield f"lower bound: at least {nats(report.lower_bound)}, {sure}"
-    if report.upper_limit is not None:
-        yield f"upper limit: at most {nats(report.upper_limit)}, {sure}"
-    more = verdict.alarm.resolution
-    yield (
-        f'threshold: {verdict.threshold:g} is tolerated; "no drift" and "quiet" allow {more:g} '
-        f"more: {verdict.threshold + more:.3g}"
-    )
-
-
-def _outside_limits(verdict: Verdict | None) -> str:
-    """Say between what the fraction outside the reference is, and what is tolerated."""
-    if verdict is None or verdict.outside is None:
-        return ""
-    limits, level = verdict.outside, f"with probability {100 * verdict.alarm.level:g} % each"
-    return (
-        f"; at least {100 * limits.lower:.3g} %, at most {100 * limits.upper:.3g} %, "
-        f"{level}; {100 * limits.tolerated:.3g} % are tolerated"
-    )

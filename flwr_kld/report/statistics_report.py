@@ -11,7 +11,6 @@ import numpy as np
 from rich.table import Table as TextTable
 
 from flwr_kld.ask.plan import each_symbol
-from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.contradictions import tail
 from flwr_kld.infer.figures.fractions import Fraction
 from flwr_kld.infer.figures.numbers import Figure, Quantile, Side
@@ -22,7 +21,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.column import CellCounts
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
-from flwr_kld.report.words import as_text, counted, in_digits, shown, table_of
+from flwr_kld.report.words import counted, in_digits, shown, table_of
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.table.table import Table
@@ -60,18 +59,7 @@ class DescribedColumn:
         return {"": self.statistics, **groups}
 
 
-@suggests(
-    {
-        name: f"Description(report).{better} of flwr_kld.views"
-        for name, better in {
-            "plot": "plot()",
-            "save": "save(file)",
-            "to_csv": "to_csv()",
-            "to_html": "to_html()",
-        }.items()
-    }
-)
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StatisticsReport(Envelope):
     """What clients' data look like. Everything in it is public.
 
@@ -184,20 +172,12 @@ class StatisticsReport(Envelope):
         return replace(table, features={**table.features, **cut})
 
     @property
-    def brief(self) -> str:
-        """What was asked of whom, at which cost, in one line."""
-        promise = self.guarantee
+    def summary(self) -> str:
+        """What was described, in one line."""
         return (
-            f"{counted(len(self.columns), 'column')} of {self.records:,.0f} records of "
-            f"{self.cohort}; "
-            f"ε = {self.cost.epsilon:.3g} per {promise.protected} "
-            f"({self.protection.trust}){'' if self.protection.private else ', NOT PRIVATE'}; "
-            f"reference {self.reference[:12]}"
-            f"{'; ' + note if (note := self.one_client.note) else ''}"
+            f"Description of {counted(len(self.columns), 'column')} of "
+            f"{counted(self.cohort.survivors, 'client')}. Nothing was compared."
         )
-
-    def __str__(self) -> str:
-        return f"About {self.whom}\n{as_text(statistics_table(self.columns))}\n{self.brief}"
 
 
 def _quantile_edges(name: str, domain: Binned, counts: CellCounts, bins: int) -> list[float]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 
 from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
-
-from flwr_kld.infer.verdict import Verdict
 
 _ROUNDED = 1e-9
 """Part of the last digit that rounding made."""
@@ -29,6 +27,20 @@ def shown(name: str) -> str:
     What is blank, begins with a quotation mark or is not printable is quoted and escaped.
     """
     return name if name.isprintable() and name.strip() and name[0] not in "'\"" else ascii(name)
+
+
+def shortened(name: str, longest: int = 26) -> str:
+    """Cut off what there is no room for."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+_LONGEST = 30
+"""Characters of a name where there is little room."""
+
+
+def brief(name: str) -> str:
+    """Write a column's or a label's name where there is little room."""
+    return shortened(shown(name), _LONGEST)
 
 
 def in_digits(value: float, low: float, high: float) -> tuple[str, str, str]:
@@ -79,18 +91,6 @@ def evidence(won: float) -> str:
     return f"{won:.3g}" if won < 1000 else f"{won:,.0f}"
 
 
-def alarm_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield how often the alarm is false."""
-    alarm, detector = verdict.alarm, verdict.detector
-    checks = "a check" if alarm.horizon == 1 else f"any {alarm.horizon:,} checks"
-    yield f"probability of a false alarm in {checks}: at most {100 * alarm.rate:.3g} %"
-    if detector is not None:
-        yield (
-            f"of these {100 * detector.rate:.3g} % by evidence over checks, which alarms "
-            f"falsely once in {detector.between_false_alarms:,.0f} checks or more on average"
-        )
-
-
 def table_of(
     heads: Iterable[str],
     rows: Iterable[tuple[Iterable[str], bool]],
@@ -102,7 +102,7 @@ def table_of(
     """Return a table for a terminal of rows, and whether each stands out."""
     table = Table(
         title=escape(title) or None, caption=escape(caption) or None, box=SIMPLE,
-        padding=(0, 1, 0, 0), pad_edge=False, show_edge=False,
+        padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption_justify="left",
     )  # fmt: skip
     for name in heads:
         table.add_column(name, overflow="fold", justify="left" if name in left else "right")

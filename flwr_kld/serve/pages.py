@@ -225,7 +225,7 @@ def _looks(point: Point[Report]) -> tuple[str, str]:
     if point.report is None:
         return ("×", "failed, no number") if point.ended else ("…", "not ended")
     outcome = point.report.outcome
-    return MARKS[outcome], "not decided" if outcome is None else str(outcome)
+    return MARKS[outcome], "not judged" if outcome is None else str(outcome)
 
 
 def _older(entries: Sequence[Entry], shown: int, page: str, query: dict[str, str]) -> str | None:

@@ -14,7 +14,8 @@ from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import ColumnReport, Estimated
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
-from flwr_kld.views.panels import CROWD, LIGHT, Theme, mark, mark_missing, shortened, step
+from flwr_kld.report.words import shortened
+from flwr_kld.views.panels import CROWD, LIGHT, Theme, mark, mark_missing, step
 
 _LIMITS_ROOM = 1.5
 """Height that upper limits may add to a plot, as a factor; higher ones leave it."""

@@ -16,14 +16,15 @@ from flwr_kld.infer.estimators.score import THETA, score_ceiling
 from flwr_kld.infer.lasting_change import lasting_change
 from flwr_kld.kernel.arguments import integer
 from flwr_kld.kernel.continual import Continual
-from flwr_kld.report.column import MARKS, Histogram, Reading, drifted
+from flwr_kld.report.column import MARKS, Histogram, Reading, drifted, share
 from flwr_kld.report.entries import is_check, numbered, point_of, report_of
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import alarm_lines, evidence, nats, some_of, table_of
+from flwr_kld.report.words import evidence, nats, some_of, table_of
 from flwr_kld.views.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.views.panels import Theme
 from flwr_kld.views.series import Series, views
+from flwr_kld.views.text import WIDTH, about, check_lines, details, next_step, privacy
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
@@ -145,6 +146,10 @@ class CheckSeries(Series[Report]):
             if is_check(entry)
         )
 
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the last check in lines."""
+        return check_lines(self.reports[-1], width=width)
+
     @property
     def since(self) -> list[str]:
         """Since when each column that drifted has changed, of a standing session's last night."""
@@ -177,8 +182,12 @@ class CheckSeries(Series[Report]):
             "truths": any(c.population_truth is not None for c in self.points),
             "theta": THETA,
             "highest": score_ceiling(THETA),
-            "alarm_lines": alarm_lines,
             "evidence": evidence,
+            "about": about,
+            "changed": share,
+            "next_step": next_step,
+            "privacy": privacy,
+            "details": details,
             "decided": any(report.verdict for report in self.reports),
         }
 

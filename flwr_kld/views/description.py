@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
+from flwr_kld.common.extras import require
 from flwr_kld.report.statistics_report import (
     CAPTION,
     StatisticsReport,
     description_rows,
     numbers_of,
+    statistics_table,
 )
+from flwr_kld.report.words import as_text
 from flwr_kld.views.page import pictures, render
 from flwr_kld.views.series import FORMATS, require_form, write_form
 from flwr_kld.views.statistics_plot import draw_statistics
+from flwr_kld.views.text import WIDTH, privacy, when
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,25 @@ class Description:
     """
 
     report: StatisticsReport
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield it in lines."""
+        report = self.report
+        yield report.summary
+        yield from wrap(
+            f"Asked {when(report.started)} UTC, about {report.whom}: {report.records:,.0f} records "
+            f"of {report.cohort}.",
+            width,
+        )
+        yield from as_text(statistics_table(report.columns), width=width).splitlines()
+        yield f"Reference: {report.reference[:12]}."
+        yield from wrap(f"Privacy: {privacy(report)}", width)
+        if note := report.one_client.note:
+            yield from wrap(note, width)
+
+    def to_frame(self) -> Any:
+        """Return the rows of `to_csv` as a pandas data frame."""
+        return require("pandas", extra="frames").read_csv(StringIO(self.to_csv()))
 
     def plot(
         self,

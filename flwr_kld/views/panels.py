@@ -173,11 +173,6 @@ def _form_of(dates: Sequence[datetime]) -> str | None:
     return None
 
 
-def shortened(name: str, longest: int = 26) -> str:
-    """Cut off what a plot has no room for."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
 def tidy(axes: Any, theme: Theme, narrow: bool) -> None:
     """Give a panel its colours, spines and legend."""
     axes.set_facecolor(theme.ground)

@@ -45,6 +45,11 @@ def _threshold(report: Report) -> float | None:
     return report.verdict.threshold if report.verdict else None
 
 
+def _changed(report: Report, part: str) -> float | None:
+    changed = report.columns[report.column].changed
+    return None if changed is None else float(getattr(changed, part))
+
+
 GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_estimate": (
         "Estimated KL(reference || clients) of the last finished check, in nats: of the cohort's "
@@ -64,10 +69,18 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         "Standard deviation of kld_population_estimate, in nats",
         lambda r: None if r.reading.of_population is None else r.reading.of_population.deviation,
     ),
-    "kld_replaced_share": (
-        "Fraction of the records, 0 to 1, that must at least be others for the divergence that is "
-        "estimated first: 1 - e^-D",
-        lambda r: r.reading.headline.replaced,
+    "kld_changed_share": (
+        "Estimated fraction of the records, 0 to 1, that would have to be others for the clients "
+        "to look like the reference, in the first column",
+        lambda r: _changed(r, "value"),
+    ),
+    "kld_changed_low": (
+        "Lower end of the 95 % interval of kld_changed_share",
+        lambda r: _changed(r, "low"),
+    ),
+    "kld_changed_high": (
+        "Upper end of the 95 % interval of kld_changed_share",
+        lambda r: _changed(r, "high"),
     ),
     "kld_lower_bound": (
         "The population's divergence is at least this, in nats, with the alarm's level for all "
@@ -93,7 +106,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
         _threshold,
     ),
     "kld_resolution": (
-        "Nats beyond kld_threshold that a decision of no drift, or quiet, allows",
+        "Nats beyond kld_threshold that a decision of no drift, or no alarm, allows",
         lambda r: r.verdict.alarm.resolution if r.verdict else None,
     ),
     "kld_outside_share": (
@@ -124,6 +137,10 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
 }
 
 COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
+    "kld_column_changed_share": (
+        "kld_changed_share of a table's column",
+        lambda r: _changed(r, "value"),
+    ),
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "
         "that is known, else of the cohort",

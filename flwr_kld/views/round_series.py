@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -13,9 +14,10 @@ from rich.table import Table
 from flwr_kld.report.entries import point_of, read_report
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.words import table_of
-from flwr_kld.views.panels import Theme, mark, mark_missing, shortened
+from flwr_kld.report.words import shortened, table_of
+from flwr_kld.views.panels import Theme, mark, mark_missing
 from flwr_kld.views.series import LOCAL_VIEWS, Series
+from flwr_kld.views.text import WIDTH, budget, when
 
 if TYPE_CHECKING:
     from flwr_kld.ledger.entry import Entry
@@ -102,6 +104,17 @@ class RoundSeries(Series[PredictorReport]):
         return cls(
             point_of(round_of(entry.key)[1], entry, read_report(entry, PredictorReport))
             for entry in entries
+        )
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the last round in lines."""
+        report = self.reports[-1]
+        yield report.summary
+        yield from wrap(str(report.reading), width)
+        yield from wrap(
+            f"Asked {when(report.started)} UTC: {report.cohort}, each hidden at "
+            f"ε = {report.guarantee.epsilon:g}. {budget(report.cost)}",
+            width,
         )
 
     def _page_values(self) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import numpy as np
 from flwr_kld.infer.figures.numbers import edges_read
 from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.infer.fraction_interval import Floats
-from flwr_kld.report.words import in_digits, shown
-from flwr_kld.views.panels import Theme, canvas, shortened, tidy
+from flwr_kld.report.words import in_digits, shortened, shown
+from flwr_kld.views.panels import Theme, canvas, tidy
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.report.survival import SurvivalCurves
-from flwr_kld.views.panels import canvas, shortened
+from flwr_kld.report.words import shortened
+from flwr_kld.views.panels import canvas
 
 _MOST_TICKS = 8
 """Times at which the numbers at risk are shown."""

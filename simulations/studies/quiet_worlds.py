@@ -1,4 +1,4 @@
-"""How often checks of quiet worlds of ordinary shape say "no drift" or "quiet", and where planned.
+"""How often checks of ordinary worlds say "no drift" or "no alarm", and where that was planned.
 
 Run ``python simulations/studies/quiet_worlds.py [--runs 5] [--values 4000000] [--data writers.npz]
 [--keys] [--workers 2] [--out DIR]``. Nothing drifts: records follow the reference, whose columns
@@ -60,7 +60,7 @@ from flwr_kld.table.labels import Labels
 from flwr_kld.table.table import Table
 
 _BINS, _THRESHOLD, _TRUST = 20, 0.1, Trusted(1.0, 1e-6)
-_QUIET = (Outcome.NO_DRIFT, Outcome.QUIET)
+_QUIET = (Outcome.NO_DRIFT, Outcome.NO_ALARM)
 _WRITERS, _EACH = 200, 50
 """Virtual writers of a source that names none, and the most digits that a writer counts."""
 _KEYS = {
@@ -104,7 +104,7 @@ class World:
             population=10 * self.clients if self.drawn else None,
         )
         found = forecast(self.reference, setting)
-        return all(column.quiet_from is not None for column in found.by_column)
+        return all(column.seen_from is not None for column in found.by_column)
 
     def check(self, run: int, moved: Mapping[str, float] | None = None) -> Report:
         """Check fresh clients, who have moved by so many nats in some columns."""
@@ -156,7 +156,7 @@ def row(item: tuple[World, int]) -> Row:
         **vars(world),
         "promised": world.promised,
         "runs": runs,
-        "quiet": len(quiet) / runs,
+        "no alarm": len(quiet) / runs,
         "no_drift": sum(one.outcome is Outcome.NO_DRIFT for one in reports) / runs,
         "drift": sum(one.drifted for one in reports) / runs,
         "beside_an_estimate_above": sum(map(_beside, quiet)),
@@ -303,10 +303,10 @@ def _beside(report: Report) -> bool:
 
 def summary(rows: Sequence[Row]) -> Row:
     """Return the mean over all worlds, and over those that were promised."""
-    promised = [one["quiet"] for one in rows if one["promised"]]
+    promised = [one["no alarm"] for one in rows if one["promised"]]
     return {
         "worlds": len(rows),
-        "quiet": float(np.mean([one["quiet"] for one in rows])),
+        "no alarm": float(np.mean([one["no alarm"] for one in rows])),
         "promised": len(promised),
         "quiet_where_promised": float(np.mean(promised)) if promised else None,
         "drift": float(np.mean([one["drift"] for one in rows])),

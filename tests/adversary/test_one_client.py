@@ -14,7 +14,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report import Outcome
 from flwr_kld.report.envelope import Point
-from flwr_kld.report.report import Report, report_lines
+from flwr_kld.report.report import Report
 from flwr_kld.strategies import (
     Distributed,
     KLDrift,
@@ -25,6 +25,7 @@ from flwr_kld.strategies import (
     UniformCohort,
 )
 from flwr_kld.views import CheckSeries
+from flwr_kld.views.text import check_lines as report_lines
 
 SAME = (*REFERENCE.probabilities[: len(FRUIT.names)], 0.0, 0.0)
 LIAR = 1000

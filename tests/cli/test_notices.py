@@ -33,9 +33,11 @@ def file(tmp_path: Path, receiver) -> Path:
 
 def test_a_notice_begins_with_date_columns_and_their_sentences():
     report = drifted()
-    notice = drift_notice("night 1", report, None)
-    sentence = report.columns[NAMES[1]].sentence
-    assert notice == (f"{report.started[:10]}: {NAMES[1]} drifted. {sentence}. Check night 1.")
+    first, *others = drift_notice("night 1", report, None).splitlines()
+    assert first == f"{report.started[:10]}: {report.summary}"
+    assert NAMES[1] in first
+    assert f"{NAMES[1]}: {report.columns[NAMES[1]].sentence}" in others
+    assert "night 1" in others[-1]
 
 
 def test_only_columns_that_had_not_drifted_make_a_notice():

@@ -16,7 +16,7 @@ from report.samples import REPORT
 from flwr_kld.ask.cohort import Participant
 from flwr_kld.cli import simulate
 from flwr_kld.infer.alarm import Alarm
-from flwr_kld.report import Outcome, Verdict
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.report.column import ColumnReport
 from flwr_kld.simulations import flights, local_superlink
 
@@ -71,7 +71,7 @@ def year(monkeypatch):
     """Two months of flights: made-up reports about a few aircraft."""
     drift = (
         replace(REPORT.reading, estimate=0.2),
-        Verdict(Outcome.DRIFT, "", None, 0.05, Alarm(), 0.1),
+        Verdict(Outcome.DRIFT, Cause.DIVERGENCE, "", None, 0.05, Alarm(), 0.1),
     )
     columns = {"air_time": ColumnReport(*drift), "dest": ColumnReport(REPORT.reading)}
     quiet = replace(REPORT, columns=columns | {"air_time": columns["dest"]})

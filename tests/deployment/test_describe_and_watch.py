@@ -49,7 +49,7 @@ def test_describe_watch_and_name(tmp_path: Path):
 
         quiet = told(running, tmp_path, "check", "--key", "night-1")
         assert quiet["cost"]["night"] == 1
-        assert quiet["columns"]["job"]["verdict"]["outcome"] in ("no drift", "quiet")
+        assert quiet["columns"]["job"]["verdict"]["outcome"] in ("no drift", "no alarm")
 
         for clinic, rows in enumerate(clinics):  # a third of the people leave, others come
             new = [[ROWS + i, age, NEW] for i, age, _ in rows[: ROWS // 3]]

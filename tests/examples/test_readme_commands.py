@@ -26,7 +26,7 @@ def command(name: str) -> str:
         ("federated-analytics", r"^4 columns of 20,000 records of 5 of 5 clients"),
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
-        ("images-by-writer", r"(?s)^(no drift|quiet|inconclusive): .*clients: 400 of 400"),
+        ("images-by-writer", r"(?s)^(OK|No alarm|Inconclusive): .*clients: 400 of 400"),
         ("simulation-notebook", r"(?s)^drift: .*clients: 10 of 10"),
     ],
     ids=["analytics", "table", "model", "images", "notebook"],

@@ -14,7 +14,7 @@ from flwr_kld.infer.decision import (
 )
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.outside import OutsideLimits
-from flwr_kld.infer.verdict import Outcome
+from flwr_kld.infer.verdict import Cause, Outcome
 
 QUIET, LOUD = (EDetector(0.03, checks=5, evidence=value) for value in (0.1, 40.0))
 
@@ -36,27 +36,27 @@ def decided(upper, lower=0.01, p_value=0.9, drawn=None, evidence=QUIET, outside=
 
 
 @pytest.mark.parametrize(
-    ("options", "outcome", "words"),
+    ("options", "outcome", "cause"),
     [
-        ({"upper": 0.19}, Outcome.NO_DRIFT, "at most 0.19 nats with confidence 95 %"),
-        ({"upper": 0.21}, Outcome.INCONCLUSIVE, "only known to be at most 0.21 nats"),
-        ({"upper": 0.19, "p_value": 9e-5}, Outcome.DRIFT, "above 0.1 nats"),
-        ({"upper": 0.19, "evidence": LOUD}, Outcome.DRIFT, "evidence of 5 checks"),
-        ({"upper": 0.19, "lower": 0.12}, Outcome.INCONCLUSIVE, "only with confidence 95 %"),
+        ({"upper": 0.19}, Outcome.NO_DRIFT, Cause.LIMITS),
+        ({"upper": 0.21}, Outcome.INCONCLUSIVE, Cause.LIMITS),
+        ({"upper": 0.19, "p_value": 9e-5}, Outcome.DRIFT, Cause.DIVERGENCE),
+        ({"upper": 0.19, "evidence": LOUD}, Outcome.DRIFT, Cause.EVIDENCE),
+        ({"upper": 0.19, "lower": 0.12}, Outcome.INCONCLUSIVE, Cause.NEAR),
     ],
 )
-def test_each_ground_has_its_verdict(options, outcome, words):
+def test_each_ground_has_its_verdict(options, outcome, cause):
     verdict = decided(**options)
-    assert verdict.outcome is outcome
-    assert words in verdict.reason
+    assert (verdict.outcome, verdict.cause) == (outcome, cause)
     assert verdict.reason.endswith("; this is about these 30 clients")
 
 
 def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     verdict = decided(0.21, seen_from=lambda: 0.135)
-    assert verdict.outcome is Outcome.QUIET
+    assert verdict.outcome is Outcome.NO_ALARM
     assert verdict.seen_from == 0.135
-    assert "0.135 nats (as if at least 13 % of the records were others)" in verdict.reason
+    assert "0.135 nats" in verdict.reason
+    assert verdict.cause is Cause.FORECAST
     assert "0.1 tolerated and 0.1 of resolution" in verdict.reason
     assert "an estimate above 0.1" in verdict.reason
     assert verdict.resolve is None
@@ -95,7 +95,7 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     verdict = decided(limit, seen_from=lambda: 0.15)
     held = downgrade_contradicted(verdict, population, cohort, None)
     assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
-    assert not taken_back or "above" in held.reason
+    assert not taken_back or held.cause is Cause.NEAR
 
 
 def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
@@ -155,7 +155,7 @@ def test_unknown_sizes_are_a_condition_of_what_is_said_of_a_population():
 def test_what_may_be_chance_of_the_draw_is_no_drift_and_says_how_many_would_tell(less):
     verdict = decided(0.3, p_value=1e-9, drawn=population(**less))
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "these 60 clients have moved" in verdict.reason
+    assert verdict.cause is Cause.DRAW
     assert "drawing" in verdict.resolve
 
 

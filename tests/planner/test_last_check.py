@@ -79,9 +79,9 @@ def test_a_quiet_check_is_promised_where_there_are_clients_enough():
         forecast(column, replace(MANY, clients=clients, trust=Trusted(0.3), threshold=0.05))
         for clients in (2000, 15)
     )
-    assert 0.05 < many.quiet_from <= 0.15
-    assert few.quiet_from is None
-    assert forecast(column, replace(MANY, threshold=None)).quiet_from is None
+    assert 0.05 < many.seen_from <= 0.15
+    assert few.seen_from is None
+    assert forecast(column, replace(MANY, threshold=None)).seen_from is None
 
 
 def test_a_reference_of_few_records_is_not_promised_what_it_cannot_tell():
@@ -89,4 +89,4 @@ def test_a_reference_of_few_records_is_not_promised_what_it_cannot_tell():
     law = Reference.from_probabilities(Labels(list(range(20))), [0.05] * 20)
     exact, sample = (forecast(one, setting) for one in (law, replace(law, records=300)))
     assert sample.smallest > exact.smallest
-    assert sample.quiet_from is None
+    assert sample.seen_from is None

@@ -46,15 +46,15 @@ def estimates(check, divergence, shape):
 def test_drifts_are_seen_in_four_checks_of_five(shape, effect):
     """Of 60 estimates, 38 or fewer are above with probability 1e-3 if the power is 0.8."""
     check = replace(CHECK, design_effect=effect)
-    seen = check.quiet_from(0.3, EXACT)
+    seen = check.seen_from(0.3, EXACT)
     assert 0.1 < seen <= 0.3
     assert (estimates(check, seen, shape) > check.threshold).sum() > 38
 
 
 def test_what_noise_hides_is_not_seen():
     noisy = replace(CHECK, event=Trusted(0.02).event(60))
-    assert noisy.quiet_from(0.2, EXACT) is None
-    assert replace(CHECK, threshold=0.2).quiet_from(0.2, EXACT) is None
+    assert noisy.seen_from(0.2, EXACT) is None
+    assert replace(CHECK, threshold=0.2).seen_from(0.2, EXACT) is None
 
 
 def test_where_nothing_moved_the_estimate_is_far_below():
@@ -66,5 +66,5 @@ def test_a_plan_knows_that_noise_hides_how_alike_records_are():
     """A check tells its design effect with noise, and takes the upper end."""
     setting = Setting(clients=30, records=30, trust=Trusted(0.3), population=600, threshold=0.1)
     themselves = replace(setting, population=None)
-    assert forecast(REFERENCE, themselves).quiet_from is not None
-    assert forecast(REFERENCE, setting).quiet_from is None
+    assert forecast(REFERENCE, themselves).seen_from is not None
+    assert forecast(REFERENCE, setting).seen_from is None

@@ -14,9 +14,9 @@ from flwr_kld.infer.estimators.result import ErrorSplit
 from flwr_kld.infer.figures.fractions import Fraction
 from flwr_kld.infer.figures.numbers import Figure, Quantile
 from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.report import Outcome, Verdict
 from flwr_kld.report.column import CellCounts, ColumnReport, Reading
 from flwr_kld.report.envelope import (
     CohortSummary,
@@ -32,6 +32,12 @@ from flwr_kld.report.statistics_report import DescribedColumn, StatisticsReport
 from flwr_kld.trust.visibility import CLIENTS_ADD_NOISE, SERVER_SEES_PARTS
 
 E = TypeVar("E", bound=Envelope)
+CAUSES = {
+    Outcome.DRIFT: Cause.DIVERGENCE,
+    Outcome.NO_DRIFT: Cause.LIMITS,
+    Outcome.NO_ALARM: Cause.FORECAST,
+    Outcome.INCONCLUSIVE: Cause.LIMITS,
+}
 PARTS = ("reading", "guarantee", "protection", "cohort", "compared", "cost", "verdict")
 OF_COLUMN = ("reading", "verdict")
 
@@ -130,6 +136,7 @@ def verdict(outcome: Outcome, lower_bound: float) -> Verdict:
     inconclusive = outcome is Outcome.INCONCLUSIVE
     return Verdict(
         outcome,
+        CAUSES[outcome],
         reason=f"the lower bound is {lower_bound:.3f} nats",
         resolve="ask twice as many clients" if inconclusive else None,
         threshold=0.1,

@@ -58,7 +58,7 @@ def table_report(drifts: Mapping[str, float], *, number: int = 1, threshold: boo
         reading = replace(found, drawn_from="all")
         verdict = verdicts[name] if threshold else None
         columns[name] = column_report(
-            name, counts, reading, verdict,
+            counts, reading, verdict,
             columns=len(drifts), effects=INDEPENDENT, draws="client",
         )  # fmt: skip
     return replace(

@@ -15,7 +15,7 @@ def test_the_column_that_moved_comes_first_and_is_described():
     assert report.column == next(iter(report.columns)) == NAMES[1]
     moved, still = report.columns[NAMES[1]], report.columns["wage"]
     assert (moved.outcome, still.outcome) == (Outcome.DRIFT, Outcome.NO_DRIFT)
-    assert moved.sentence.startswith("lower, 10 % → 3")  # without the column's name
+    assert moved.sentence.startswith("below 20: 10 % → 3")
     assert still.sentence is None
     assert moved.histogram.names == ("< 20", "[20, 40)", "[40, 60)", ">= 60", "missing")
     assert moved.histogram.clients[0] > 0.3 > moved.histogram.reference[0]

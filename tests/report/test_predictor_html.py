@@ -63,7 +63,7 @@ def test_refuted_candidates_lead_nobody():
     assert "The recent rounds refute each of 3 candidates" in text
     assert "explains them best: 60 % usual, 30 % summer, 10 % winter and others." in text
     assert '<td class="words">usual (refuted)' in text
-    assert str(report).startswith("round 1: no candidate alone explains the reports; ")
+    assert str(report).startswith("Round 1: no candidate alone explains the reports.")
     assert "60% 'usual', 30% 'summer', 10% 'winter'" in str(report)
     assert PredictorReport.from_json(report.to_json()) == report
 

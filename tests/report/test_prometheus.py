@@ -10,13 +10,14 @@ from report.samples import REPORT, altered
 
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.e_detector import EDetector
-from flwr_kld.infer.verdict import Outcome, Verdict
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.views.prometheus import OUTCOMES, MonitorState, save_metrics, serve_metrics
 
 DRIFTED = altered(
     REPORT,
     verdict=Verdict(
         outcome=Outcome.DRIFT,
+        cause=Cause.DIVERGENCE,
         reason="r",
         resolve=None,
         threshold=0.1,

@@ -14,10 +14,10 @@ from report.tables import NAMES, drifted, table_report
 from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import columns_table
 from flwr_kld.report.parts import metrics
-from flwr_kld.report.report import report_lines
 from flwr_kld.report.words import as_text
 from flwr_kld.views import CheckSeries
 from flwr_kld.views.prometheus import MonitorState, save_metrics
+from flwr_kld.views.text import check_lines
 
 TABLE = drifted()
 STILL = table_report(dict.fromkeys(NAMES, 0.0))
@@ -25,27 +25,23 @@ STILL = table_report(dict.fromkeys(NAMES, 0.0))
 
 def test_the_first_line_is_the_verdict_and_the_columns_follow_in_rank():
     head, *lines = str(TABLE).splitlines()
-    assert head.startswith("drift: 1 of 4 columns drifted, age <years>: ")
+    assert head.startswith("ALARM: age <years>. Below 20: 10 % → ")
     rows = [line for line in lines if line.startswith(NAMES)]
     assert rows[0].startswith("age <years>")
     assert "▲ drift" in rows[0]
     assert all("✓ no drift" in row for row in rows[1:])
     assert len(rows) == 4
-    assert "lower, 10 % → " in " ".join(lines)
+    assert "below 20: 10 % → " in " ".join(lines)
     assert max(map(len, rows)) <= 80
     undecided = table_report(dict.fromkeys(NAMES, 0.0), threshold=False)
-    assert str(undecided).startswith("no threshold is set: nothing was decided\n")
-    assert str(undecided).count("– not decided") == 4
+    assert str(undecided).startswith("Not judged: no threshold is set.\n")
+    assert str(undecided).count("– not judged") == 4
 
 
-def test_the_command_shows_the_table_and_what_of_the_first_column_is_known():
-    lines = list(report_lines(TABLE, width=60))
-    assert lines[0] == TABLE.verdict.reason
-    at = lines.index("the first of them, by decision and lower bound: age <years>")
-    assert any(line.startswith("tenure") for line in lines[:at])
-    assert max(map(len, lines[1:at])) <= 60
-    assert any("population:" in line for line in lines[at:])
-    assert not any("the first of them" in line for line in report_lines(REPORT))
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("report", [TABLE, STILL, REPORT])
+def test_no_line_is_longer_than_the_terminal(report, width):
+    assert max(map(len, check_lines(report, width=width))) <= width
 
 
 def test_of_many_columns_the_calm_ones_are_summed_up():
@@ -85,7 +81,6 @@ def test_a_file_has_a_row_for_each_check_and_column():
     assert float(first["figures.psi.value"]) == moved.figures.psi.value
     wasserstein = "figures.ordered.wasserstein.value"
     assert float(first[wasserstein]) == moved.figures.ordered.wasserstein.value
-    assert first["sentence"] == moved.sentence
     assert first["cost.epsilon"] == "1.0"
     assert next(row for row in others if row["column"] == "job")[wasserstein] == ""
 
@@ -111,6 +106,8 @@ def test_columns_are_labels_and_every_check_has_the_same_ones(tmp_path: Path):
     assert got["kld_column_divergence", "m", name] == moved.reading.of_population.value
     assert got["kld_column_deviation", "m", name] == moved.reading.of_population.deviation
     assert got["kld_column_threshold", "m", name] == 0.05
+    assert got["kld_column_changed_share", "m", name] == moved.changed.value
+    assert got["kld_changed_share", "m"] == moved.changed.value
     assert got["kld_column_lower_bound", "m", name] == pytest.approx(0.18)
     assert got["kld_column_outcome", "m", name, "drift"] == 1
     assert got["kld_column_outcome", "m", "wage", "drift"] == 0

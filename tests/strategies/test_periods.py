@@ -26,7 +26,7 @@ from flwr_kld.common.errors import CheckFailed, QueryRefused
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.report import Outcome
-from flwr_kld.report.report import Report, report_lines
+from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     KLDrift,
@@ -36,6 +36,7 @@ from flwr_kld.strategies import (
 )
 from flwr_kld.trust.terms import Terms
 from flwr_kld.views import CheckSeries
+from flwr_kld.views.text import check_lines as report_lines
 
 TABLE = Table({"age": Binned([30.0, 50.0, 70.0])})
 REFERENCE = Reference.from_counts(TABLE, {"age": [300, 300, 300, 100, 0]})

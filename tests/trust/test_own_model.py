@@ -29,6 +29,7 @@ from flwr_kld.strategies import (
     UniformCohort,
 )
 from flwr_kld.strategies.sealed_sum import SealedSum
+from flwr_kld.trust.visibility import SERVER_SEES_PARTS, SERVER_SEES_SUM
 from flwr_kld.views import CheckSeries
 from flwr_kld.views.series import views
 
@@ -141,8 +142,8 @@ def test_it_decides():
 @pytest.mark.parametrize(
     ("trust", "aggregation", "seen"),
     [
-        (TRUST, PlainSum(), "The server saw each client's exact counts."),
-        (TRUST, SecureSum(), "The server saw the cohort's exact sum, and nobody's own counts."),
+        (TRUST, PlainSum(), SERVER_SEES_PARTS.exact),
+        (TRUST, SecureSum(), SERVER_SEES_SUM.exact),
         (OurShares(1.0, min_clients=16), SecureSum(), "The server saw the noised sum;"),
     ],
 )

@@ -86,7 +86,8 @@ def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floa
     at_once = ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws)[:, None] ** 2
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
     effect = np.maximum(effects.of_rarest(law), effects.average)
-    sampled = law / total * (1 + (effect - 1) * at_once)
+    alike = np.where(effect < 1, effect, 1 + (effect - 1) * at_once)  # 0 if nothing was sampled
+    sampled = law / total * alike
     error = np.sqrt(sampled + noise) * normal
     # What sampling adds to one cell it takes from all others by their size, noise from all alike.
     part = sampled.sum(axis=1, keepdims=True)

@@ -36,8 +36,8 @@ def test_worlds_are_of_every_kind_and_not_too_large():
 
 def test_checks_of_a_quiet_world_are_counted():
     told = quiet_worlds.row((replace(SMALL, records=500, design_effect=1.0), 1))
-    assert told["quiet"] + told["drift"] <= 1
-    assert quiet_worlds.summary([told])["quiet"] == told["quiet"]
+    assert told["no alarm"] + told["drift"] <= 1
+    assert quiet_worlds.summary([told])["no alarm"] == told["no alarm"]
 
 
 def test_columns_that_move_are_seen_to_move():
@@ -52,7 +52,7 @@ def test_writers_who_drift_are_told_from_those_who_do_not():
     still = [quiet_worlds.written(("digits", 60, 0.0, split)) for split in range(2)]
     moved = [quiet_worlds.written(("digits", 60, 0.6, split)) for split in range(2)]
     quiet, drifted = quiet_worlds.of_writers(still + moved)
-    assert (quiet["checks"], quiet["no drift"] + quiet["quiet"]) == (2, 1)
+    assert (quiet["checks"], quiet["no drift"] + quiet["no alarm"]) == (2, 1)
     assert (drifted["checks"], drifted["drift"]) == (2, 1)
     assert abs(drifted["estimate"] - drifted["D"]) < 0.1
 
@@ -71,7 +71,7 @@ def test_a_quiet_word_beside_an_estimate_above_the_threshold_is_seen():
     first = report.columns[name]
     above = replace(first, reading=replace(first.reading, population_estimate=0.2))
     assert quiet_worlds._beside(replace(report, columns={**report.columns, name: above}))
-    if report.outcome in (Outcome.NO_DRIFT, Outcome.QUIET):
+    if report.outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM):
         assert not quiet_worlds._beside(report)
 
 

@@ -1,0 +1,104 @@
+"""The first line of a check's report: the outcome, of what, and what moved.
+
+At most 25 words and two measured numbers, for whoever reads nothing else. Names of columns and of
+values are cut where they are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
+from flwr_kld.report.column import ColumnReport
+from flwr_kld.report.words import brief, counted
+
+MOST_WORDS = 25
+"""Words of a first line."""
+
+Columns = Mapping[str, ColumnReport]
+
+
+def first_line(columns: Columns, verdict: Verdict | None) -> str:
+    """Say how a check ended; `columns` are in rank."""
+    line, *more = _sentences(columns, verdict)
+    for sentence in filter(None, more):
+        if words_in(f"{line} {sentence}") <= MOST_WORDS:
+            line = f"{line} {sentence}"
+    return line
+
+
+def words_in(text: str) -> int:
+    """Count the words of a text: what has a letter or a digit."""
+    return sum(any(letter.isalnum() for letter in word) for word in text.split())
+
+
+def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
+    """Return the outcome, and what is added while there is room."""
+    if verdict is None:
+        return ["Not judged: no threshold is set.", *_moved_most(columns, "moved most")]
+    if verdict.cause is Cause.CONTRADICTION:
+        return ["Inconclusive: the published counts contradict each other.", "A client is wrong."]
+    within = _moved_most(columns, "moved within what you tolerate", alone="It")
+    if verdict.outcome is Outcome.NO_DRIFT:
+        return [f"OK: no drift in {_all_of(columns)}.", *within]
+    named = [name for name, one in columns.items() if one.outcome is verdict.outcome]
+    which, moved = _which(named, columns), _what_moved(named[0], columns[named[0]])
+    if verdict.outcome is Outcome.DRIFT:
+        return [f"ALARM: {which}.", *_added_up(verdict), moved]
+    if verdict.outcome is Outcome.NO_ALARM:
+        room = [] if within else _room(named, columns)
+        return [f"No alarm, but too few data to clear {which}.", *within, *room]
+    if verdict.cause is Cause.OLD:
+        return [f"Inconclusive: too many records changed since {which} was counted.", moved]
+    if verdict.cause is Cause.DRAW:
+        return [f"Inconclusive: {which} moved in the drawn clients, perhaps by chance.", moved]
+    if verdict.cause is Cause.NEAR:
+        return [f"Inconclusive: {which} may be above your threshold, or it is chance.", moved]
+    return [f"Inconclusive: too few data to judge {which}.", *_room(named, columns)]
+
+
+def _all_of(columns: Columns) -> str:
+    return brief(next(iter(columns))) if len(columns) == 1 else counted(len(columns), "column")
+
+
+def _which(named: list[str], columns: Columns) -> str:
+    """Name the columns of an outcome: the one, or how many and the first."""
+    if len(named) == 1:
+        return brief(named[0])
+    return f"{len(named)} of {counted(len(columns), 'column')}, first {brief(named[0])}"
+
+
+def _what_moved(name: str, column: ColumnReport) -> str:
+    """Say what moved most in a column; empty if nothing stands out."""
+    if not column.moved:
+        return ""
+    move = column.moved[0]
+    if move.unknown and move.name == "other":
+        share = f"{100 * move.clients:.2g} %"
+        return f"{share} of the records have a {brief(name)} that the reference does not know."
+    said = str(move)
+    return f"{said[:1].upper()}{said[1:]} of the records."
+
+
+def _added_up(verdict: Verdict) -> list[str]:
+    if verdict.cause is not Cause.EVIDENCE or verdict.detector is None:
+        return []
+    return [f"Small changes added up over {counted(verdict.detector.checks, 'check')}."]
+
+
+def _moved_most(columns: Columns, how: str, alone: str = "") -> list[str]:
+    """Say which column moved furthest, and what in it; nothing if none moved."""
+    moved = {name: one.moved[0] for name, one in columns.items() if one.moved}
+    if not moved:
+        return []
+    name, move = max(moved.items(), key=lambda one: abs(one[1].clients - one[1].reference))
+    subject = alone if alone and len(columns) == 1 else brief(name)
+    return [f"{subject} {how}, {move}."]
+
+
+def _room(named: list[str], columns: Columns) -> list[str]:
+    """Say how many records may have changed in the columns that are not cleared."""
+    most = [one.high for name in named if (one := columns[name].changed) is not None]
+    if not most:
+        return []
+    return [f"Up to {min(100 * max(most), 100):.2g} % of the records may have changed."]

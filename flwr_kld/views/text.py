@@ -1,0 +1,170 @@
+"""A check's report as text: outcome, a line a column, what next, privacy; then the details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from textwrap import wrap
+
+from flwr_kld.infer.verdict import Outcome
+from flwr_kld.report.column import ColumnReport, columns_table
+from flwr_kld.report.envelope import CostSummary, Envelope, Protection
+from flwr_kld.report.report import Report
+from flwr_kld.report.words import as_text, aside, brief, counted, evidence, nats
+
+WIDTH = 80
+"""Characters of a line."""
+_MOST = 5
+"""Columns whose details are shown, unless more have drifted."""
+
+
+def check_lines(report: Report, *, width: int = WIDTH) -> Iterator[str]:
+    """Yield a report of a check in lines that fit into a width in characters."""
+    yield from wrap(report.summary, width)
+    yield from wrap(about(report), width)
+    if report.reading.note:
+        yield from wrap(f"Note: {report.reading.note}", width)
+    yield from as_text(columns_table(report.columns), width=width).splitlines()
+    yield from wrap(f"Next: {next_step(report)}", width)
+    yield from wrap(f"Privacy: {privacy(report)}", width)
+    yield "Details"
+    for line in details(report):
+        yield from wrap(f"  {line}", width, subsequent_indent="    ")
+
+
+def about(report: Report) -> str:
+    """Say which check it is, of what, against what."""
+    cohort, night = report.cohort, ""
+    if report.cost.nights > 1:
+        night = f", night {report.cost.night} of {report.cost.nights} of its session"
+    period = "" if report.period is None else f", records with {report.period}"
+    silent = f" and {cohort.silent} as before" if cohort.silent else ""
+    return (
+        f"Check {report.key or report.check} of {when(report.started)} UTC{night}, against the "
+        f"reference {report.compared.reference[:8]}{period}: {report.reading.records:,.0f} records "
+        f"of {cohort.survivors} of {cohort.asked} clients{silent}{aside(cohort.dropouts)}."
+    )
+
+
+def when(moment: str) -> str:
+    """Write a moment to the minute, in UTC."""
+    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def next_step(report: Report) -> str:
+    """Say what to do next."""
+    verdict, name = report.verdict, report.column
+    if verdict is None:
+        return "set a threshold, so that a check decides."
+    holder = report.one_client.holder
+    if verdict.by_one_client and verdict.outcome is Outcome.DRIFT:
+        return f"look at one client first, as it alone could have made this: {holder}."
+    if verdict.outcome is Outcome.DRIFT:
+        outside = report.columns[name].reading.outside
+        if outside is not None and "other" in outside.clear:
+            return f"flwr-kld describe --discover {name!r} names the labels."
+        return (
+            f"find out what changed in {brief(name)}. If it is meant to stay, make a new reference."
+        )
+    if verdict.resolve:
+        return f"{verdict.resolve}."
+    if verdict.outcome is Outcome.NO_ALARM:
+        return "nothing to do. More clients, more records of each or a larger ε would clear it."
+    return "nothing to do."
+
+
+def privacy(report: Envelope, protection: Protection | None = None) -> str:
+    """Say what protects whom, who saw what, what it cost, and when the next is allowed."""
+    protection = protection or report.protection  # type: ignore[attr-defined]
+    if not protection.private:
+        return "NOT PRIVATE. The noise is seeded, so anybody can take it off."
+    return (
+        f"every published number has noise: ε = {report.cost.epsilon:.3g} for each "
+        f"{report.guarantee.protected}, {_together(report.cost)}. {protection.visibility.exact} "
+        f"{budget(report.cost)}"
+    )
+
+
+def _together(cost: CostSummary) -> str:
+    """Say what the cost is of."""
+    if cost.nights == 1:
+        return "all columns together"
+    return f"all columns and {cost.nights} nights together, of which this is number {cost.night}"
+
+
+def budget(cost: CostSummary) -> str:
+    """Say what is spent and left, and when the next check is allowed."""
+    if cost.left is None or cost.budget is None:
+        return "No ledger keeps what was spent."
+    rest = f"Spent {cost.budget - cost.left:.3g} of {cost.budget:g}, left {cost.left:.3g}"
+    if cost.night < cost.nights:
+        return f"{rest}; the next night costs nothing."
+    if cost.left >= cost.epsilon:
+        more = counted(int(cost.left / cost.epsilon + 1e-9), "such check")
+        return f"{rest}: the next is allowed now, and {more} in all."
+    on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
+    return f"{rest}: the next is allowed when earlier ones have left the budget's window{on}."
+
+
+def details(report: Report) -> Iterator[str]:
+    """Yield what the decision rests on: divergences, limits, evidence, assumptions."""
+    verdict, columns = report.verdict, list(report.by_column)
+    yield (
+        "D is the divergence KL(reference ‖ clients) in nats, 0 for no difference; estimates are "
+        "± one standard deviation"
+        + ("" if verdict is None else f", limits hold with {100 * verdict.alarm.level:g} % each")
+    )
+    shown = max(_MOST, sum(one.drifted for one in columns))
+    for one in columns[:shown]:
+        yield from _of_column(one.column, one.columns[one.column], one)
+    if verdict is not None:
+        yield (
+            f'"no drift" and "no alarm" allow {verdict.alarm.resolution:g} nats more than the '
+            f"threshold"
+        )
+        yield false_alarms(report)
+    of_population = report.reading.of_population
+    if of_population is not None and of_population.whose != report.reading.of_cohort.whose:
+        yield f"the population is {of_population.whose}"
+    yield f"{report.one_client}; {report.cost.time}"
+    if report.one_client.note:
+        yield report.one_client.note
+
+
+def false_alarms(report: Report) -> str:
+    """Say how often any of the columns alarms falsely."""
+    alarm = report.verdict.alarm  # type: ignore[union-attr]
+    judged = sum(one.verdict is not None for one in report.columns.values())
+    checks = "a check" if alarm.horizon == 1 else f"{alarm.horizon:,} checks"
+    rate = f"{100 * alarm.rate * judged:.3g} %"
+    return f"false alarms: in {checks} without a drift, any with a probability of at most {rate}"
+
+
+def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
+    """Yield the details of one column."""
+    reading, verdict = column.reading, column.verdict
+    whose = {"population": "of the population", "cohort": "of the very records counted"}
+    estimates = ", ".join(f"{one} {whose[one.of]}" for one in reading.estimates)
+    limits = ""
+    if verdict is not None:
+        ends = f"at least {nats(alone.lower_bound)}, at most {nats(alone.upper_limit)}"
+        limits = f"; {ends}; {verdict.threshold:g} tolerated"
+    yield f"{brief(name)}: D {estimates}{limits}"
+    if verdict is not None:
+        yield f"  {verdict.reason}"
+        if verdict.detector is not None:
+            so_far, enough = verdict.detector.evidence, verdict.detector.alarm_at
+            yield f"  evidence over checks {evidence(so_far)}, alarms from {evidence(enough)}"
+    for move in column.moved:
+        yield f"  {move}, with its interval {move.interval}"
+    if reading.outside is not None:
+        yield f"  outside the reference: {reading.outside}{_outside_limits(column)}"
+
+
+def _outside_limits(column: ColumnReport) -> str:
+    """Say between what the fraction outside the reference is, and what is tolerated."""
+    if column.verdict is None or column.verdict.outside is None:
+        return ""
+    limits = column.verdict.outside
+    ends = f"at least {100 * limits.lower:.3g} %, at most {100 * limits.upper:.3g} %"
+    return f"; {ends}; {100 * limits.tolerated:.3g} % tolerated"
