@@ -263,7 +263,7 @@ def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, ca
     names["app"](grid, context)
     age, ward = capsys.readouterr().out.splitlines()
     assert age.startswith("age: drift, 0.")
-    assert "higher, 25 % → 5" in age
+    assert "and over: 25 % → 5" in age
     assert ward.startswith(("ward: no drift, ", "ward: inconclusive, "))
 
     exec(compile(recipe_text("describe.py"), "describe.py", "exec"), names | {"grid": grid})

@@ -22,7 +22,10 @@ from flwr_kld.report.words import as_text
 from flwr_kld.views.page import pictures, render
 from flwr_kld.views.series import FORMATS, require_form, write_form
 from flwr_kld.views.statistics_plot import draw_statistics
-from flwr_kld.views.text import WIDTH, privacy, when
+from flwr_kld.views.text import privacy, when
+
+_WIDTH = 100
+"""Characters of a line: tables of descriptions have long cells."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Description:
 
     report: StatisticsReport
 
-    def lines(self, width: int = WIDTH) -> Iterator[str]:
+    def lines(self, width: int = _WIDTH) -> Iterator[str]:
         """Yield it in lines."""
         report = self.report
         yield report.summary

@@ -102,7 +102,7 @@ def names(setting: Setting, checks: Checks, check: Measured) -> Read:
     column, verdict = concluded(checks, check)
     noisy, found = check.published, verdict.outcome is Outcome.DRIFT
     label = setting.drift.split()[1]
-    named = re.search(rf"(^|, ){label} ", column.sentence or "") is not None
+    named = re.search(rf"(^|; ){label}: ", column.sentence or "") is not None
     _, high = fraction_intervals(noisy, level=LEVEL, effects=check.effects)
     reach = float(high[noisy.plan.cell_of[int(label)]]) * noisy.records / noisy.deviation
     return {"found": found, "unnamed": found and not named, "reach": reach}

@@ -23,11 +23,11 @@ def command(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("federated-analytics", r"^4 columns of 20,000 records of 5 of 5 clients"),
+        ("federated-analytics", r"^Description of 4 columns of 5 clients"),
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
-        ("images-by-writer", r"(?s)^(OK|No alarm|Inconclusive): .*clients: 400 of 400"),
-        ("simulation-notebook", r"(?s)^drift: .*clients: 10 of 10"),
+        ("images-by-writer", r"(?s)^(OK|No alarm|Inconclusive)[:,] .*of\s400\sof\s400\sclients"),
+        ("simulation-notebook", r"(?s)^ALARM: .*of\s10\sof\s10\sclients"),
     ],
     ids=["analytics", "table", "model", "images", "notebook"],
 )

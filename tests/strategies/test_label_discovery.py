@@ -98,7 +98,7 @@ def test_where_many_share_nothing_nothing_is_shown():
     grid = grid_of(lambda context: {"work": [f"{context.node_id}", "nurse"], "age": [1, 2]})
     report = LabelDiscovery(TABLE, "job", TWO).ask(grid)
     assert names(report) == []
-    assert "none found" in str(report)
+    assert report.summary.startswith("No unlisted label of job")
 
 
 def sealed_grid(records=secretly, **options):
@@ -187,7 +187,7 @@ def test_names_of_any_script_and_length_are_found():
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
     assert f"{'x' * 40}…" in str(report)  # listed as it is told, it would not be theirs
     assert f"{'Ü' * 20}…" in str(report)
-    assert "Krankenpflegerin (" in str(report)
+    assert "Krankenpflegerin: " in str(report)
     assert "may be longer" in str(report)
 
 
@@ -231,7 +231,7 @@ def test_one_client_may_decide_and_the_report_says_so():
 
     report = LabelDiscovery(TABLE, "job", Trusted(2.0, 1e-6)).ask(grid_of(records))
     assert names(report) == ["baker"]
-    assert "one client" in str(report)
+    assert "one client" in " ".join(str(report).split())
 
 
 # --------------------------------------------------------------------------- a lying server

@@ -52,7 +52,7 @@ def test_the_column_that_drifted_is_named_and_described(report):
     assert set(report.columns) == set(TABLE.columns)
     age = report.columns["age"]
     assert age.outcome is Outcome.DRIFT
-    assert age.sentence.startswith("higher, ")
+    assert " and over: " in age.sentence
     assert age.histogram.names[:4] == ("< 20", "[20, 40)", "[40, 60)", ">= 60")
     assert age.figures.ordered.mean.value > age.figures.ordered.reference_mean + 5
     for name in ("sex", "job", "sex × job"):
@@ -64,7 +64,7 @@ def test_the_column_that_drifted_is_named_and_described(report):
 
 def test_all_who_read_it_get_all_of_it(report):
     assert Report.from_json(report.to_json()) == report
-    assert str(report).startswith("drift: 1 of 4 columns drifted, age: ")
+    assert str(report).startswith("ALARM: age. ")
     assert len(CheckSeries([report]).to_csv().splitlines()) == 1 + 4
     assert "sex × job" in CheckSeries([report]).to_html()
     assert list(json.loads(report.to_json())["columns"]) != []
