@@ -133,14 +133,17 @@ class Flights:
         return self.table.encode(self.columns)
 
 
-def monthly_checks(flights: Flights, monitor: KLDrift) -> Iterator[tuple[int, Report]]:
-    """Check month after month, in this process, what the aircraft hold of that month."""
+def monthly_checks(
+    flights: Flights, monitor: KLDrift, aircraft: Sequence[int] | None = None
+) -> Iterator[tuple[int, Report]]:
+    """Check month after month, in this process, what some or all aircraft hold of that month."""
     now = 0
     app = ClientApp()
+    clients = range(flights.clients) if aircraft is None else aircraft
     host_drift_queries(
         app,
         records=lambda _, aircraft: flights.of(aircraft, now),
-        hosted=lambda node: range(int(node.node_config["partition-id"]), flights.clients, NODES),
+        hosted=lambda node: clients[int(node.node_config["partition-id"]) :: NODES],
         domain=lambda _: flights.table,
     )
     grid = InProcessGrid(app, NODES)
