@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,17 +65,8 @@ MARK = 8
 """Hexadecimal digits of the random mark of a night."""
 
 
-class ModelArray(Protocol):
-    """One array of a model, as Flower's ``Array`` carries it."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    stype: str
-    data: bytes
-
-
-def model_fingerprint(model: Mapping[str, ModelArray]) -> str:
-    """SHA-256 (hex) of a model's arrays, in their order: all that a loader sees of them."""
+def model_fingerprint(model: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of Flower's ``Array``s, in their order: all that a loader sees of a model."""
     digest = sha256(b"flwr-kld model 1\n")
     for name, array in model.items():
         head = [name, array.dtype, list(array.shape), array.stype, len(array.data)]
