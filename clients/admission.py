@@ -23,7 +23,6 @@ from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.trust.terms import Terms
-from flwr_kld.trust.worst_move import require_move
 
 NODE_CONFIG = "drift-guard"
 """Key of the node config."""
@@ -103,8 +102,7 @@ def require_claim(terms: Terms, *trusts: str) -> None:
             f"the server claims trust model {terms.trust!r}, but its terms fit only "
             f"{', '.join(trusts)}"
         )
-    if terms.trust != "local":  # a privatised label is one of a channel, whatever its record
-        require_move(terms)
+    terms.share()  # refuses noise that no share serves, before anything is admitted
 
 
 class Answering:

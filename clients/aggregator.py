@@ -52,7 +52,6 @@ from flwr_kld.trust.sealing import (
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
 from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.terms import Terms
-from flwr_kld.trust.worst_move import require_move
 
 logger = logging.getLogger("flwr_kld")
 
@@ -212,7 +211,6 @@ class _Aggregation:
         if key.public.hex() not in terms.aggregators:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
         limits.hold(terms.guarantee)
-        require_move(terms)
         self._boxes = _boxes_of(content.get(NUMBERS))
         self._context, self._key, self._limits = context, key, limits
 

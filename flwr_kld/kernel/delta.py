@@ -542,28 +542,6 @@ def _gaussian(law: NoiseTable) -> tuple[float, Fraction] | None:
         return float((1 / curvature).sqrt()) * (1 - 1e-12), variation
 
 
-def moves_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1) -> Fraction:
-    """Delta at `epsilon` of noise that hides `moves`; an upper bound for each of them.
-
-    Parameters
-    ----------
-    law : NoiseTable
-        The noise on every coordinate, in grid steps.
-    moves : Moves
-        Moves to hide, in counts.
-    epsilon : float
-        In nats, > 0.
-    grid : int
-        Grid steps a count.
-    """
-    if is_pure(law, l1_norm(moves) * grid, epsilon):
-        return Fraction(0)
-    if isinstance(moves, Ball):
-        found = gaussian_delta(law, moves, epsilon) if grid == 1 else Fraction(1)
-        return found if found < 1 else renyi_delta(law, moves, grid, epsilon)
-    return hockey_stick(law, tuple(grid * s for s in moves), epsilon)
-
-
 NO_PROTECTION = 40.0
 """Nats from which on a delivered epsilon is reported as infinite."""
 _TINY = Fraction(1, 1 << 40)
@@ -602,7 +580,7 @@ def delivered_delta(
 
 
 def release_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 1) -> Fraction:
-    """Return an upper bound of delta at `epsilon` for noise of this law, from two bounds.
+    """Return an upper bound of delta at `epsilon` for noise of this law: the least that is known.
 
     Parameters
     ----------
@@ -617,7 +595,10 @@ def release_delta(law: NoiseTable, moves: Moves, epsilon: float, *, grid: int = 
     pure = pure_delta(law, around, grid, epsilon)
     if pure <= _TINY:
         return pure
-    return min(pure, moves_delta(law, moves, epsilon, grid=grid))
+    if not isinstance(moves, Ball):
+        return min(pure, hockey_stick(law, tuple(grid * s for s in moves), epsilon))
+    ideal = gaussian_delta(law, moves, epsilon) if grid == 1 else Fraction(1)
+    return min(pure, ideal if ideal < 1 else renyi_delta(law, moves, grid, epsilon))
 
 
 def _around(moves: Moves) -> Ball:

@@ -221,23 +221,19 @@ class Allotment:
         """Return the steps of the first so many columns, of a release of all."""
         return Allotment(self.counts[:columns], self.alike)
 
-    def record_moves(self) -> tuple[int, ...]:
-        """How one record that changes its value moves the numbers, in steps.
+    def moves(self, protects: Protects) -> Moves:
+        """How far the numbers move, in steps, by what is protected.
 
-        In each column it leaves one cell and enters another; and it moves alike records.
+        A record that changes its value leaves one cell of each column and enters another; and it
+        moves alike records. Of a client whose records are replaced by none, at most `most_records`
+        were counted, each once in every column, and at most so many were alike.
         """
+        if isinstance(protects, WholeClients):
+            size = sum(self.counts) + self.columns * self.alike
+            most = max(*self.counts, self.alike)
+            return Ball(1, size * protects.most_records, most * protects.most_records)
         moves = [move for steps in self.counts for move in (steps, -steps)]
         return (*moves, *((self.alike,) * self.columns if self.alike else ()))
-
-    def client_moves(self, most_records: int) -> Ball:
-        """How far the numbers move, in steps, if one client's records are replaced by none.
-
-        At most `most_records` of them are counted, each once in every column, and at most so many
-        are alike.
-        """
-        size = sum(self.counts) + self.columns * self.alike
-        most = max(*self.counts, self.alike)
-        return Ball(1, size * most_records, most * most_records)
 
 
 Moves = tuple[int, ...] | Ball

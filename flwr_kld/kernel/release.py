@@ -62,7 +62,7 @@ class Release:
                 raise NotPrivateEnough(
                     f"the noise of this release ({self.table}) does not keep epsilon = {epsilon:g} "
                     f"at delta = {self.guarantee.delta:g}: calibrate it, say by "
-                    "flwr_kld.trust.calibration.least_noise(guarantee, shifts=moves)"
+                    "flwr_kld.trust.calibration.least_noise(guarantee, moves)"
                 )
 
     def __init_subclass__(cls) -> None:

@@ -27,7 +27,7 @@ from flwr_kld.kernel.count import (
     alike_sensitivity,
 )
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits, sample, to_counts
-from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, Moves, hides
+from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, hides
 from flwr_kld.kernel.release import Release, ShareRelease
 
 _T = TypeVar("_T")
@@ -760,15 +760,12 @@ def _noise(
 
 def _require_hidden(release: Release, layout: Layout, most_records: int) -> None:
     """Refuse a release that hides less than what it promises to protect moves these numbers by."""
-    if hidden := release.guarantee.most_records:
-        if most_records > hidden:
-            raise ValueError(
-                f"the event hides clients of at most {hidden} records, and nothing says that those "
-                "in this sum have no more"
-            )
-        needed: Moves = layout.allotment.client_moves(hidden)
-    else:
-        needed = layout.allotment.record_moves()
+    if most_records > (hidden := release.guarantee.most_records) > 0:
+        raise ValueError(
+            f"the event hides clients of at most {hidden} records, and nothing says that those in "
+            "this sum have no more"
+        )
+    needed = layout.allotment.moves(release.guarantee.protects)
     if not hides(release.moves, needed):
         raise ValueError(
             f"the event hides {release.moves}, and what it promises to hide moves the numbers of "

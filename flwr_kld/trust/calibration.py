@@ -1,104 +1,131 @@
-"""Searches the least noise for a given (epsilon, delta); `Release` proves the result."""
+"""Searches the least noise that keeps a guarantee: what it returns is a release that proved itself.
+
+>>> release = least_noise(Guarantee(1.0, 1e-6))
+>>> release.mechanism, round(release.table.variance, 2)
+('discrete-laplace', 7.83)
+>>> of_thirty_columns = least_noise(Guarantee(1.0, 1e-6), (1, -1) * 30)
+>>> of_thirty_columns.mechanism, round(of_thirty_columns.table.variance)
+('discrete-gaussian', 1071)
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-
-import numpy as np
+from functools import cache, lru_cache
+from typing import Literal, TypeVar, get_args
 
 from flwr_kld.common.search import edge
+from flwr_kld.kernel.arguments import choice, integer
 from flwr_kld.kernel.continual import Continual
-from flwr_kld.kernel.delta import ORDERS, hockey_stick, moves_delta
-from flwr_kld.kernel.law import TOTAL, NoiseTable
-from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, check_shifts
-from flwr_kld.kernel.release import Release
-from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace, truncated_laplace
+from flwr_kld.kernel.law import TOTAL
+from flwr_kld.kernel.promise import Allotment, Ball, Guarantee, Moves, l1_norm
+from flwr_kld.kernel.release import Release, ShareRelease
+from flwr_kld.trust.noise_laws import (
+    discrete_gaussian,
+    discrete_laplace,
+    laplace_share,
+    truncated_laplace,
+)
 
-Law = Callable[[float], NoiseTable]
-"""Noise tables by their scale."""
-_PRECISION = 1e-4
-"""Relative precision of a calibrated scale; the side that satisfies the guarantee is kept."""
-_LATTICE = 8.0
-"""Scales, in counts, below which the integers' grain shows."""
-_PERCENTS = 600
-"""Steps of 1 % that reach from `_LATTICE` below the smallest scale of any table."""
-
-
-def calibrated_laplace(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Discrete Laplace noise that hides `shifts` as promised, and needs no delta."""
-    shifts = check_shifts(shifts or (1, -1))
-    table = discrete_laplace(sum(map(abs, shifts)) / guarantee.epsilon)
-    if hockey_stick(table, shifts, guarantee.epsilon) > 0:
-        raise _unserved(guarantee.epsilon, 0.0)
-    return Release("discrete-laplace", table, shifts, guarantee)
+Mechanism = Literal["discrete-laplace", "discrete-gaussian"]
+_R = TypeVar("_R", Release, ShareRelease)
+_ONE_RECORD = 1, -1
+"""Move of a single column's counts by a record that changes its value."""
+_FINE, _COARSE = 1.0001, 1.002
+"""Ratio of neighbouring scales in a search; the second where a bound takes long."""
+_MOST_STEPS = 2**12
+"""From where a search starts: by the finer ratio, to half as much again."""
 
 
-def calibrated_gaussian(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Discrete Gaussian noise that hides `shifts` as `guarantee` promises."""
+def least(release: Callable[[float], _R], start: float, ratio: float) -> _R | None:
+    """Return the release of the least scale ``start * ratio**n``, n whole, that proves itself.
+
+    Doubles its strides away from `start`, then bisects. Whatever it returns is safe: a `Release` or
+    `ShareRelease` cannot be constructed unless its own table keeps its guarantee, and nothing is
+    concluded from other scales. That more noise protects more, which integers keep to about a
+    count's grain, is what makes it the least. None if no scale within reach proves itself.
+    """
+
+    @cache
+    def tried(step: int) -> _R | None:
+        return _proved(lambda: release(start * ratio**step))
+
+    low, high = -1, 0
+    while tried(high) is None:
+        low, high = high, 2 * high + 1
+        if high > _MOST_STEPS:
+            return None
+    while high <= 0 and low > -_MOST_STEPS and tried(low):
+        low, high = 2 * low - 1, low
+    between = range(low + 1, high)
+    return tried(low + 1 + bisect_left(between, True, key=lambda step: tried(step) is not None))
+
+
+def _proved(release: Callable[[], _R]) -> _R | None:
+    try:
+        return release()
+    except ValueError:  # it hides too little, or no table has this scale
+        return None
+
+
+@lru_cache(maxsize=64)
+def least_noise(guarantee: Guarantee, moves: Moves = _ONE_RECORD) -> Release:
+    """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance."""
+    # The ideal law is compared first: Gaussian tables of far more noise take long.
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    pure = math.sqrt(2) * l1_norm(moves) / epsilon
+    if delta and analytic_sigma(epsilon, delta, _length(moves)) < pure:
+        gaussian = _gaussian(guarantee, moves)
+        if gaussian is not None and gaussian.table.variance < pure**2:
+            return gaussian
+    return calibrated_laplace(guarantee, moves)
+
+
+def calibrated_laplace(guarantee: Guarantee, moves: Moves = _ONE_RECORD) -> Release:
+    """Discrete Laplace noise that hides `moves` as promised, and needs no delta."""
+    table = discrete_laplace(l1_norm(moves) / guarantee.epsilon)
+    pure = replace(guarantee, delta=0.0)
+    if _proved(lambda: Release("discrete-laplace", table, moves, pure)) is None:
+        raise _unserved(guarantee)
+    return Release("discrete-laplace", table, moves, guarantee)
+
+
+def calibrated_gaussian(guarantee: Guarantee, moves: Moves = _ONE_RECORD) -> Release:
+    """Discrete Gaussian noise that hides `moves` as `guarantee` promises."""
     # The exact divergence takes the place of the paper's variance ``2 ln(1.25/δ) Δ / ε``
     # (PRIEST-KLD, Cor. 3.1), which is not scale-invariant and claims too little epsilon.
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    if delta == 0:
+    if guarantee.delta == 0:
         raise ValueError("Gaussian noise needs delta > 0: use discrete Laplace for pure epsilon")
-    if delta * TOTAL < 1:  # a bounded table's last weight alone is more
-        raise _unserved(epsilon, delta)
-    shifts = check_shifts(shifts or (1, -1))
-    table = _gaussian_table(epsilon, delta, shifts)
-    return Release("discrete-gaussian", table, shifts, guarantee)
+    found = _gaussian(guarantee, moves)
+    if found is None:
+        raise _unserved(guarantee)
+    return found
 
 
 @lru_cache(maxsize=64)
-def least_noise(guarantee: Guarantee, *, shifts: tuple[int, ...] | None = None) -> Release:
-    """Pure discrete Laplace or discrete Gaussian noise, whichever has the smaller variance."""
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    moves = check_shifts(shifts or (1, -1))
-    if delta > 0:
-        laplace_sigma = math.sqrt(2) * sum(map(abs, moves)) / epsilon
-        sigma = min(laplace_sigma, _ample_sigma(epsilon, delta, moves))
-        if _serves(discrete_gaussian, sigma, moves, epsilon, delta):
-            return calibrated_gaussian(guarantee, shifts=moves)
-    return calibrated_laplace(guarantee, shifts=moves)
+def _gaussian(guarantee: Guarantee, moves: Moves) -> Release | None:
+    """Return the least Gaussian noise; None if no table serves, as for a tiny delta."""
+    if guarantee.delta * TOTAL < 1:  # a bounded table's last weight alone is more
+        return None
+    sigma, ratio = analytic_sigma(guarantee.epsilon, guarantee.delta, _length(moves)), _FINE
+    if isinstance(moves, Ball):  # its certificate is the ideal law's, of 4 less variance
+        sigma, ratio = _FINE * math.hypot(sigma, 2), _COARSE
+    return least(
+        lambda sigma: Release("discrete-gaussian", discrete_gaussian(sigma), moves, guarantee),
+        sigma,
+        ratio,
+    )
 
 
-@lru_cache(maxsize=64)
-def ball_event(guarantee: Guarantee, ball: Ball) -> Release:
-    """Least noise that hides every move of a ball, such as that of a whole client of a table."""
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    if delta > 0:
-        # The ideal laws' certificates, and a hair; the first takes many steps, and 4 of variance
-        fine = 1.0001 * math.hypot(analytic_sigma(epsilon, delta, (math.sqrt(ball.squares),)), 2)
-        for sigma in (fine, *zcdp_sigma(ball, epsilon, delta) * 1.002 ** np.arange(1, 6)):
-            if sigma >= math.sqrt(2) * ball.l1 / epsilon:
-                break
-            table = discrete_gaussian(sigma)
-            if moves_delta(table, ball, epsilon) <= delta:
-                return Release("discrete-gaussian", table, ball, guarantee)
-    return replace(calibrated_laplace(guarantee, shifts=(ball.l1,)), moves=ball)
-
-
-@lru_cache(maxsize=64)
 def continual_release(guarantee: Guarantee, stream: Continual, allotment: Allotment) -> Release:
     """Return the one release of all nights of a session: least Gaussian noise for all lifetimes."""
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    if not delta:
+    if not guarantee.delta:
         raise ValueError("a standing session has Gaussian noise, which needs delta > 0")
-    ball = stream.moved(allotment)
-    sigma = analytic_sigma(epsilon, delta, (math.sqrt(ball.squares),))
-    for hair in (1e-4, 1e-3):  # other bounds then agree
-        table = discrete_gaussian((1 + hair) * sigma)
-        if moves_delta(table, ball, epsilon) <= delta:
-            return Release("continual discrete-gaussian", table, ball, guarantee)
-    raise _unserved(epsilon, delta)
-
-
-def central_release(guarantee: Guarantee, allotment: Allotment) -> Release:
-    """Return the least noise that one party adds to the counts of a whole cohort."""
-    if most_records := guarantee.most_records:
-        return ball_event(guarantee, allotment.client_moves(most_records))
-    return least_noise(guarantee, shifts=allotment.record_moves())
+    release = calibrated_gaussian(guarantee, stream.moved(allotment))
+    return replace(release, mechanism=f"continual {release.mechanism}")
 
 
 @lru_cache(maxsize=64)
@@ -107,31 +134,59 @@ def selection_release(guarantee: Guarantee) -> Release:
 
     Raises `ValueError` if no table serves the guarantee, which must be one of records.
     """
-    epsilon, delta, shifts = guarantee.epsilon, guarantee.delta, (1, -1)
-    scale, each = 2 / epsilon, delta / 2
+    scale, each = 2 / guarantee.epsilon, guarantee.delta / 2
     q = math.exp(-1 / scale)
     if not each or not q:
-        raise _unserved(epsilon, delta)
+        raise _unserved(guarantee)
     # Where the outermost weight is `each` of all, on real numbers
     least = math.ceil(scale * math.log((1 - q + 2 * q * each) / (each * (1 + q))))
     for reach in range(max(least, 1), least + 3):  # rounding may ask for one more
         table = truncated_laplace(scale, reach)
-        if hockey_stick(table, shifts, epsilon) <= delta:
-            return Release("truncated-laplace", table, shifts, guarantee)
-    raise _unserved(epsilon, delta)
+        found = _proved(lambda: Release("truncated-laplace", table, _ONE_RECORD, guarantee))  # noqa: B023
+        if found is not None:
+            return found
+    raise _unserved(guarantee)
 
 
-@lru_cache(maxsize=64)
-def _gaussian_table(epsilon: float, delta: float, shifts: tuple[int, ...]) -> NoiseTable:
-    scale, low = _ample_sigma(epsilon, delta, shifts), 0.0
-    if len(shifts) > 2:  # large tables, and an even grid: search near the law of real numbers
-        sigma = analytic_sigma(epsilon, delta, shifts)
-        scale, low = 1.0003 * sigma, 0.999 * sigma
-    return _least_scale(discrete_gaussian, scale, shifts, epsilon, delta, low=low)
+@lru_cache(maxsize=32)
+def calibrate_shares(
+    guarantee: Guarantee,
+    moves: Moves = _ONE_RECORD,
+    *,
+    n_min: int,
+    mechanism: Mechanism | None = None,
+) -> ShareRelease:
+    """Find the least shares of which `n_min` deliver `guarantee` for these moves.
+
+    They add up to noise of the law that has the smaller variance, unless one is named.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if delta == 0:
+        raise ValueError("noise shares have bounded tables: give delta > 0, it may be 1e-12")
+    n_min = integer("n_min", n_min, least=1, unit="clients")
+    scale, sigma = l1_norm(moves) / epsilon, analytic_sigma(epsilon, delta, _length(moves))
+    if mechanism is None:
+        mechanism = "discrete-laplace" if math.sqrt(2) * scale <= sigma else "discrete-gaussian"
+    law = choice("mechanism", mechanism, get_args(Mechanism))
+    if law == "discrete-laplace":
+        return ShareRelease(law, laplace_share(scale, n_min), n_min, 1, moves, guarantee)
+
+    def shares(total: float) -> ShareRelease:
+        # A share's variance is at least one grid step's; odd, so that sums round to counts evenly.
+        # Discrete Gaussians (Kairouz, Liu, Steinke 2021) add up to about one only if each sigma is
+        # about 1 or more; below, the sum protects less than its variance says.
+        grid = math.ceil(math.sqrt(n_min) / total) | 1
+        share = discrete_gaussian(grid * total / math.sqrt(n_min))
+        return ShareRelease(law, share, n_min, grid, moves, guarantee)
+
+    found = least(shares, sigma, _COARSE)
+    if found is None:
+        raise ValueError(f"no noise shares serve epsilon={epsilon}, delta={delta}: raise either")
+    return found
 
 
-def analytic_sigma(epsilon: float, delta: float, shifts: tuple[float, ...]) -> float:
-    """Gaussian noise on real numbers (Balle & Wang 2018, Theorem 8)."""
+def analytic_sigma(epsilon: float, delta: float, norm: float = 1.0) -> float:
+    """Gaussian noise on real numbers for moves of this 2-norm (Balle & Wang 2018, Theorem 8)."""
 
     def too_little(mu: float) -> bool:
         near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
@@ -139,73 +194,16 @@ def analytic_sigma(epsilon: float, delta: float, shifts: tuple[float, ...]) -> f
         return (more - math.exp(min(epsilon, 700.0)) * less) / 2 > delta
 
     most = edge(too_little, 2 * math.sqrt(epsilon) + 40, 0.0, within=1e-6)
-    return math.hypot(*shifts) / most
+    return norm / most
 
 
-def _ample_sigma(epsilon: float, delta: float, shifts: tuple[int, ...]) -> float:
-    """More Gaussian noise than is needed: where a search starts."""
-    l2 = math.sqrt(sum(s * s for s in shifts))
-    return l2 * (math.sqrt(2 * math.log(1.25 / delta)) + math.sqrt(epsilon)) / epsilon
+def _length(moves: Moves) -> float:
+    """Return the 2-norm of the farthest move."""
+    return math.sqrt(moves.squares) if isinstance(moves, Ball) else math.hypot(*moves)
 
 
-def _least_scale(
-    law: Law,
-    scale: float,
-    shifts: tuple[int, ...],
-    epsilon: float,
-    delta: float,
-    *,
-    low: float = 0.0,
-) -> NoiseTable:
-    """Smallest scale of `law` within the guarantee, by bisection between `low` and `scale`."""
-    # On integers the divergence is not monotone in the scale once the noise is of the order of one
-    # count: there, smaller scales are tried too, percent by percent.
-
-    def enough(scale: float) -> bool:
-        return _serves(law, scale, shifts, epsilon, delta)
-
-    start = scale
-    if not math.isfinite(start):
-        raise _unserved(epsilon, delta)
-    while not enough(scale):
-        scale *= 2
-        if scale > 1000 * start:
-            raise _unserved(epsilon, delta)
-    high = scale
-    if scale < _LATTICE:
-        feasible = [s for s in scale * 0.99 ** np.arange(_PERCENTS) if enough(s)]
-        low, high = 0.99 * feasible[-1], feasible[-1]
-    return _verified(law(edge(enough, high, low, within=_PRECISION)), shifts, epsilon, delta)
-
-
-def _serves(law: Law, scale: float, shifts: tuple[int, ...], epsilon: float, delta: float) -> bool:
-    try:
-        return hockey_stick(law(scale), shifts, epsilon) <= delta
-    except ValueError:  # outside the scales that a table is built for
-        return False
-
-
-def _verified(
-    table: NoiseTable, shifts: tuple[int, ...], epsilon: float, delta: float
-) -> NoiseTable:
-    if hockey_stick(table, shifts, epsilon) > delta:
-        raise _unserved(epsilon, delta)
-    return table
-
-
-def _unserved(epsilon: float, delta: float) -> ValueError:
+def _unserved(guarantee: Guarantee) -> ValueError:
     return ValueError(
-        f"no noise table serves epsilon={epsilon}, delta={delta}: choose an epsilon between 0.0001 "
-        "and 20, and a delta of 0 or at least 1e-11"
+        f"no noise table serves epsilon={guarantee.epsilon}, delta={guarantee.delta}: choose an "
+        "epsilon between 0.0001 and 20, and a delta of 0 or at least 1e-11"
     )
-
-
-def zcdp_sigma(ball: Ball, epsilon: float, delta: float) -> float:
-    """Gaussian noise, in counts, that would hide `ball`: where a search starts."""
-    rest = ORDERS - 1
-    # epsilon = order × rho + spent(order), by the same conversion as above
-    spent = (rest * np.log1p(-1 / ORDERS) - np.log(ORDERS) - math.log(delta)) / rest
-    rho = float(np.max((epsilon - spent) / ORDERS))
-    if rho <= 0:
-        raise ValueError("epsilon or delta is too small for client-level noise: raise either")
-    return math.sqrt(ball.squares / (2 * rho))

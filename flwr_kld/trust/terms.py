@@ -25,17 +25,17 @@ from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.strict_model import Model, json_text, must
 from flwr_kld.kernel.arguments import InvalidArgument, set_fields
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
-from flwr_kld.kernel.promise import Allotment, Guarantee, Moves
+from flwr_kld.kernel.promise import Allotment, Guarantee
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.table.base import Domain
 from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust.calibration import (
-    central_release,
+    calibrate_shares,
     continual_release,
+    least_noise,
     selection_release,
 )
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 VERSION = 1
 """Version of the messages of a check; each carries it, and only the same version reads it."""
@@ -84,11 +84,7 @@ class NoiseShares(Model, what="the clients' noise", refused=QueryRefused):
 
     def release(self, guarantee: Guarantee, counts: Allotment) -> ShareRelease:
         """Return the verified share law."""
-        if most_records := guarantee.most_records:
-            moves: Moves = counts.client_moves(most_records)
-        else:
-            moves = counts.record_moves()
-        return calibrate_shares(guarantee, n_min=self.n_min, moves=moves)
+        return calibrate_shares(guarantee, counts.moves(guarantee.protects), n_min=self.n_min)
 
 
 @dataclass(frozen=True)
@@ -364,10 +360,16 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         return cells_from_wire(self.wire, counted, tuple(self.cells), self.plan)
 
     def share(self) -> ShareRelease | None:
-        """Return the verified law of a client's share of the noise; None if it adds none."""
+        """Return the verified law of a client's share of the noise; None if it adds none.
+
+        Raises `QueryRefused` if no share serves.
+        """
         if not isinstance(self.noise, NoiseShares):
             return None
-        return self.noise.release(self.guarantee, self.allotment)
+        try:
+            return self.noise.release(self.guarantee, self.allotment)
+        except ValueError as error:
+            raise QueryRefused(f"no noise share serves these terms: {error}") from None
 
     def central(self) -> Release:
         """Return the verified release of an aggregator's noise; `QueryRefused` if there is none."""
@@ -378,6 +380,6 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
         if self.unlisted_labels is not None:
             return selection_release(self.guarantee)
         try:
-            return central_release(self.guarantee, self.allotment)
+            return least_noise(self.guarantee, self.allotment.moves(self.guarantee.protects))
         except ValueError as error:
             raise QueryRefused(f"no noise serves these terms: {error}") from None

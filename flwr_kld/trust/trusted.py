@@ -12,7 +12,7 @@ from flwr_kld.kernel.law import noise_sum
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release
 from flwr_kld.ledger import Cost
-from flwr_kld.trust.calibration import central_release, selection_release
+from flwr_kld.trust.calibration import least_noise, selection_release
 from flwr_kld.trust.noise_laws import TWICE
 from flwr_kld.trust.sealing import check_pair, check_public
 from flwr_kld.trust.terms import AggregatorNoise, Noise
@@ -50,7 +50,7 @@ class CentralNoise(Trust):
 
     def event(self, clients: int) -> Release:
         """Return the release of counts; how many clients there are changes nothing."""
-        return central_release(self.guarantee, self.allotment)
+        return least_noise(self.guarantee, self.allotment.moves(self.protects))
 
     def cost(self, survivors: int | None = None) -> Cost:
         """Return what one release costs; how many survive changes nothing."""

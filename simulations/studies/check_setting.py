@@ -49,7 +49,7 @@ class _Gaussian(Trusted):
 
     def event(self, clients: int) -> Release:
         """Return the release of counts."""
-        return calibrated_gaussian(self.guarantee, shifts=self.allotment.record_moves())
+        return calibrated_gaussian(self.guarantee, moves=self.allotment.moves("record"))
 
 
 @dataclass(frozen=True)

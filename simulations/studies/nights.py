@@ -98,7 +98,7 @@ def hidden(epsilon: float = 1.0, moves: int = 2) -> float:
 
 def per_norm(epsilon: float = 1.0) -> float:
     """Return the standard deviation of Gaussian noise for each unit of an l2 norm."""
-    return analytic_sigma(epsilon, DELTA, (1.0,))
+    return analytic_sigma(epsilon, DELTA)
 
 
 @lru_cache(maxsize=1)

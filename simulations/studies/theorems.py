@@ -55,7 +55,7 @@ def epsilon_of(mu: float, delta: float = DELTA) -> float:
     low, high = 1e-6, 1e3
     while high / low > 1 + 1e-9:
         middle = math.sqrt(low * high)
-        enough = analytic_sigma(middle, delta, (1.0,)) <= 1 / mu
+        enough = analytic_sigma(middle, delta) <= 1 / mu
         low, high = (low, middle) if enough else (middle, high)
     return high
 
@@ -123,7 +123,7 @@ def printed_noise(quick: bool) -> Iterator[Found]:
         true = epsilon_of(move / deviation)
         yield (f"3.1, 4.6: noise of ε = {claimed:g}, Δ = ln 2", "exact ε", true,
                "", claimed, true <= claimed)  # fmt: skip
-    both = epsilon_of(math.sqrt(2) / analytic_sigma(math.sqrt(2), DELTA, (1.0,)))
+    both = epsilon_of(math.sqrt(2) / analytic_sigma(math.sqrt(2), DELTA))
     yield "4.6: A and B at √2 ε each, ε = 1", "exact ε together", both, "", 1.0, both <= 1
 
 

@@ -269,14 +269,14 @@ def exact_delta(
         if event.mechanism == "discrete-laplace":  # no move of this norm loses more than this one
             shifts = (sum(map(abs, shifts)),)
         return float(hockey_stick(table, shifts, epsilon))
-    claimed = allotment.record_moves()
+    claimed = allotment.moves("record")
     if whole:
         claimed = asked.protects.most_records
         if most == claimed > 100:
             return 0.0  # it hides just this move: large tables take seconds to build
         claimed = (claimed * (sum(allotment.counts) + allotment.alike * allotment.columns),)
     try:
-        central = calibrated_laplace(Guarantee(epsilon), shifts=claimed)
+        central = calibrated_laplace(Guarantee(epsilon), moves=claimed)
     except ValueError:  # a claim that nobody can keep: a trusted party releases nothing
         return 0.0
     return float(hockey_stick(central.table, shifts, epsilon))

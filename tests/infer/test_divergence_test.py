@@ -26,7 +26,7 @@ class Gaussian(Trusted):
     """Gaussian noise, although less of another law would do."""
 
     def event(self, clients):
-        return calibrated_gaussian(self.guarantee, shifts=self.allotment.record_moves())
+        return calibrated_gaussian(self.guarantee, moves=self.allotment.moves("record"))
 
 
 def zipf(symbols):

@@ -16,7 +16,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
-from flwr_kld.trust.calibration import central_release, least_noise
+from flwr_kld.trust.calibration import least_noise
 from flwr_kld.trust.noise_laws import discrete_laplace
 
 REPLACE, ADD = Guarantee(1.0), Guarantee(1.0, protects=WholeClients(2**20 - 1))
@@ -118,7 +118,7 @@ def test_a_ball_holds_every_move_of_a_whole_client():
         for b in column
         if sum(a) == sum(b)  # a record is counted once in each
     ]
-    ball = allotment.client_moves(3)
+    ball = allotment.moves(WholeClients(3))
     for vector in vectors:  # replaced by none
         assert vector.max() <= ball.largest
         assert vector.sum() <= ball.power
@@ -128,8 +128,8 @@ def test_a_ball_holds_every_move_of_a_whole_client():
 @pytest.mark.parametrize("guarantee", [Guarantee(1.0, 1e-6), Guarantee(0.3, 1e-9)])
 def test_the_noise_hides_the_farthest_move_and_little_more(allotment, guarantee):
     """By the exact loss of the implemented table."""
-    release = central_release(guarantee, allotment)
-    moves = allotment.record_moves()
+    release = least_noise(guarantee, allotment.moves(guarantee.protects))
+    moves = allotment.moves("record")
     assert hockey_stick(release.table, moves, guarantee.epsilon) <= guarantee.delta
     assert hockey_stick(release.table, moves, 0.9 * guarantee.epsilon) > guarantee.delta
 
@@ -138,10 +138,10 @@ def test_a_release_for_fewer_steps_is_refused():
     layout = Layout((2, 1), allotment=Allotment((3, 5), 1))
     clear = ClearSum(layout, rows_of(layout, [1, 1, 2, 0, 1]))
     for less in (Allotment((3, 5)), Allotment((3, 3), 1), Allotment.even(2)):
-        release = least_noise(REPLACE, shifts=less.record_moves())
+        release = least_noise(REPLACE, moves=less.moves("record"))
         with pytest.raises(ValueError, match="hides"):
             clear.release(release, SystemBits())
-    enough = least_noise(REPLACE, shifts=layout.allotment.record_moves())
+    enough = least_noise(REPLACE, moves=layout.allotment.moves("record"))
     assert clear.release(enough, SystemBits()).records == 2
 
 
@@ -150,7 +150,7 @@ def test_what_is_released_are_steps_of_each_column():
     layout = Layout((2, 1), allotment=Allotment((3, 5), 7))
     symbols = [np.array([[0, 2]] * 4 + [[1, 2]] * 6), np.array([[1, 2]])]
     rows = ClientRows.count(symbols, np.arange(3, dtype=np.int32), layout, REPLACE, SystemBits())
-    loud = least_noise(Guarantee(0.1), shifts=layout.allotment.record_moves())
+    loud = least_noise(Guarantee(0.1), moves=layout.allotment.moves("record"))
     runs = [ClearSum(layout, rows).release(loud, SeededBits(seed)).values for seed in range(2000)]
     exactly = [3 * 4, 3 * 7, 5 * 11, 7 / 2 * (42 / 9 + 1), 7 / 2 * (10 + 1)]
     error = np.sqrt(loud.table.variance / len(runs))

@@ -29,8 +29,12 @@ from flwr_kld.kernel.vector import (
     ShareSum,
     SumVector,
 )
-from flwr_kld.trust.calibration import ball_event, calibrated_laplace, selection_release
-from flwr_kld.trust.share_calibration import calibrate_shares
+from flwr_kld.trust.calibration import (
+    calibrate_shares,
+    calibrated_laplace,
+    least_noise,
+    selection_release,
+)
 
 ROOT = Path(flwr_kld.__file__).parents[1]
 KERNEL = ROOT / "flwr_kld/kernel"
@@ -38,7 +42,7 @@ LAYOUT = Layout((3,))
 ALIKE = Layout((1,), Allotment((1,), 1))
 EVENT = calibrated_laplace(Guarantee(1.0))
 SELECTION = selection_release(Guarantee(1.0, 1e-6))
-OF_CLIENTS = ball_event(Guarantee(1.0, protects=WholeClients(5)), Ball(1, 5, 5))
+OF_CLIENTS = least_noise(Guarantee(1.0, protects=WholeClients(5)), Ball(1, 5, 5))
 
 
 class Half:

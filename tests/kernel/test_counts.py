@@ -16,15 +16,14 @@ from flwr_kld.kernel.law import SeededBits, SystemBits, sample
 from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 from flwr_kld.reference import Reference
-from flwr_kld.trust.calibration import ball_event, calibrated_laplace
-from flwr_kld.trust.share_calibration import calibrate_shares
+from flwr_kld.trust.calibration import calibrate_shares, calibrated_laplace, least_noise
 
 REFERENCE = Reference.from_counts(Numbered(5), [4, 3, 2, 1, 0])
 PLAN = Partition(16).draw(REFERENCE, np.random.default_rng(0))
 SECRET = 86_753_09
 EVENTS = {
     "record": calibrated_laplace(Guarantee(1.0)),
-    "client": ball_event(Guarantee(1.0, protects=WholeClients(20)), Ball(1, 20, 20)),
+    "client": least_noise(Guarantee(1.0, protects=WholeClients(20)), Ball(1, 20, 20)),
 }
 
 

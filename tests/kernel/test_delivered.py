@@ -15,9 +15,8 @@ from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Allotment, Ball, WholeClients
 from flwr_kld.kernel.release import NotPrivateEnough
 from flwr_kld.ledger.delivered import delivered_epsilon, epsilon_of
-from flwr_kld.trust.calibration import calibrated_laplace
+from flwr_kld.trust.calibration import calibrate_shares, calibrated_laplace
 from flwr_kld.trust.noise_laws import discrete_gaussian, laplace_share
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MECHANISMS = ("discrete-laplace", "discrete-gaussian")
@@ -81,10 +80,10 @@ def test_ten_percent_less_noise_is_rejected(epsilon, mechanism):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("most_records", [0, 4])
 def test_epsilon_falls_with_every_survivor(mechanism, most_records):
-    promised, moves = Guarantee(1.0, 1e-6), None
+    promised = Guarantee(1.0, 1e-6)
     if most_records:
         promised = replace(promised, protects=WholeClients(most_records))
-        moves = ONE.client_moves(most_records)
+    moves = ONE.moves(promised.protects)
     event = calibrate_shares(promised, n_min=40, mechanism=mechanism, moves=moves)
     delivered = [epsilon_of(event, n) for n in (20, 30, 38, 39, 40, 41, 44, 60, 120)]
     if mechanism == "discrete-laplace":  # surplus leaves the pure bound, or lowers it
@@ -179,8 +178,8 @@ def test_on_a_finer_grid_moves_are_as_many_steps_longer(epsilon):
 
 def test_central_laplace_hides_clients_purely():
     """The trusted models: one table, calibrated for the l1 norm of the ball."""
-    ball = ONE.client_moves(16)
-    event = calibrated_laplace(Guarantee(1.0, protects=WholeClients(16)), shifts=(ball.l1,))
+    ball = ONE.moves(WholeClients(16))
+    event = calibrated_laplace(Guarantee(1.0, protects=WholeClients(16)), moves=(ball.l1,))
     assert event.table.step_ratio**ball.l1 <= exp_below(1.0)
     tail = ball.coordinates * event.table.tail / TOTAL
     assert pure_delta(event.table, ball, 1, 1.0) < 10 * tail
@@ -194,7 +193,7 @@ def test_clients_are_hidden_at_their_limit(mechanism, n_min):
         Guarantee(1.0, 1e-6, WholeClients(16)),
         n_min=n_min,
         mechanism=mechanism,
-        moves=ONE.client_moves(16),
+        moves=ONE.moves(WholeClients(16)),
     )
     assert 0.99 < epsilon_of(event, n_min) <= 1.0
     sd = math.sqrt(event.noise(n_min).variance) / event.grid

@@ -110,7 +110,7 @@ def test_between_dp_accountings_estimates(columns, epsilon):
     """Its own discrete Gaussian, from above and from below; 1 % of epsilon is noticed."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    event = calibrated_gaussian(Guarantee(epsilon, 1e-6), shifts=(1, -1) * columns)
+    event = calibrated_gaussian(Guarantee(epsilon, 1e-6), moves=(1, -1) * columns)
     sigma = math.sqrt(event.table.variance)
     above, below = (
         pld.from_discrete_gaussian_mechanism(
@@ -128,7 +128,7 @@ def test_between_dp_accountings_estimates(columns, epsilon):
 @pytest.mark.parametrize("columns", [2, 3, *COLUMNS])
 def test_calibrated_noise_is_enough_and_ten_percent_less_is_not(columns):
     shifts = (1, -1) * columns
-    event = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts)
+    event = calibrated_gaussian(Guarantee(1.0, 1e-6), moves=shifts)
     assert event.moves == shifts
     assert event.delta_at(1.0) <= 1e-6 < event.delta_at(0.99)
     weaker = discrete_gaussian(0.9 * math.sqrt(event.table.variance))
@@ -138,7 +138,7 @@ def test_calibrated_noise_is_enough_and_ten_percent_less_is_not(columns):
 @pytest.mark.parametrize(("columns", "sigma"), [(11, 19.82), (50, 42.25), (380, 116.48)])
 def test_gaussian_noise_of_many_columns_is_that_of_the_analytic_mechanism(columns, sigma):
     """Balle & Wang 2018 for an l2 move of √(2d): 4.2247 √(2d) at ε = 1, δ = 1e-6."""
-    event = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=(1, -1) * columns)
+    event = calibrated_gaussian(Guarantee(1.0, 1e-6), moves=(1, -1) * columns)
     assert math.sqrt(event.table.variance) == pytest.approx(sigma, rel=5e-4)
 
 
@@ -179,15 +179,15 @@ def test_a_move_beyond_the_table_is_lost():
 )
 def test_the_smaller_noise_is_taken(columns, delta, mechanism):
     shifts, asked = (1, -1) * columns, Guarantee(1.0, delta)
-    event = least_noise(asked, shifts=shifts)
+    event = least_noise(asked, moves=shifts)
     assert (event.mechanism, event.moves, event.guarantee) == (mechanism, shifts, asked)
-    pure = calibrated_laplace(Guarantee(1.0), shifts=shifts)
+    pure = calibrated_laplace(Guarantee(1.0), moves=shifts)
     assert event.table.variance <= pure.table.variance
     assert event.delta_at(1.0) <= delta
     if mechanism == "discrete-laplace":
         assert event.table == pure.table
     if delta == 1e-6:
-        gaussian = calibrated_gaussian(asked, shifts=shifts)
+        gaussian = calibrated_gaussian(asked, moves=shifts)
         assert event.table.variance <= gaussian.table.variance
 
 

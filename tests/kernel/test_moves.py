@@ -7,20 +7,20 @@ from itertools import pairwise, product
 import pytest
 
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.delta import exp_below, hockey_stick, moves_delta
+from flwr_kld.kernel.delta import exp_below, hockey_stick, release_delta
 from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
 from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.ledger import Cost
 from flwr_kld.ledger.delivered import epsilon_of
 from flwr_kld.trust.calibration import (
-    ball_event,
+    calibrate_shares,
     calibrated_gaussian,
+    least_noise,
 )
 from flwr_kld.trust.noise_laws import (
     discrete_gaussian,
     discrete_laplace,
 )
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 TABLES = {
     "gaussian": discrete_gaussian(7.3),
@@ -62,9 +62,9 @@ def brute(table, shifts, epsilon):
 
 def test_a_ball_counts_for_all_its_moves_at_any_epsilon():
     table, ball = discrete_laplace(6.0), Ball(1, 3, 3)
-    assert moves_delta(table, ball, 0.5) == 0
+    assert release_delta(table, ball, 0.5) == 0
     worst = max(hockey_stick(table, move, 0.4) for move in [(3,), (2, 1), (1, 1, 1)])
-    assert worst <= moves_delta(table, ball, 0.4) < 1
+    assert worst <= release_delta(table, ball, 0.4) < 1
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_whole_clients_of_a_table_get_the_smaller_noise(columns, delta, mechanis
     """At most two rows a client: any move of l1 norm 2 d, and of at most 2."""
     ball = Ball(1, 2 * columns, 2)
     asked = Guarantee(1.0, delta, protects=WholeClients(5))
-    event = ball_event(asked, ball)
+    event = least_noise(asked, ball)
     assert (event.mechanism, event.moves, event.guarantee) == (mechanism, ball, asked)
     assert event.delta_at(1.0) <= delta
     if mechanism == "discrete-gaussian":
@@ -100,7 +100,7 @@ def test_shares_hide_the_moves_of_a_table():
     """As much noise as one server would add; a tenth of the shares missing is noticed."""
     shifts = (1, -1) * 11
     share = calibrate_shares(Guarantee(1.0, 1e-6), n_min=50, moves=shifts)
-    central = calibrated_gaussian(Guarantee(1.0, 1e-6), shifts=shifts).table.variance
+    central = calibrated_gaussian(Guarantee(1.0, 1e-6), moves=shifts).table.variance
     assert share.noise(50).variance / share.grid**2 == pytest.approx(central, rel=0.01)
     assert share.delivered_delta(50) <= 1e-6 < share.delivered_delta(45)
     assert epsilon_of(share, 40) == pytest.approx(1.25**0.5, rel=0.02)

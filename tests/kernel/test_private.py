@@ -48,10 +48,10 @@ from flwr_kld.secure_sums.client import SumClient
 from flwr_kld.secure_sums.keys import OneUseKey
 from flwr_kld.secure_sums.messages import Phase
 from flwr_kld.strategies import Trusted
+from flwr_kld.trust.calibration import calibrate_shares
 from flwr_kld.trust.sealing import AggregatorKey
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
 from flwr_kld.trust.session_records import RecordLifetimes
-from flwr_kld.trust.share_calibration import calibrate_shares
 from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.standing import Standing
 

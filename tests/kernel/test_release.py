@@ -14,7 +14,7 @@ from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits
 from flwr_kld.kernel.promise import Ball, Guarantee, WholeClients, hides
 from flwr_kld.kernel.release import NotPrivateEnough, Release
-from flwr_kld.trust.calibration import ball_event, calibrated_gaussian, least_noise
+from flwr_kld.trust.calibration import calibrated_gaussian, least_noise
 from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 ONE = Guarantee(1.0, 1e-6)
@@ -22,8 +22,8 @@ CLIENT = replace(ONE, protects=WholeClients(30))
 EVENTS = {
     "laplace": least_noise(Guarantee(1.0)),
     "gaussian": calibrated_gaussian(ONE),
-    "a table": least_noise(ONE, shifts=(1, -1) * 20),
-    "a client": ball_event(Guarantee(1.0, 1e-6, protects=WholeClients(5)), Ball(1, 30, 10)),
+    "a table": least_noise(ONE, moves=(1, -1) * 20),
+    "a client": least_noise(Guarantee(1.0, 1e-6, protects=WholeClients(5)), Ball(1, 30, 10)),
 }
 
 
@@ -107,7 +107,7 @@ def test_an_event_for_larger_moves_releases_no_parity():
 
 def test_whole_clients_hide_how_many_records_they_have():
     clients = replace(ONE, protects=WholeClients(60))
-    event = ball_event(clients, Ball(1, 60, 60))
+    event = least_noise(clients, Ball(1, 60, 60))
     reference = Reference.from_counts(Labels(["a", "b"]), [5, 5])
     plan = Partition(16).draw(reference, np.random.default_rng(0))
     total = answered(plan.layout, [7] * plan.length, guarantee=clients)

@@ -8,12 +8,12 @@ from scipy import stats
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable, SystemBits, noise_sum, sample
+from flwr_kld.trust.calibration import calibrate_shares
 from flwr_kld.trust.noise_laws import (
     discrete_gaussian,
     discrete_laplace,
     laplace_share,
 )
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 DRAWS = 2_000_000
 FALSE_ALARM = 1e-7

@@ -15,9 +15,8 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import TOTAL, NoiseTable
 from flwr_kld.ledger.composition import composed_epsilon
 from flwr_kld.ledger.cost import Cost
-from flwr_kld.trust.calibration import calibrated_gaussian, calibrated_laplace
+from flwr_kld.trust.calibration import calibrate_shares, calibrated_gaussian, calibrated_laplace
 from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 RATE = 1 - 2**-20
 """Of a discrete Laplace table, times its scale."""

@@ -19,7 +19,7 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import ClearSum, Held
-from flwr_kld.trust.calibration import central_release
+from flwr_kld.trust.calibration import least_noise
 from flwr_kld.trust.trusted import Trusted
 
 TABLE = Table({"a": Labels(["x", "y"]), "b": Labels(["u"])})
@@ -54,7 +54,7 @@ def test_no_change_of_a_record_costs_more_than_the_release_promises(allotment, e
     """By the exact loss of the implemented table, for the moves of all pairs of neighbours."""
     promised = Guarantee(epsilon, 1e-6)
     trust, plan = Trusted(epsilon, 1e-6).over(allotment), PLAN.allotted(allotment)
-    layout, release = plan.layout, central_release(promised, allotment)
+    layout, release = plan.layout, least_noise(promised, allotment.moves(promised.protects))
     counted = {table: rows_of(table, plan, trust)._values[0].astype(int) for table in tables()}
     moves = set()
     for table in counted:
@@ -84,7 +84,7 @@ def test_the_number_inside_shows_only_in_noised_counts():
 
 def test_the_number_outside_would_be_hidden_as_well():
     """It moves with the columns' cells: fewer coordinates than of a record that stays inside."""
-    release = central_release(Guarantee(1.0), Allotment((3, 5)))
+    release = least_noise(Guarantee(1.0), Allotment((3, 5)).moves("record"))
     law = release.table
     for crosses in ((3, 5, 3), (3, 5, 5)):
         assert hockey_stick(law, crosses, 1.0) == 0

@@ -11,13 +11,11 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from guard.files import question
 from rows import counted as counted_of
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.ask.partition import Partition
 from flwr_kld.kernel.promise import Allotment, Ball, WholeClients, l1_norm
-from flwr_kld.trust.worst_move import worst_move
 
 MOST = 4
 FEATURES = {"a": ["x"], "b": ["y"], "c": ["z"]}
@@ -57,8 +55,8 @@ def neighbours(counted):
 def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most):
     """Attained in all columns at once, and never by more than 1 in a cell."""
     plan, counted = tables(columns, most)
-    claimed = worst_move(question(cells=[3] * columns))
-    assert claimed == Allotment.even(columns).record_moves()
+    claimed = Allotment.even(columns).moves("record")
+    assert claimed == (1, -1) * columns
     moves = set()
     for one, other in neighbours(counted):
         move = counted[one].astype(int) - counted[other]
@@ -73,7 +71,7 @@ def test_one_row_moves_each_column_as_one_record_moves_a_column(columns, most):
 def test_one_row_of_up_to_four_moves_all_of_three_columns():
     """31,000 tables, and every row in place of every other."""
     plan, counted = tables(3, MOST)
-    claimed = worst_move(question(cells=[3] * 3))
+    claimed = Allotment.even(3).moves("record")
     vectors = np.array(list(counted.values()), dtype=np.int8)
     for others in beside(counted):
         moves = vectors[others[:, :, None]] - vectors[others[:, None, :]]
@@ -97,7 +95,7 @@ def test_a_whole_client_moves_within_the_ball_of_its_rows(columns, most):
     """Replaced by none: B d in the 1-norm."""
     _, counted = tables(columns, most)
     vectors = np.array(list(counted.values()), dtype=int)
-    ball = worst_move(question(cells=[3] * columns, protects=WholeClients(most)))
+    ball = Allotment.even(columns).moves(WholeClients(most))
     assert ball == Ball(1, columns * most, most)
     assert vectors.sum(axis=1).max() == ball.power
     assert vectors.max() == ball.largest

@@ -79,7 +79,7 @@ class ScoreNoise:
         self.fixed = np.rint(scores * _ONE).astype(np.int64)  # in 2**-32 of a step
         low, high = int(self.fixed.min()) >> _FRACTION, -(-int(self.fixed.max()) >> _FRACTION)
         self.moves = max(high - low, 1)
-        self.table = calibrated_laplace(Guarantee(epsilon), shifts=(self.moves,)).table
+        self.table = calibrated_laplace(Guarantee(epsilon), moves=(self.moves,)).table
         self.low, self.high = low - self.table.reach, high + self.table.reach
 
     def draw(self, labels: NDArray[np.int64], bits: BitSource) -> NDArray[np.int64]:

@@ -105,7 +105,7 @@ def noised(
     analytic Gaussian mechanism's, on real numbers.
     """
     if delta:
-        sigma = analytic_sigma(epsilon, delta, (1.0,)) * sensitivity
+        sigma = analytic_sigma(epsilon, delta) * sensitivity
         return value + sigma * rng.standard_normal(value.shape)
     step, moves = grid(sensitivity)
     stop = -np.expm1(-(1 - _ROUNDING_SLACK) * epsilon / moves)

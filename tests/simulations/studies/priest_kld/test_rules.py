@@ -63,7 +63,7 @@ def test_noise_has_the_law_of_the_products_table():
     """50,000 draws, each probability within six standard deviations."""
     sensitive, many = np.full(50_000, 0.1), 50_000
     (step, *_), (moves, *_) = grid(sensitive)
-    table = calibrated_laplace(Guarantee(20.0), shifts=(int(moves),)).table
+    table = calibrated_laplace(Guarantee(20.0), moves=(int(moves),)).table
     drawn = noised(np.zeros(many), sensitive, 20.0, 0.0, np.random.default_rng(0)) / step
     for k in range(-6, 7):
         chance = float(table.probability(k))
