@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -86,7 +87,7 @@ class CohortStrategy:
         present = self._present(grid)
         require_clients(len(present), self._fewest, "are connected")
         if self.ledger is not None:
-            self.cohort.recall(self.ledger.rotation(self.budget), present)
+            self.cohort.recall(partial(self.ledger.last_asked, population=self.budget), present)
         chosen = self.cohort.draw(present, self._generator)
         require_clients(len(chosen), self._fewest, "were drawn into the cohort")
         return chosen, present

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -36,12 +36,8 @@ class AskedClients:
     drawn: bool = False  # Whether they are a part of those who are connected
 
 
-class LastAsked(Protocol):
-    """Where it is remembered when clients were last asked, such as a ledger."""
-
-    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of the last check that asked each client, or 0."""
-        ...
+LastAsked = Callable[[Sequence[str]], NDArray[np.int64]]
+"""Returns the number of the last check that asked each client, or 0; a ledger remembers them."""
 
 
 @runtime_checkable
@@ -52,7 +48,7 @@ class Cohort(Protocol):
         """Pick from those present, who are in a fixed order."""
         ...
 
-    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+    def recall(self, last_asked: LastAsked, present: list[Participant]) -> None:
         """Take up the rotation that a ledger remembers, before a draw from those present."""
         ...
 
@@ -85,7 +81,7 @@ class UniformCohort:
             return present
         return [present[i] for i in generator.choice(len(present), self.size, replace=False)]
 
-    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+    def recall(self, last_asked: LastAsked, present: list[Participant]) -> None:
         """Take nothing up: each draw is fresh."""
 
 
@@ -128,9 +124,9 @@ class RotatingCohort:
         self._asked += len(chosen)
         return chosen
 
-    def recall(self, rotation: LastAsked, present: list[Participant]) -> None:
+    def recall(self, last_asked: LastAsked, present: list[Participant]) -> None:
         """Take up the queue that a ledger remembers."""
-        last = rotation.last_asked([str(p) for p in present]).tolist()
+        last = last_asked([str(p) for p in present]).tolist()
         self._last_asked = dict(zip(present, last, strict=True))
         self._asked = max(last, default=0) + 1
 

@@ -68,26 +68,6 @@ def write_state(connection: Connection, state: Remembered, now: int) -> Remember
     return Remembered(state.name, state.value, version + 1)
 
 
-NEVER = 0
-"""Number of no check."""
-
-
-class Rotation:
-    """When the clients of a population were last asked; it survives restarts as the ledger does."""
-
-    def __init__(self, database: Database, population: str) -> None:
-        self._database, self._population = database, population
-
-    def last_asked(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of the last check that asked each client, or `NEVER`."""
-        with self._database.reading() as connection:
-            known = rows.numbers_of(connection, self._population, names)
-            numbers = np.array(sorted(known.values()), dtype=np.int64)
-            last = last_asked(connection, self._population, numbers)
-        of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
-        return np.array([of_number[known[name]] if name in known else NEVER for name in names])
-
-
 @suggests(
     {
         "remaining": "ledger.spent(population).left",
@@ -340,9 +320,14 @@ class Ledger:
         with self._database.reading() as connection:
             return rows.entry_of(connection, population, key)
 
-    def rotation(self, population: str = "default") -> Rotation:
-        """Return whose turn it is."""
-        return Rotation(self._database, population)
+    def last_asked(self, names: Sequence[str], *, population: str = "default") -> NDArray[np.int64]:
+        """Return the number of the last check that asked each client, or 0."""
+        with self._database.reading() as connection:
+            known = rows.numbers_of(connection, population, names)
+            numbers = np.array(sorted(known.values()), dtype=np.int64)
+            last = last_asked(connection, population, numbers)
+        of_number = dict(zip(numbers.tolist(), last.tolist(), strict=True))
+        return np.array([of_number[known[name]] if name in known else 0 for name in names])
 
     def state(self, name: str) -> Remembered | None:
         """Return what a monitor remembers under a name, if anything."""

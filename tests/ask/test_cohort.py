@@ -108,20 +108,15 @@ def test_uniform_cohorts_are_uniform():
     assert all(abs(asked[p] - 2000) <= 6 * 1000**0.5 for p in people(*range(6)))
 
 
-class Remembered:
+def remembered(last=()):
     """What a ledger knows of a rotation."""
-
-    def __init__(self, last=()):
-        self.last = dict(last)
-
-    def last_asked(self, names):
-        return np.array([self.last.get(name, 0) for name in names])
+    return lambda names: np.array([dict(last).get(name, 0) for name in names])
 
 
 def test_a_recalled_queue_goes_on_where_it_was():
     people = [Participant(i, i % 3) for i in range(12)]
     again = RotatingCohort(4)
-    again.recall(Remembered({str(p): 1 + i // 4 for i, p in enumerate(people[:8])}), people)
+    again.recall(remembered({str(p): 1 + i // 4 for i, p in enumerate(people[:8])}), people)
     rng = np.random.default_rng(1)
     assert set(again.draw(people, rng)) == set(people[8:])
     assert set(again.draw(people, rng)) == set(people[:4])

@@ -20,7 +20,7 @@ def test_the_budget_is_exact_and_a_refusal_leaves_no_trace(ledger):
     with pytest.raises(BudgetExhausted, match=r"1\.000000001"):
         ledger.reserve("next", ask(1e-9, "a", "new"), now=NOW)
     assert ledger.check("next") is None
-    assert list(ledger.rotation().last_asked(["new"])) == [0]
+    assert list(ledger.last_asked(["new"])) == [0]
     run(ledger, "next", ask(1.0, "new"))
 
 

@@ -77,4 +77,4 @@ def test_eight_processes_make_one_ledger(url, tmp_path):
     assert together(8, start, tmp_path / "log") == {"ran": 8}
     ledger = Ledger(url)
     assert ledger.spent(now=NOW).epsilon == 1
-    assert ledger.rotation().last_asked(["client 0", "client 39"]).tolist() == [8, 8]
+    assert ledger.last_asked(["client 0", "client 39"]).tolist() == [8, 8]

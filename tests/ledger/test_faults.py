@@ -71,7 +71,7 @@ def consistent(url, log):
     # Everybody pays for everything that was reserved, to the last digit, and once.
     charged = {key: e.number for key, e in entries.items()}
     assert ledger.spent(now=NOW).epsilon == pytest.approx(EPSILON * len(charged), abs=1e-15)
-    last = ledger.rotation().last_asked(sorted(entries))
+    last = ledger.last_asked(sorted(entries))
     assert last.tolist() == [charged.get(key, 0) for key in sorted(entries)]
     done = [key for key, entry in entries.items() if entry.state == "settled"]
     remembered = ledger.state("detector")

@@ -15,7 +15,7 @@ def test_whoever_was_asked_longest_ago_comes_first_after_every_restart(url, ledg
     turns = []
     for check in range(8):
         again = Ledger(url)
-        last = again.rotation().last_asked(CLIENTS)
+        last = again.last_asked(CLIENTS)
         cohort = [CLIENTS[i] for i in sorted(range(10), key=lambda i: last[i])[:3]]
         again.reserve(f"{check}", ask(0.1, *cohort), now=NOW + check * DAY)
         turns.append(cohort)
@@ -26,24 +26,24 @@ def test_whoever_was_asked_longest_ago_comes_first_after_every_restart(url, ledg
 
 
 def test_clients_that_were_never_asked_are_known_by_no_check(ledger):
-    assert ledger.rotation().last_asked(["a", "b"]).tolist() == [0, 0]
-    assert ledger.rotation().last_asked([]).tolist() == []
+    assert ledger.last_asked(["a", "b"]).tolist() == [0, 0]
+    assert ledger.last_asked([]).tolist() == []
     ledger.reserve("1", ask(0.1, "b"), now=NOW)
     ledger.reserve("2", ask(0.1, "c", "d"), now=NOW)
-    assert ledger.rotation().last_asked(["a", "b", "d"]).tolist() == [0, 1, 2]
-    assert ledger.rotation("other").last_asked(["b"]).tolist() == [0]
+    assert ledger.last_asked(["a", "b", "d"]).tolist() == [0, 1, 2]
+    assert ledger.last_asked(["b"], population="other").tolist() == [0]
 
 
 def test_a_refused_check_asked_nobody_and_a_failed_one_did(ledger):
     with pytest.raises(BudgetExhausted):
         ledger.reserve("1", ask(2.0, "a"), now=NOW)
-    assert ledger.rotation().last_asked(["a"]).tolist() == [0]
+    assert ledger.last_asked(["a"]).tolist() == [0]
     names = [f"n{i}" for i in range(20)]
     ledger.reserve("1", ask(0.1, "a"), now=NOW)
     ledger.fail(ledger.reserve("2", ask(0.1, *names), now=NOW), SILENCE, now=NOW)
-    assert ledger.rotation().last_asked(["n19", "a", "n0", "n19"]).tolist() == [2, 1, 2, 2]
+    assert ledger.last_asked(["n19", "a", "n0", "n19"]).tolist() == [2, 1, 2, 2]
     ledger.reserve("3", ask(0.1, "n19"), now=NOW)
-    assert ledger.rotation().last_asked(["n19", "a", "n0"]).tolist() == [3, 1, 2]
+    assert ledger.last_asked(["n19", "a", "n0"]).tolist() == [3, 1, 2]
 
 
 # ---------------------------------------------------------------------------------- states
