@@ -15,7 +15,7 @@ Proof note: ``docs/proofs/integral.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
@@ -27,10 +27,13 @@ from flwr_kld.common.search import edge
 from flwr_kld.integral.base import Floats
 from flwr_kld.integral.draws import BoxLaw
 from flwr_kld.integral.mollifier import Mollifier
+from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import InvalidArgument, finite, integer
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import BitSource, SystemBits
 from flwr_kld.kernel.vector import OneProcess
+from flwr_kld.ledger.budget import Budget
+from flwr_kld.ledger.cost import Cost
 
 _MOST_DRAWS = 2**63 - 1
 """NumPy counts no further."""
@@ -129,6 +132,16 @@ class IntegralEvent:
     draws: int  # k, at most
     epsilon_per_draw: float  # Pure cost of each draw, in nats
     private: bool  # False if the draws come from a seed: a simulation
+
+    def cost(self, budget: Budget) -> Cost:
+        """Return what the draws cost those whom a budget is for, in its ledger.
+
+        Raises `ValueError` if they come from a seed, which protects nobody.
+        """
+        if not self.private:
+            raise ValueError("seeded draws protect nobody: they cannot be charged to a budget")
+        cost = Cost.claimed("integral box", Guarantee(self.epsilon, self.delta))
+        return replace(cost, protects=budget.protects)
 
 
 class Sampler(OneProcess):

@@ -17,12 +17,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flwr_kld.kernel.delta import FINE, ComposedLosses, LossDistribution, loss_distribution
+from flwr_kld.kernel.delta import (
+    FINE,
+    NO_PROTECTION,
+    ComposedLosses,
+    LossDistribution,
+    loss_distribution,
+)
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Composition
 from flwr_kld.ledger.cost import Cost
 
-_NO_PROTECTION = 40.0
-"""Nats from which on a claim is not worth composing."""
 _PRECISION = 1e-9
 """Of an epsilon, in nats and relative."""
 _NOTHING = Fraction(0)
@@ -44,7 +48,7 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
         return tuple((loss_distribution(cost.table, s), times) for s, times in moved.items())
     # Whatever is (epsilon, delta)-private reveals no more than this (Kairouz, Oh, Viswanath 2015).
     epsilon, delta = float(cost.epsilon), float(cost.delta)
-    if epsilon > _NO_PROTECTION:
+    if epsilon > NO_PROTECTION:
         delta = 1.0
     likely = (1 - delta) / (1 + math.exp(-epsilon))
     p = np.array([likely, likely * math.exp(-epsilon)])

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from flwr_kld.common.errors import NoBudget, damaged
 from flwr_kld.kernel.arguments import choice, moment
-from flwr_kld.ledger.budget import DAY, Budget
+from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.ledger.budget import DAY, Budget, written
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import Entry, Failure, Kind, ReleaseCost, utc
 from flwr_kld.ledger.schema import (
@@ -30,6 +31,8 @@ _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""
 _PAGE = 32
 """Entries that are read at once, where not all are wanted."""
+_WIDTH = 17
+"""Bytes that hold any weight of a noise table, 2**128 included."""
 
 
 # ------------------------------------------------------------------------------------- clock
@@ -148,9 +151,8 @@ def store_cost(connection: Connection, cost: Cost) -> int:
     """Return the id of a cost's row; there is one for each kind."""
     found = connection.execute(select(costs.c.id).where(costs.c.digest == cost.digest)).scalar()
     if found is None:
-        (found,) = connection.execute(
-            costs.insert().values(cost.to_row()).returning(costs.c.id)
-        ).one()
+        row = costs.insert().values(cost_row(cost)).returning(costs.c.id)
+        (found,) = connection.execute(row).one()
     return int(found)
 
 
@@ -158,10 +160,44 @@ def read_costs(connection: Connection, ids: Iterable[int]) -> dict[int, Cost]:
     """Return costs by their rows' ids."""
     wanted = set(ids)
     rows = connection.execute(select(costs).where(costs.c.id.in_(sorted(wanted))))
-    found = {row.id: Cost.from_row(row) for row in rows}
+    found = {row.id: cost_of(row) for row in rows}
     if found.keys() != wanted:
         raise damaged("a cost")
     return found
+
+
+def cost_row(cost: Cost) -> dict[str, Any]:
+    """Return the columns of a cost: amounts as text; of its table, the weights from 0 upwards."""
+    table, numbers = cost.table, list[int]()
+    if table is not None:
+        numbers = [table.tail, table.tail_ratio, *table.weights[table.reach :]]
+    return {
+        "digest": cost.digest,
+        "mechanism": cost.mechanism,
+        "epsilon": str(cost.epsilon),
+        "delta": str(cost.delta),
+        "protects": cost.protects,
+        "shifts": json.dumps(cost.shifts),
+        "noise": b"".join(number.to_bytes(_WIDTH, "little") for number in numbers),
+    }
+
+
+def cost_of(row: Any) -> Cost:
+    """Read what `cost_row` gave."""
+    try:
+        amounts = row.mechanism, written(row.epsilon), written(row.delta), row.protects
+        cost = Cost(*amounts, json.loads(row.shifts), _table(row.noise) if row.noise else None)
+    except (TypeError, ValueError, ArithmeticError, RecursionError):
+        raise damaged("a cost") from None
+    if cost.digest != row.digest:
+        raise damaged("a cost")
+    return cost
+
+
+def _table(noise: bytes) -> NoiseTable:
+    starts = range(0, len(noise), _WIDTH)
+    tail, ratio, *side = (int.from_bytes(noise[i : i + _WIDTH], "little") for i in starts)
+    return NoiseTable((*side[:0:-1], *side), tail, ratio)
 
 
 # -------------------------------------------------------------------------------------- entries

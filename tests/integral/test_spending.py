@@ -34,8 +34,8 @@ def open_ledger(tmp_path):
 
 
 def reserve(ledger: Ledger, sampler: Sampler, key: str = KEY, clients=("a",)):
-    cost = Cost.of_draws(sampler.event, ledger.budget())
-    return ledger.reserve(key, [Charge(cost, clients)], kind=Kind.DRAWS)
+    cost = sampler.event.cost(ledger.budget())
+    return ledger.reserve(key, Charge(cost, clients), kind=Kind.DRAWS)
 
 
 @pytest.mark.parametrize("protects", ["record", "client"])

@@ -15,9 +15,9 @@ from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.kernel.release import Release
 from flwr_kld.ledger import Budget, Cost
 from flwr_kld.ledger.budget import UNBOUNDED, exact
-from flwr_kld.trust.calibration import calibrated_laplace
+from flwr_kld.ledger.rows import cost_of, cost_row
+from flwr_kld.trust.calibration import calibrate_shares, calibrated_laplace
 from flwr_kld.trust.noise_laws import discrete_laplace
-from flwr_kld.trust.share_calibration import calibrate_shares
 
 LAPLACE = calibrated_laplace(Guarantee(0.5))
 
@@ -42,7 +42,7 @@ def test_equal_parts_of_an_amount_are_that_amount(whole):
 @given(st.floats(1e-9, 1e5))
 def test_an_amount_is_its_float(epsilon):
     assert abs(pure(epsilon).epsilon - Fraction(epsilon)) <= Fraction(epsilon) / 2**52
-    assert Cost.from_row(SimpleNamespace(**pure(epsilon).to_row())) == pure(epsilon)
+    assert cost_of(SimpleNamespace(**cost_row(pure(epsilon)))) == pure(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_without_an_honest_survivor_nothing_is_promised():
 
 
 def row(cost, **changed):
-    return SimpleNamespace(**{**cost.to_row(), **changed})
+    return SimpleNamespace(**{**cost_row(cost), **changed})
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def row(cost, **changed):
     ],
 )
 def test_a_row_holds_all_that_accounting_reads(cost):
-    again = Cost.from_row(row(cost))
+    again = cost_of(row(cost))
     assert again == cost
     assert vars(again) | {"digest": "", "noise": b""} == vars(cost) | {"digest": "", "noise": b""}
-    assert {type(value) for value in cost.to_row().values()} <= {int, str, bytes}
+    assert {type(value) for value in cost_row(cost).values()} <= {int, str, bytes}
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_a_row_holds_all_that_accounting_reads(cost):
         {"epsilon": None},
         {"mechanism": 3},
         {"digest": ""},
-        {"noise": Cost.of(LAPLACE).noise[:-17]},
-        {"noise": Cost.of(LAPLACE).noise.replace(b"\x01", b"\x02")},
+        {"noise": cost_row(Cost.of(LAPLACE))["noise"][:-17]},
+        {"noise": cost_row(Cost.of(LAPLACE))["noise"].replace(b"\x01", b"\x02")},
         {"noise": b""},
     ],
 )
 def test_a_damaged_row_is_noticed(change):
     with pytest.raises(LedgerUnavailable):
-        Cost.from_row(row(Cost.of(LAPLACE), **change))
+        cost_of(row(Cost.of(LAPLACE), **change))
 
 
 def test_kinds_differ_by_all_that_accounting_reads():
