@@ -40,23 +40,11 @@ class OwnRecords:
     domain: Callable[[Context], Domain]  # Domain of the records
     ids: Loader | None = None  # One id a record, for standing sessions
 
-    def load(self, context: Context, member: int, terms: Terms) -> Records:
-        """Load one member's records, and in a standing session their ids.
+    def load(self, context: Context, member: int, terms: Terms | None = None) -> Records:
+        """Load and encode one member's records: by terms, those of a period, or with their ids.
 
         Within `of_period`, so that loaders know which.
         """
-        symbols, inside = self._encoded(context, member, terms)
-        ids = None if terms.night is None else self._ids(context, member, symbols)
-        return Records(symbols, ids, inside)
-
-    def symbols(self, context: Context, member: int) -> Held[Symbols]:
-        """Load and encode one member's records, shape [records]."""
-        return self._encoded(context, member)[0]
-
-    def _encoded(
-        self, context: Context, member: int, terms: Terms | None = None
-    ) -> tuple[Held[Symbols], Held[NDArray[np.bool_]] | None]:
-        """Load and encode one member's records; return also which are of the period, if one is."""
         period, inside = None if terms is None else terms.period, None
         with ended_in_time():
             try:
@@ -82,7 +70,9 @@ class OwnRecords:
                 raise _failed("records", "be read", error) from None
         if not sound:
             raise QueryRefused("the domain encodes records to symbols that it does not have")
-        return symbols, inside
+        in_session = terms is not None and terms.night is not None
+        ids = self._ids(context, member, symbols) if in_session else None
+        return Records(symbols, ids, inside)
 
     def _ids(
         self, context: Context, member: int, symbols: Held[Symbols]
@@ -167,10 +157,9 @@ class Records(Private):
         members: Sequence[Records],
         terms: Terms,
         cell_of: NDArray[np.int32],
-        most: int = LARGEST_CLIENT,
     ) -> ClientRows:
         """Count what the terms take of each member's by cell: a row each."""
-        Records._take(members, terms, most)
+        Records._take(members, terms, LARGEST_CLIENT)
         return ClientRows.count(
             [own._symbols for own in members],
             cell_of,

@@ -123,11 +123,11 @@ def host_predictor_queries(
 def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
     """Draw one record's label, or any label where none can be read: a refusal would leak."""
     try:
-        symbols = own.symbols(context, member)
+        records = own.load(context, member)
     except (DomainError, QueryRefused) as error:
         logger.error("a predictor got a label drawn from nothing: %s", type(error).__name__)
-        symbols = Held(np.zeros(0, dtype=np.int64))
-    return Records(symbols).label(labels)
+        records = Records(Held(np.zeros(0, dtype=np.int64)))
+    return records.label(labels)
 
 
 def _read(
