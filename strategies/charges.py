@@ -15,7 +15,7 @@ _YEAR = 365
 """Days."""
 
 
-def charges(trust: Trust, asked: AskedClients) -> list[Charge]:
+def charge_of(trust: Trust, asked: AskedClients) -> Charge:
     """Return what is reserved before a check: its release at its dearest."""
     cost, least = trust.cost(), Cost.of(trust.event(trust.min_clients))
     if cost.protects != least.protects or cost.epsilon < least.epsilon or cost.delta < least.delta:
@@ -23,7 +23,7 @@ def charges(trust: Trust, asked: AskedClients) -> list[Charge]:
             f"{type(trust).__name__}(…) charges {cost}, and its event costs {least}: leave cost as "
             "it is"
         )
-    return [Charge(cost, map(str, asked.participants))]
+    return Charge(cost, map(str, asked.participants))
 
 
 def warn_of_pace(budget: Budget, cohort: Cohort, clients: int, cost: Cost, horizon: int) -> None:

@@ -22,7 +22,7 @@ from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import epsilon_delivered, protection
 from flwr_kld.strategies.aggregation import Aggregation, failing, is_built_in
-from flwr_kld.strategies.charges import charges
+from flwr_kld.strategies.charges import charge_of
 from flwr_kld.strategies.cohort_strategy import CohortStrategy
 from flwr_kld.strategies.exchange import CountExchange, by_reason, require_answers
 from flwr_kld.strategies.paid_round import PaidRound
@@ -93,7 +93,7 @@ class CountStrategy(CohortStrategy):
         """Reserve what a question costs, ask it, and publish the noised counts."""
         states = self._session.begin(plan, len(asked.participants))
         paid.reserve(
-            charges(self.trust, asked),
+            charge_of(self.trust, asked),
             states,
             session=self._session.key,
             # One of a user's own may send in ways of its own, and quote answers in its errors.

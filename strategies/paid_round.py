@@ -69,7 +69,7 @@ class PaidRound:
 
     def reserve(
         self,
-        charges: Iterable[Charge],
+        charge: Charge,
         states: Iterable[Remembered] = (),
         *,
         session: str = "",
@@ -94,7 +94,7 @@ class PaidRound:
             return
         reservation = self.ledger.reserve(
             self.name,
-            charges,
+            charge,
             kind=self.entry,
             population=self.budget,
             session=session,
@@ -108,15 +108,15 @@ class PaidRound:
         self,
         report: Envelope,
         states: Sequence[Remembered] = (),
-        delivered: Sequence[Cost] | None = None,
+        delivered: Cost | None = None,
         *,
         repeatable: bool = False,
     ) -> bool:
         """Write the report, together with what is to be remembered.
 
         Returns False if another round has changed those states meanwhile and this one is
-        `repeatable`: conclude anew, and settle again. `delivered` is what each charge cost in the
-        end, by default what was reserved.
+        `repeatable`: conclude anew, and settle again. `delivered` is what it cost in the end, by
+        default what was reserved.
         """
         if self.ledger is None or self._reservation is None:
             return True

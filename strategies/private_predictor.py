@@ -141,7 +141,7 @@ class PrivatePredictor(CohortStrategy, Monitor):
             chosen, _ = self._draw(grid)
             predictor.hypotheses.at(self.context)  # one without laws fails before it is paid for
             cost = Cost.claimed(LOCAL, predictor.guarantee)
-            paid.reserve([Charge(cost, map(str, chosen))], on_failure=self._remember)
+            paid.reserve(Charge(cost, map(str, chosen)), on_failure=self._remember)
             self.rounds += 1
             cohort, intake = self._collect(grid, chosen, paid.check)
             left_out, taken = by_reason(cohort.left_out), len(intake)

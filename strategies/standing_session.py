@@ -83,12 +83,12 @@ class SingleChecks:
         """
         return ()
 
-    def settled(self, survivors: int) -> tuple[Sequence[Remembered], Sequence[Cost] | None]:
+    def settled(self, survivors: int) -> tuple[Sequence[Remembered], Cost | None]:
         """Return what is to be remembered of a check that was released, and what it cost.
 
         The cost is None if it is what was reserved.
         """
-        return (), [self.trust.cost(survivors)]
+        return (), self.trust.cost(survivors)
 
 
 class StandingSession(SingleChecks):
@@ -171,7 +171,7 @@ class StandingSession(SingleChecks):
         self._kept = replace(remembered, version=remembered.version + 1)
         return (remembered,)
 
-    def settled(self, survivors: int) -> tuple[Sequence[Remembered], Sequence[Cost] | None]:
+    def settled(self, survivors: int) -> tuple[Sequence[Remembered], Cost | None]:
         """Return that this night's numbers came; its session was paid for on the first night."""
         if self._kept is None:
             raise ValueError("no night has begun")

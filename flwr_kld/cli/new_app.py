@@ -108,15 +108,9 @@ class Proposal:
         return "UniformCohort()" if self.size is None else f"RotatingCohort({self.size})"
 
     @property
-    def asked(self) -> int:
-        """Clients in one exchange of a check: halves of a cohort that is large enough."""
-        asked = self.size or self.clients
-        return asked if asked < FEW else asked // 2
-
-    @property
     def least(self) -> int:
-        """Clients in one exchange with which a check still goes on."""
-        return max(self.asked * 3 // 4, 2)
+        """Clients with which a check still goes on."""
+        return max((self.size or self.clients) * 3 // 4, 2)
 
     @property
     def nodes(self) -> int:

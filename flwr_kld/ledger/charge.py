@@ -15,10 +15,7 @@ from flwr_kld.ledger.cost import Cost
 
 @dataclass(frozen=True)
 class Charge:
-    """One release of a check, and whom it asks.
-
-    A check whose two halves are asked different things has two charges; one that asks the same
-    clients twice has two as well.
+    """The release of a check, and whom it asks.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class ReleaseCost:
-    """One release of a check."""
+    """The release of a check."""
 
     asked: Cost  # What was reserved
     delivered: Cost | None  # What was settled; None for as much as was asked
@@ -109,7 +109,7 @@ class Entry:
     state: Stage
     report: dict[str, Any] | None  # ``Report.to_dict()``
     failure: Failure | None  # Why it failed
-    releases: tuple[ReleaseCost, ...]  # What it cost; none if nobody answered
+    release: ReleaseCost | None  # What it cost; None if nobody answered, or its session paid
 
     @property
     def refused(self) -> bool:

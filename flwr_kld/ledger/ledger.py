@@ -131,7 +131,7 @@ class Ledger:
     def reserve(
         self,
         key: str,
-        charges: Iterable[Charge],
+        charge: Charge,
         *,
         kind: Kind = Kind.CHECK,
         population: str = "default",
@@ -148,7 +148,7 @@ class Ledger:
         ----------
         key : str
             Of the scheduled check, say its date. It runs once.
-        charges : Iterable[Charge]
+        charge : Charge
             What is released, and whom it asks.
         kind : Kind
             What asks; all kinds share one set of keys.
@@ -156,8 +156,8 @@ class Ledger:
             Population whose budget is charged.
         session : str
             Key of the standing session that the check is a night of, and of nothing else: then
-            `charges` is one, at the cost of all its nights together and the same on each of them.
-            It counts once, as of the latest night, for everybody whom any of them asked.
+            `charge` is the cost of all its nights together, and the same on each of them. It counts
+            once, as of the latest night, for everybody whom any of them asked.
         states : Iterable[Remembered]
             What the monitor remembers, written together with the reservation or not at all.
         now : float, optional
@@ -173,14 +173,13 @@ class Ledger:
         CheckUnfinished
             If it was reserved and not settled.
         ValueError
-            If a charge hides less than the budget promises, there is none, a night's is not that of
-            its session, or `now` is not a time.
+            If the charge hides less than the budget promises, a night's is not that of its session,
+            or `now` is not a time.
         """
-        charges, kind = tuple(charges), choice("kind", kind, Kind)
-        for charge in charges:
-            instance("a charge", charge, Charge, "a Charge(cost, clients)")
-        if not isinstance(key, str) or key in ("", session) or not charges:
-            raise ValueError("a check needs a key, other than its session's, and a charge or more")
+        kind = choice("kind", kind, Kind)
+        instance("charge", charge, Charge, "a Charge(cost, clients)")
+        if not isinstance(key, str) or key in ("", session):
+            raise ValueError("a check needs a key, other than its session's")
         with self._database.writing("reserved in") as connection:
             seen = rows.advance_clock(connection, _clock(now))  # kept even if the check is refused
         with self._database.writing("reserved in") as connection:
@@ -190,23 +189,22 @@ class Ledger:
             if before is not None and not before.refused:
                 unfinished = before.state == "reserved"
                 raise CheckUnfinished(before) if unfinished else AlreadyChecked(before)
-            asked = [(c.cost, _spend(connection, budget, c)) for c in charges]
+            asked = _spend(connection, budget, charge)
             if session:
                 reservations.renew(connection, budget, session, seconds, asked)
-                asked = []
             else:
-                new = [spend for _, spend in asked]
-                require_budget(Window(connection, budget, seconds, new), new, budget)
+                require_budget(Window(connection, budget, seconds, [asked]), [asked], budget)
             for state in states:
                 write_state(connection, state, seconds)
-            return reservations.opened(connection, population, kind, key, seconds, asked, before)
+            own = None if session else asked
+            return reservations.opened(connection, population, kind, key, seconds, own, before)
 
     def settle(
         self,
         reservation: Reservation,
         report: Mapping[str, Any],
         *,
-        delivered: Sequence[Cost] | None = None,
+        delivered: Cost | None = None,
         states: Iterable[Remembered] = (),
         now: float | None = None,
     ) -> None:
@@ -218,8 +216,8 @@ class Ledger:
             What `reserve` returned.
         report : Mapping
             ``Report.to_dict()``. NaN and infinities, which JSON does not have, are kept as null.
-        delivered : Sequence[Cost], optional
-            What each charge cost in the end, which counts from now on; by default, as reserved.
+        delivered : Cost, optional
+            What it cost in the end, which counts from now on; by default, as reserved.
         states : Iterable[Remembered]
             What the monitor remembers, written together with the report or not at all.
         now : float, optional
@@ -234,17 +232,13 @@ class Ledger:
             If what was delivered hides less than the budget promises, or a state holds a number
             that JSON does not have. What was reserved stays spent.
         """
-        if delivered is not None and len(delivered) != len(reservation.spends):
-            raise ValueError(f"settle {len(reservation.spends)} charges: as many were reserved")
         with self._database.writing("settled in") as connection:
             seconds = rows.advance_clock(connection, _clock(now))
             text = json_text(report)
             reservations.close(connection, reservation, seconds, state="settled", report=text)
             if delivered is not None:
                 budget = rows.budget_of(connection, reservation.population)
-                reservations.deliver(
-                    connection, budget, dict(zip(reservation.spends, delivered, strict=True))
-                )
+                reservations.deliver(connection, budget, reservation, delivered)
             for state in states:
                 write_state(connection, state, seconds)
 
@@ -280,7 +274,7 @@ class Ledger:
             before = rows.entry_of(connection, population, key)
             if before is None or before.refused:
                 refused = reservations.opened(
-                    connection, population, kind, key, seconds, (), before
+                    connection, population, kind, key, seconds, None, before
                 )
                 reservations.close(connection, refused, seconds, **_failed(why))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +25,6 @@ class Reservation:
     number: int  # Number of its entry
     population: str  # Whose budget; the idempotency key
     key: str
-    spends: tuple[int, ...]  # Ids of its releases' rows, in the order of its charges
 
 
 def opened(
@@ -35,10 +33,10 @@ def opened(
     kind: Kind,
     key: str,
     now: int,
-    asked: Iterable[tuple[Cost, Spend]],
+    asked: Spend | None,
     before: Entry | None = None,
 ) -> Reservation:
-    """Open an entry under a number that none ever had, and charge what it asks for."""
+    """Open an entry under a number that none ever had, and charge what it asks for, if anything."""
     number = 1 + (connection.execute(select(func.max(checks.c.number))).scalar() or 0)
     row = {
         "number": number,
@@ -57,62 +55,44 @@ def opened(
     else:
         connection.execute(spends.delete().where(spends.c.check == before.number))
         connection.execute(checks.update().where(checks.c.number == before.number).values(row))
-    return Reservation(number, population, key, charge(connection, number, asked))
+    if asked is not None:
+        charge(connection, number, asked)
+    return Reservation(number, population, key)
 
 
-def charge(
-    connection: Connection, check: int, asked: Iterable[tuple[Cost, Spend]]
-) -> tuple[int, ...]:
-    """Write what a check asks for, and return the rows' ids."""
-    rows = [
-        {
-            "check": check,
-            "asked": store_cost(connection, cost),
-            "members": pack(spend.members),
-        }
-        for cost, spend in asked
-    ]
-    insert = spends.insert().returning(spends.c.id)
-    return tuple(connection.execute(insert.values(row)).scalar_one() for row in rows)
+def charge(connection: Connection, check: int, asked: Spend) -> None:
+    """Write what a check asks for."""
+    cost, members = store_cost(connection, asked.cost), pack(asked.members)
+    connection.execute(spends.insert().values(check=check, asked=cost, members=members))
 
 
-def renew(
-    connection: Connection,
-    budget: Budget,
-    key: str,
-    now: int,
-    asked: Sequence[tuple[Cost, Spend]],
-) -> None:
+def renew(connection: Connection, budget: Budget, key: str, now: int, asked: Spend) -> None:
     """Charge a session as of now: once for all its nights, to everybody whom they have asked."""
-    population = budget.population
-    before = entry_of(connection, population, key)
-    charges = [cost for cost, _ in asked]
-    charged, asked_before = charges[:1], np.zeros(0, dtype=np.int64)
+    before = entry_of(connection, budget.population, key)
     if before is not None and not before.refused:
-        if before.kind is not Kind.SESSION:  # what it spent would be forgotten
-            raise AlreadyChecked(before)
-        charged = [release.asked for release in before.releases]
+        if before.kind is not Kind.SESSION or before.release is None:
+            raise AlreadyChecked(before)  # what it spent would be forgotten
+        if before.release.asked != asked.cost:
+            raise ValueError(
+                f"a night of session {key!r} has the charge that its first night had: another is "
+                "of another session"
+            )
         query = select(spends.c.members).where(spends.c.check == before.number)
-        asked_before = np.concatenate([*map(unpack, connection.execute(query).scalars())])
-    if charges != charged:
-        raise ValueError(
-            f"a night of session {key!r} has the one charge that its first night had: "
-            "another is of another session"
-        )
-    ((cost, spend),) = asked
-    new = replace(spend, members=np.union1d(spend.members, asked_before))
-    held = opened(connection, population, Kind.SESSION, key, now, (), before)
-    require_budget(Window(connection, budget, now, [new]), [new], budget)
-    charge(connection, held.number, [(cost, new)])
+        asked_before = unpack(connection.execute(query).scalar_one())
+        asked = replace(asked, members=np.union1d(asked.members, asked_before))
+    held = opened(connection, budget.population, Kind.SESSION, key, now, None, before)
+    require_budget(Window(connection, budget, now, [asked]), [asked], budget)
+    charge(connection, held.number, asked)
     close(connection, held, now, state="settled")
 
 
-def deliver(connection: Connection, budget: Budget, delivered: Mapping[int, Cost]) -> None:
-    """Write what an open check's releases cost in the end, by the ids of their rows."""
-    for row_id, cost in delivered.items():
-        cost.require(budget)
-        kept = store_cost(connection, cost)
-        connection.execute(spends.update().where(spends.c.id == row_id).values(delivered=kept))
+def deliver(connection: Connection, budget: Budget, reservation: Reservation, cost: Cost) -> None:
+    """Write what an open check's release cost in the end."""
+    cost.require(budget)
+    kept = store_cost(connection, cost)
+    of_check = spends.update().where(spends.c.check == reservation.number)
+    if connection.execute(of_check.values(delivered=kept)).rowcount != 1:
+        raise LedgerError(f"check {reservation.key!r} has no charge of its own")
 
 
 def release(connection: Connection, reservation: Reservation) -> None:

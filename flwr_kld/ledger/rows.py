@@ -217,19 +217,18 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     released: list[Row[Any]] = []
     for start in range(0, len(numbers), _NAMES):
         few = select(spends).where(spends.c.check.in_(numbers[start : start + _NAMES]))
-        released += connection.execute(few.order_by(spends.c.id)).all()
+        released += connection.execute(few).all()
     ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
     known = read_costs(connection, ids)
-    of_check: dict[int, list[ReleaseCost]] = {row.number: [] for row in rows}
-    for row in released:
-        of_check[row.check].append(
-            ReleaseCost(
-                known[row.asked],
-                None if row.delivered is None else known[row.delivered],
-                len(unpack(row.members)),
-            )
+    cost_of_check = {
+        row.check: ReleaseCost(
+            known[row.asked],
+            None if row.delivered is None else known[row.delivered],
+            len(unpack(row.members)),
         )
-    return [_entry(row, tuple(of_check[row.number])) for row in rows]
+        for row in released
+    }
+    return [_entry(row, cost_of_check.get(row.number)) for row in rows]
 
 
 def newest_first(
@@ -284,7 +283,7 @@ def read_json(text: str, what: str) -> Any:
         raise damaged(what) from None
 
 
-def _entry(row: Row[Any], releases: tuple[ReleaseCost, ...]) -> Entry:
+def _entry(row: Row[Any], release: ReleaseCost | None) -> Entry:
     # The tables are strict: a column holds its type, and a state or kind that there is.
     try:
         return Entry(
@@ -297,7 +296,7 @@ def _entry(row: Row[Any], releases: tuple[ReleaseCost, ...]) -> Entry:
             state=row.state,
             report=None if row.report is None else read_json(row.report, "a report"),
             failure=None if row.failure is None else Failure(row.failure, row.words or ""),
-            releases=releases,
+            release=release,
         )
     except (ValueError, OverflowError):
         raise damaged("a check") from None

@@ -120,7 +120,7 @@ spends = Table(
     Column("members", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
-"""One row for each release of a check, and the packed numbers of the clients that it asks."""
+"""The release of a check, if it pays for itself, and the packed numbers of whom it asks."""
 
 states = Table(
     "states",

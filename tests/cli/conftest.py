@@ -68,7 +68,7 @@ def settled(url: str):
     def write(key: str, report: dict[str, object] | None, epsilon: float = 0.1) -> None:
         ledger = Ledger(url)
         cost = Cost.claimed("discrete-laplace", Guarantee(epsilon))
-        reservation = ledger.reserve(key, [Charge(cost, ["a"])])
+        reservation = ledger.reserve(key, Charge(cost, ["a"]))
         if report is None:
             ledger.fail(reservation, Failure(FailureKind.UNANSWERED, "too few answered"))
         else:

@@ -82,9 +82,9 @@ def _do(plan: dict[str, Any], key: str) -> None:
         why = Failure(FailureKind(plan["refusal"]), "no room until [Sunday]")
         ledger.refuse(key, why)
         return
-    charges = [Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), ["a"])]
+    charge = Charge(Cost.claimed("discrete-laplace", Guarantee(0.1)), ["a"])
     kind = {"make": Kind.STATISTICS, "name": Kind.DISCOVERY}.get(does, Kind.CHECK)
-    reservation = ledger.reserve(key, charges, kind=kind)
+    reservation = ledger.reserve(key, charge, kind=kind)
     report = plan["report"]
     if does == "settle":
         cost = {**report["cost"], "population": "default"}

@@ -174,7 +174,7 @@ def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkey
 def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
-    reservation = ledger.reserve(KEY, [Charge(cost, ["a"])])
+    reservation = ledger.reserve(KEY, Charge(cost, ["a"]))
 
     def sleep(seconds: float) -> None:
         ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())

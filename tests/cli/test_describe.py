@@ -29,7 +29,7 @@ def settle(
 ) -> None:
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
-    reservation = ledger.reserve(key, [Charge(cost, ["a"])], kind=kind)
+    reservation = ledger.reserve(key, Charge(cost, ["a"]), kind=kind)
     ledger.settle(reservation, report, states=states)
 
 

@@ -28,7 +28,7 @@ def asked(url):
         ledger = Ledger(url)
         cost = Cost.claimed(LOCAL, Guarantee(0.05))
         reservation = ledger.reserve(
-            round_key(name, number), [Charge(cost, ["1", "2"])], kind=Kind.ROUND
+            round_key(name, number), Charge(cost, ["1", "2"]), kind=Kind.ROUND
         )
         if ends == "settled":
             report = report or replace(learnt(number), name=name).to_dict()

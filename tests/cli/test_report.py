@@ -44,7 +44,7 @@ def test_a_report_of_a_table_ends_with_the_columns_of_the_last_check(cli, url, s
 
 @pytest.mark.usefixtures("three_nights", "no_plots")
 def test_a_check_that_runs_is_not_called_failed(cli, url, tmp_path):
-    Ledger(url).reserve("now", [Charge(ONE, ["a"])])
+    Ledger(url).reserve("now", Charge(ONE, ["a"]))
     text = cli("report", "--ledger", url, COLUMNS="200").stdout
     assert "not ended" in text.split("2026-11-03")[1]
     assert "check 4: key 'now': it has not ended: it runs, or was cut off" in text

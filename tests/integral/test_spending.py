@@ -51,7 +51,7 @@ def test_draws_cost_every_budget_their_own_epsilon(open_ledger, law, protects):
     (entry,) = ledger.history()
     assert (entry.kind, entry.state) == (Kind.DRAWS, "settled")
     assert entry.report["draws"] == drawn.tolist()
-    assert entry.releases[0].asked.mechanism == "integral box"
+    assert entry.release.asked.mechanism == "integral box"
     assert ledger.spent().epsilon == pytest.approx(sampler.event.epsilon, abs=1e-9)
     assert ledger.spent().epsilon >= sampler.event.epsilon
 
@@ -77,7 +77,7 @@ def test_delta_counts_too(open_ledger):
 def test_draws_add_to_what_checks_spend_on_the_same_people(open_ledger):
     ledger, law = open_ledger(), mollify(RECORDS, BASE, BOX)
     check = Cost.claimed("discrete-laplace", Guarantee(1.0))
-    ledger.reserve("check", [Charge(check, ["a", "b"])])
+    ledger.reserve("check", Charge(check, ["a", "b"]))
     reserve(ledger, Sampler(law, 4), "draws of c", ["c"])
     assert ledger.spent().epsilon == 2.0  # of c alone
     reserve(ledger, Sampler(law, 3), "draws of all", ["a", "b", "c"])

@@ -21,9 +21,9 @@ def pure(epsilon: float, protects="record", delta=0.0) -> Cost:
     return replace(Cost.claimed("discrete-laplace", Guarantee(epsilon, delta)), protects=protects)
 
 
-def ask(epsilon: float, *names: str) -> list[Charge]:
-    """One release to some clients."""
-    return [Charge(pure(epsilon), names or ["a"])]
+def ask(epsilon: float, *names: str) -> Charge:
+    """A release to some clients."""
+    return Charge(pure(epsilon), names or ["a"])
 
 
 def insert_checks(connection, cohorts, cost, population="default", since=0):
@@ -51,8 +51,8 @@ def spent(ledger, now=NOW):
     return ledger.spent(now=now).epsilon
 
 
-def run(ledger, key, charges, now=NOW, **settled):
-    reservation = ledger.reserve(key, charges, now=now)
+def run(ledger, key, charge, now=NOW, **settled):
+    reservation = ledger.reserve(key, charge, now=now)
     ledger.settle(reservation, REPORT, now=now, **settled)
 
 

@@ -22,14 +22,14 @@ SMALL = Failure(FailureKind.COHORT, "3 clients are connected and 5 are needed")
 
 
 def test_history_tells_what_was_asked_delivered_and_reported(ledger):
-    run(ledger, "monday", ask(0.25, "a", "b"), delivered=[pure(0.2)])
+    run(ledger, "monday", ask(0.25, "a", "b"), delivered=pure(0.2))
     run(ledger, "tuesday", ask(0.125), NOW + DAY)
     first, second = ledger.history()
     assert (first.number, first.key, first.state, first.report) == (1, "monday", "settled", REPORT)
-    (release,) = first.releases
+    release = first.release
     assert (release.asked.epsilon, release.delivered.epsilon) == (Fraction(1, 4), Fraction(1, 5))
     assert release.clients == 2
-    assert second.releases[0].delivered is None
+    assert second.release.delivered is None
     assert ledger.history("another") == []
 
 
@@ -76,20 +76,20 @@ def test_a_check_is_closed_once(ledger, close):
 
 
 def test_what_was_delivered_counts_whether_more_or_less(ledger):
-    run(ledger, "less", ask(0.5), delivered=[pure(0.375)])
+    run(ledger, "less", ask(0.5), delivered=pure(0.375))
     assert spent(ledger) == 0.375
-    run(ledger, "more", ask(0.125), delivered=[pure(2.0)])
+    run(ledger, "more", ask(0.125), delivered=pure(2.0))
     assert spent(ledger) == 2.375
     with pytest.raises(BudgetExhausted):
         ledger.reserve("next", ask(0.001), now=NOW)
 
 
 def test_a_settlement_is_all_or_nothing(ledger):
-    reservation = ledger.reserve("monday", [*ask(0.25), *ask(0.25)], now=NOW)
-    with pytest.raises(ValueError, match="settle 2 charges"):
-        ledger.settle(reservation, REPORT, delivered=[pure(0.1)], now=NOW)
+    reservation = ledger.reserve("monday", ask(0.5), now=NOW)
     with pytest.raises(TypeError):
-        ledger.settle(reservation, {"no": object()}, delivered=[pure(0.1)] * 2, now=NOW)
+        ledger.settle(reservation, {"no": object()}, delivered=pure(0.1), now=NOW)
+    with pytest.raises(ValueError, match="protects each client"):
+        ledger.settle(reservation, REPORT, delivered=pure(0.1, protects="client"), now=NOW)
     assert (ledger.check("monday").state, spent(ledger)) == ("reserved", 0.5)
 
 
@@ -100,7 +100,7 @@ def test_a_stale_reservation_closes_nobody_elses_check(ledger):
     with pytest.raises(LedgerError, match="not open"):
         ledger.fail(stale, SILENCE, now=NOW)
     with pytest.raises(LedgerError, match="not open"):
-        ledger.settle(stale, REPORT, delivered=[pure(0.01)], now=NOW)
+        ledger.settle(stale, REPORT, delivered=pure(0.01), now=NOW)
     assert ledger.check("day").state == "reserved"
     ledger.settle(open_since, REPORT, now=NOW)
     assert ledger.reserve("last", ask(0.125), now=NOW).number > open_since.number > stale.number
@@ -133,7 +133,7 @@ def test_a_budget_has_room_for_as_many_equal_parts_as_it_was_cut_into(ledger, pa
     ledger.set_budget(Budget(1.0, 1e-6, 30, composition="sum"), now=NOW)
     for part in range(parts):
         charge = Charge(pure(1 / parts, delta=1e-6 / parts), ["a"])
-        ledger.settle(ledger.reserve(f"{part}", [charge], now=NOW), REPORT, now=NOW)
+        ledger.settle(ledger.reserve(f"{part}", charge, now=NOW), REPORT, now=NOW)
     told = ledger.spent(now=NOW)
     assert (told.epsilon, told.delta, told.left) == (1.0, 1e-6, 0.0)
     with pytest.raises(BudgetExhausted):

@@ -22,7 +22,7 @@ def lets_another_in(ledger, cost, before):
         with ledger._database.writing() as connection:
             insert_checks(connection, [np.zeros(1, int)] * before, cost, since=10**9 - DAY)
     try:
-        ledger.reserve("another", [Charge(cost, ["a"])], now=1e9)
+        ledger.reserve("another", Charge(cost, ["a"]), now=1e9)
     except BudgetExhausted:
         return False
     return True

@@ -17,7 +17,7 @@ def test_a_refusal_is_in_the_history_and_spends_nothing(ledger, why):
     (entry,) = ledger.history()
     assert (entry.key, entry.state, entry.failure) == ("monday", "failed", why)
     assert entry.refused
-    assert (entry.kind, entry.releases, entry.report) == (Kind.CHECK, (), None)
+    assert (entry.kind, entry.release, entry.report) == (Kind.CHECK, None, None)
     assert entry.ended == entry.started
     assert ledger.spent(now=NOW).epsilon == 0
 
@@ -72,7 +72,7 @@ def test_what_all_refused_is_given_back_once(ledger):
     reserved = ledger.reserve("monday", ask(0.25, "a"), now=NOW)
     ledger.fail(reserved, refused, now=NOW + 9)
     entry = ledger.check("monday")
-    assert (entry.refused, entry.failure, entry.releases) == (True, refused, ())
+    assert (entry.refused, entry.failure, entry.release) == (True, refused, None)
     assert ledger.spent(now=NOW + 9).epsilon == 0
     again = ledger.reserve("monday", ask(0.25, "a"), now=NOW + 60)
     with pytest.raises(LedgerError, match="closed before"):

@@ -28,8 +28,8 @@ COST = Cost.claimed("discrete-laplace", Guarantee(0.01))
 
 def settle(ledger: Ledger, population: str, key: str, report: dict, night: int, kind=Kind.CHECK):
     now = (FIRST + timedelta(days=night)).timestamp()
-    charges = [Charge(COST, ["a"])]
-    reserved = ledger.reserve(key, charges, kind=kind, population=population, now=now)
+    charge = Charge(COST, ["a"])
+    reserved = ledger.reserve(key, charge, kind=kind, population=population, now=now)
     told = checksummed({**report, "key": key}) if kind is Kind.CHECK else report
     ledger.settle(reserved, told, now=now + 60)
 
@@ -45,13 +45,13 @@ def fill(url: str) -> None:
     settle(ledger, "fleet", "night 3", drifted(3).to_dict(), 2)
     evil = decided(Outcome.DRIFT, 0.2, dropouts={EVIL: 1}, counted=EVIL, drawn_from=EVIL, note=EVIL)
     settle(ledger, EVIL, EVIL, evil.to_dict(), 3)
-    failing = ledger.reserve("night 5", [Charge(COST, ["a"])], population=EVIL)
+    failing = ledger.reserve("night 5", Charge(COST, ["a"]), population=EVIL)
     ledger.fail(failing, Failure(FailureKind.UNANSWERED, EVIL))
     ledger.refuse("night 6", Failure(FailureKind.BUDGET, EVIL), population="fleet")
     for number in (1, 2):
         report = learnt(number, EVIL, name=EVIL).to_dict()
         settle(ledger, "fleet", f"{EVIL}/{number}", report, 4 + number, Kind.ROUND)
-    ledger.reserve("night 7", [Charge(COST, ["a"])], population="fleet")
+    ledger.reserve("night 7", Charge(COST, ["a"]), population="fleet")
     columns = {EVIL: replace(STATISTICS.columns["minutes"], unit=EVIL, description=EVIL)}
     described = replace(STATISTICS, whom=EVIL, columns={**STATISTICS.columns, **columns})
     settle(ledger, EVIL, f"{EVIL} described", described.to_dict(), 5, Kind.STATISTICS)

@@ -250,7 +250,7 @@ def test_a_writer_does_not_keep_readers_waiting_and_is_seen_when_done(copied):
     assert visitor.get("/stamp").body != stamp
     assert "new one" not in before
     assert "new one" in visitor.get("/").text
-    Ledger(url).reserve("now", [Charge(COST, ["a"])], population="new one")
+    Ledger(url).reserve("now", Charge(COST, ["a"]), population="new one")
     assert "Not ended" in visitor.get("/").text
 
 

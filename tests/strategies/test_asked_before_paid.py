@@ -83,7 +83,7 @@ def test_what_nobody_could_be_asked_costs_nothing_and_may_run_again(way, down, l
     with pytest.raises(CheckFailed):
         checks.check(grid, key="night")
     entry = ledger.check("night")
-    assert (entry.refused, entry.releases, ledger.spent().epsilon) == (True, (), 0)
+    assert (entry.refused, entry.release, ledger.spent().epsilon) == (True, None, 0)
     away[0] = False
     assert checks.check(grid, key="night").cohort.survivors == NODES
     assert 0.3 < ledger.spent().epsilon < 0.51  # clients who add more noise than is needed pay less
@@ -149,7 +149,7 @@ def test_a_check_that_all_clients_refuse_is_free_and_its_key_runs_again(way, led
     with pytest.raises(NobodyAnswered, match="refused: the server's domain is not this client's"):
         mistaken(way, ledger).check(grid, key="monday")
     entry = ledger.check("monday")
-    assert (entry.state, entry.failure.kind, entry.releases) == ("failed", "refused", ())
+    assert (entry.state, entry.failure.kind, entry.release) == ("failed", "refused", None)
     assert entry.refused
     assert ledger.spent().epsilon == 0
     report = monitor(way, ledger).check(grid, key="monday")

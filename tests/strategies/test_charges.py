@@ -6,7 +6,7 @@ from ledger.books import pure
 from flwr_kld.ask.cohort import AskedClients, Participant, RotatingCohort, UniformCohort
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.strategies import Distributed
-from flwr_kld.strategies.charges import charges, warn_of_pace
+from flwr_kld.strategies.charges import charge_of, warn_of_pace
 
 TRUST = Distributed(1.0, min_clients=16)
 
@@ -20,9 +20,9 @@ def ledger(tmp_path):
 
 def test_a_check_is_charged_what_its_survivors_deliver(ledger):
     asked = AskedClients([Participant(i) for i in range(39)])
-    reservation = ledger.reserve("k", charges(TRUST, asked))
-    ledger.settle(reservation, {}, delivered=[TRUST.cost(20)])
-    (release,) = ledger.check("k").releases
+    reservation = ledger.reserve("k", charge_of(TRUST, asked))
+    ledger.settle(reservation, {}, delivered=TRUST.cost(20))
+    release = ledger.check("k").release
     booked = release.delivered or release.asked
     assert (booked.epsilon, booked.delta) == (TRUST.cost(20).epsilon, TRUST.cost(20).delta)
 

@@ -48,7 +48,7 @@ class Noting(CohortStrategy):
         with self._paid_round(key) as paid:
             chosen, _ = self._draw(None)
             self.note("draw")
-            paid.reserve([Charge(Cost.claimed("m", Guarantee(1.0)), map(str, chosen))])
+            paid.reserve(Charge(Cost.claimed("m", Guarantee(1.0)), map(str, chosen)))
             self.note("ask")
             with phase(ASKING):  # from then on somebody may have answered
                 if self.raises:
