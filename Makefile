@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --root-user-action
 # Tests and demo start many processes; without byte code each would compile Flower and Ray anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo study studies bench test test-portable test-slow test-deployment test-databases fuzz fuzz-noise check docs release test-lowest test-flower clean
+.PHONY: demo study studies bench test coverage test-portable test-slow test-deployment test-databases fuzz fuzz-noise check docs release test-lowest test-flower clean
 
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
@@ -49,6 +49,15 @@ test-portable: $(VENV)/ready
 		echo "$$processor"; \
 		env "$$processor" $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS) || exit; \
 	done
+
+# How much of each file tests run: `make coverage TESTS=tests/kernel` for one folder's.
+coverage: $(VENV)/coverage
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
+		--cov=flwr_kld --cov=strategies --cov=clients --cov-report=term:skip-covered $(TESTS)
+
+$(VENV)/coverage: $(VENV)/ready
+	$(UV) 'pytest-cov>=6' 2>>$(VENV)/uv.log || $(PIP) 'pytest-cov>=6'
+	touch $@
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
 test-slow: $(VENV)/ready
