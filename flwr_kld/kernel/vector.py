@@ -1,4 +1,4 @@
-"""A client's numbers and their sums before any noise: private, and no verb takes a function.
+"""A client's numbers and their sums before any noise: private, and no function is given them.
 
 What is private shows no value and is copied by nothing. It leaves by a channel, to those whom the
 trust model lets see it, or with the noise of a `Release`, which has proved itself.
@@ -74,7 +74,10 @@ class Private:
 
 
 class Held(Private, Generic[_T]):
-    """One private value of another type, on its way through code that need not see it."""
+    """One private value of another type, on its way to the code that reads it.
+
+    Logs, errors and frames do not show it; `into` gives it to any function.
+    """
 
     __slots__ = ("_value",)
 
