@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.kernel.count import alike_sensitivity
-from flwr_kld.kernel.law import NoiseTable, on_coarser_grid, to_counts
+from flwr_kld.kernel.law import RATIO_BITS, NoiseTable, to_counts
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 
@@ -20,14 +20,36 @@ _SHOWS = 2.0
 
 
 @lru_cache(maxsize=32)
-def _in_counts(noise: NoiseTable, steps: int) -> NoiseTable:
-    return on_coarser_grid(noise, steps) if steps > 1 else noise
+def on_coarser_grid(law: NoiseTable, grid: int) -> NoiseTable:
+    """Return the law that noise has after `to_counts`.
+
+    ``round((grid h + Z) / grid) = h + round(Z / grid)`` for integers h: post-processing. Each
+    `grid` steps of the tail are one beyond the table, none nearer than it is.
+
+    Parameters
+    ----------
+    law : NoiseTable
+        Of Z, in grid steps.
+    grid : int
+        Grid steps a count; odd, so that nothing lies half way.
+    """
+    if grid == 1:
+        return law
+    half = grid // 2
+    reach = -(-law.reach // grid)
+    wide = [0] * (reach * grid + half - law.reach)
+    steps = [*wide, *law.weights, *wide]
+    weights = [sum(steps[i : i + grid]) for i in range(0, len(steps), grid)]
+    while weights[0] == 0:
+        weights = weights[1:-1]
+    ratio = min((law.tail_ratio**grid >> RATIO_BITS * (grid - 1)) + 1, (1 << RATIO_BITS) - 1)
+    return NoiseTable(tuple(weights), law.tail, ratio if law.tail else 0)
 
 
 def noise_in_counts(release: Release, plan: QueryPlan) -> NoiseTable:
     """Law of the noise in each cell of a column, in counts; refused if columns differ in it."""
     (steps,) = set(plan.allotment.counts)
-    return _in_counts(release.noise, steps)
+    return on_coarser_grid(release.noise, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +96,7 @@ class NoisyCounts:
     def deviation(self) -> float:
         """Standard deviation of the noise in a count, in records; of the column with most."""
         steps = set(self.plan.allotment.counts)
-        return math.sqrt(max(_in_counts(self.event.noise, n).variance for n in steps))
+        return math.sqrt(max(on_coarser_grid(self.event.noise, n).variance for n in steps))
 
     @property
     def frozen_share(self) -> float:

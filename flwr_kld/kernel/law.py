@@ -305,30 +305,6 @@ def _from_below(weights: list[int]) -> NoiseTable:
     return NoiseTable(tuple(weights), lost, 1 if lost else 0)
 
 
-def on_coarser_grid(law: NoiseTable, grid: int) -> NoiseTable:
-    """Return the law that noise has after `to_counts`.
-
-    ``round((grid h + Z) / grid) = h + round(Z / grid)`` for integers h: post-processing. Each
-    `grid` steps of the tail are one beyond the table, none nearer than it is.
-
-    Parameters
-    ----------
-    law : NoiseTable
-        Of Z, in grid steps.
-    grid : int
-        Grid steps a count; odd, so that nothing lies half way.
-    """
-    half = grid // 2
-    reach = -(-law.reach // grid)
-    wide = [0] * (reach * grid + half - law.reach)
-    steps = [*wide, *law.weights, *wide]
-    weights = [sum(steps[i : i + grid]) for i in range(0, len(steps), grid)]
-    while weights[0] == 0:
-        weights = weights[1:-1]
-    ratio = min((law.tail_ratio**grid >> RATIO_BITS * (grid - 1)) + 1, (1 << RATIO_BITS) - 1)
-    return NoiseTable(tuple(weights), law.tail, ratio if law.tail else 0)
-
-
 def to_counts(values: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
     """Round values in grid steps, shape [cells], to whole counts."""
     return np.floor_divide(values + grid // 2, grid)

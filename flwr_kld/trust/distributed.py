@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from flwr_kld.ask.noisy import on_coarser_grid
 from flwr_kld.common.guesses import suggests
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import instance, integer, set_fields
-from flwr_kld.kernel.law import NoiseTable, on_coarser_grid
+from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Allotment, Protects
 from flwr_kld.kernel.release import Release, ShareRelease
 from flwr_kld.ledger import Cost
@@ -95,8 +96,7 @@ class Distributed(Trust):
         share = self.share()
 
         def law(clients: int) -> NoiseTable:
-            table = share.noise(clients)
-            return on_coarser_grid(table, share.grid) if share.grid > 1 else table
+            return on_coarser_grid(share.noise(clients), share.grid)
 
         honest = clients - self.corrupted
         return Release(

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import rows_of
 
+from flwr_kld.ask.noisy import on_coarser_grid
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import alike_records
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.law import SeededBits, SystemBits, on_coarser_grid
+from flwr_kld.kernel.law import SeededBits, SystemBits
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 from flwr_kld.trust.calibration import least_noise

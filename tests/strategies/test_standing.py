@@ -13,9 +13,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from session_nights import a_night
 
 from flwr_kld import Labels, Reference
+from flwr_kld.ask.noisy import on_coarser_grid
 from flwr_kld.clients import AggregatorLimits
 from flwr_kld.common.errors import CheckFailed, SessionBusy, SessionOver
-from flwr_kld.kernel.law import on_coarser_grid
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.ledger import Budget, BudgetExhausted, Kind, Ledger
