@@ -26,7 +26,7 @@ from flwr_kld.kernel.arguments import finite, instance, integer, set_fields
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
-from flwr_kld.kernel.vector import ClearSum, Held, Layout
+from flwr_kld.kernel.vector import ClearSum, Held
 from flwr_kld.secure_sums import Roster
 from flwr_kld.trust.envelopes import (
     AGGREGATE_ACTION,
@@ -234,7 +234,7 @@ class _Aggregation:
     def _published(self) -> Published:
         """Return the noised sum."""
         terms = self._terms
-        layout, promised = _layout(terms), terms.guarantee
+        layout, promised = terms.layout, terms.guarantee
         self._open()
         unopened: dict[str, str] = {}
         night, answers = self._night(4 * terms.numbers), self._opened(unopened)
@@ -309,14 +309,6 @@ class _Aggregation:
             rejected=addition.rejected,
             carried=0 if night is None else night.carried,
         )
-
-
-def _layout(terms: Terms) -> Layout:
-    """Return what a client's numbers are."""
-    try:
-        return terms.layout
-    except ValueError as error:
-        raise QueryRefused(f"the aggregator cannot read the terms: {error}") from None
 
 
 def _key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:

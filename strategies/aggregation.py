@@ -71,14 +71,15 @@ class PlainSum:
                 cohort.read() if night is None else night.read(cohort.read()),
                 layout,
                 promised,
-                most=exchange.most_records,
+                most=exchange.terms.most_records,
                 # In a session all that a client counted may be gone.
                 empty=night is not None or not layout.total_is_public(promised),
             )
         refused = clear.refused if night is None else clear.refused | night.refused
         for participant, why in refused.items():
             if isinstance(participant, Participant):
-                cohort.refuse(participant, why if why == NO_RECORDS else f"invalid reply: {why}")
+                said = why if why == NO_RECORDS else f"invalid reply: {why}"
+                cohort.left_out[participant] = said
         if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:
             logger.warning("these clients have no records: %s", some_of(none))
         collected = Collected(

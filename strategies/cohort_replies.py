@@ -57,10 +57,6 @@ class CohortReplies:
                     del self.left_out[participant]
                 yield answered, numbers
 
-    def refuse(self, participant: Participant, reason: str) -> None:
-        """Say why the answer of a participant does not count."""
-        self.left_out[participant] = reason
-
     @property
     def traffic(self) -> tuple[float, float]:
         """Payload for each participant asked, down and up, mean."""

@@ -14,9 +14,10 @@ from flwr_kld.ask.cohort import AskedClients, Participant
 from flwr_kld.ask.noisy import NoisyCounts, NoisyLabels, noisy
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.errors import CheckFailed
+from flwr_kld.kernel.arguments import integer
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits
 from flwr_kld.kernel.selection import LabelSum
-from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
+from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.measured import Measured
@@ -50,6 +51,12 @@ class CountStrategy(CohortStrategy):
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        if most_records is not None:
+            most_records = integer("most_records", most_records, least=1, most=LARGEST_CLIENT)
+            if trust.guarantee.protects != "record":
+                raise ValueError(
+                    "most_records= is for protects='record': WholeClients(…) has its own"
+                )
         self.trust = trust
         self.aggregation = aggregation
         self.most_records = most_records
@@ -105,7 +112,7 @@ class CountStrategy(CohortStrategy):
             plan=plan,
             check=paid.check,
             group=group,
-            most_records=self.trust.most_records or self.most_records or 0,
+            most_records=self.most_records or 0,
             trust=self._session.trust,
             timeout=self.timeout,
             bits=self._bits,
@@ -169,7 +176,7 @@ def publish(
         survivors=collected.total.clients,
         left_out=collected.left_out,
         traffic=collected.traffic,
-        most_records=exchange.most_records,
+        most_records=exchange.terms.most_records,
         sizes=collected.sizes,
         enforces_limits=aggregation.enforces_limits,
         carried=collected.carried,

@@ -128,7 +128,7 @@ class CountExchange(Exchange):
     """A question for counts."""
 
     plan: QueryPlan  # The cells
-    most_records: int  # That one participant may count; 0 for no limit
+    most_records: int  # That one may count, where records are protected; 0 for no limit
     trust: Trust  # Who adds the noise, and how much
     bits: BitSource  # For the noise of a session's night, where the server adds it
     model: ArrayRecord | None = None  # Shown to clients beside the terms

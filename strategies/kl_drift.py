@@ -16,8 +16,7 @@ from flwr_kld.ask.period import Period, SinceLastCheck
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.alarm import Alarm, require_each
 from flwr_kld.infer.estimators.score import check_threshold
-from flwr_kld.kernel.arguments import instance, integer
-from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot
 from flwr_kld.reference import Reference
@@ -32,7 +31,7 @@ from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
-from flwr_kld.trust.trust_model import require_records_protected, require_trust
+from flwr_kld.trust.trust_model import require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
@@ -131,9 +130,6 @@ class KLDrift(CountStrategy, Monitor):
         allowed = {name: nats + alarm.resolution for name, nats in (thresholds or {}).items()}
         usual = plan.draw(reference, np.random.default_rng(0))
         trust = trust.over(reference.domain.per_record)
-        if most_records is not None:
-            most_records = integer("most_records", most_records, least=1, most=LARGEST_CLIENT)
-            require_records_protected(trust)
         if period is not None:
             instance(
                 "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"

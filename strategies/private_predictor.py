@@ -184,7 +184,7 @@ class PrivatePredictor(CohortStrategy, Monitor):
                 if len(report) == struct.calcsize(REPORT):
                     rejected = intake.take(str(participant), *struct.unpack(REPORT, report))
                 if rejected is not None:
-                    cohort.refuse(participant, str(rejected))
+                    cohort.left_out[participant] = str(rejected)
         return cohort, intake
 
     def _learnt(self) -> Learnt:

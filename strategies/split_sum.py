@@ -36,7 +36,7 @@ class SplitSum(ByAggregators):
                 try:
                     portions[participant] = Parcel.from_bytes(parcel).portions()
                 except InvalidReply as error:
-                    cohort.refuse(participant, f"invalid reply: {error}")
+                    cohort.left_out[participant] = f"invalid reply: {error}"
         left_out = cohort.left_out
         require_answers(len(portions), least, left_out)
         orders = {

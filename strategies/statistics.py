@@ -10,8 +10,7 @@ from flwr.serverapp import Grid
 from flwr_kld.ask.cohort import AskedClients, Cohort, draws
 from flwr_kld.ask.plan import each_symbol
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.arguments import instance, integer
-from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot
 from flwr_kld.report.description import about_whom, described, reference_of
@@ -24,7 +23,7 @@ from flwr_kld.table.base import Domain
 from flwr_kld.table.rounded_table import rounded
 from flwr_kld.trust import Trust
 from flwr_kld.trust.standing import Standing
-from flwr_kld.trust.trust_model import require_records_protected, require_trust
+from flwr_kld.trust.trust_model import require_trust
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
@@ -86,9 +85,6 @@ class Statistics(CountStrategy):
         plan = each_symbol(counted(domain, trust))
         trust = trust.over(domain.per_record)
         trust = trust.over(allot(trust, plan, {}, drawn=draws(cohort)))
-        if most_records is not None:
-            most_records = integer("most_records", most_records, least=1, most=LARGEST_CLIENT)
-            require_records_protected(trust)
         self.domain = domain
         self._plan = plan.allotted(trust.allotment)
         super().__init__(

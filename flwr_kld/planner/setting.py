@@ -97,7 +97,7 @@ class Setting:
         if self.aggregation not in fitting:
             raise ValueError(f"{self.trust.name!r} goes with {' or '.join(fitting)}")
         most = _MOST_CLIENTS[self.aggregation]
-        most_records = self.trust.most_records or LARGEST_CLIENT
+        most_records = self.trust.guarantee.most_records or LARGEST_CLIENT
         set_fields(
             self,
             clients=integer("clients", self.clients, least=2, most=most),

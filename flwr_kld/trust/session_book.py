@@ -286,10 +286,8 @@ def _about(what: str, session: str, night: int) -> bytes:
 
 def _law_of(terms: Terms) -> bytes:
     """Return a digest of the table that seeds become noise by: 32 bytes, in front of the seeds."""
-    night, allotment = _night(terms), terms.allotment
-    if allotment is None:
-        raise QueryRefused("a session counts records")
-    return _digest(continual_release(terms.guarantee, night.continual, allotment).table)
+    continual = _night(terms).continual
+    return _digest(continual_release(terms.guarantee, continual, terms.allotment).table)
 
 
 def _digest_of(sender: Any) -> bytes:

@@ -107,11 +107,6 @@ class Trust(ABC):
         return None
 
     @property
-    def most_records(self) -> int:
-        """Records of a client that count where whole clients are protected; 0 elsewhere."""
-        return self.guarantee.most_records
-
-    @property
     def source(self) -> str:
         """Which of `TRUST_MODELS` names who adds the noise, in the terms."""
         return trust_of(self.noise_before)
@@ -167,7 +162,7 @@ class Trust(ABC):
             asked=asked,
             until=until,
             asked_for=plan.unlisted_labels or counts,
-            most_records=self.most_records or most_records,
+            most_records=self.guarantee.most_records or most_records,
             model=model,
             noise=self.noise_before,
         )
@@ -210,9 +205,3 @@ def require_covered(trust: Trust) -> None:
         raise ValueError(
             f"{type(trust).__name__}(…) promises {trust.guarantee}, but its event keeps {kept}"
         )
-
-
-def require_records_protected(trust: Trust) -> None:
-    """Refuse a limit on clients' records where whole clients are protected."""
-    if trust.guarantee.protects != "record":
-        raise ValueError("most_records= is for protects='record': WholeClients(…) has its own")

@@ -91,8 +91,8 @@ class Checks:
 
     def ask(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> Measured:
         """Ask for these records of one column."""
-        if self.trust.most_records:
-            records = records.at_most(self.trust.most_records, rng)
+        if most_records := self.trust.guarantee.most_records:
+            records = records.at_most(most_records, rng)
         counts, event = records.counts(plan.cells), self.event(records.clients)
         return measured(
             plan, event, counts, [records.alike()], records.sizes, bits_of(rng),
