@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -106,7 +106,7 @@ def worst(
     spends: Sequence[Spend],
     budget: Budget,
     *,
-    touched: Sequence[Spend] | None = None,
+    touched: NDArray[np.int64] | None = None,  # Only these clients, by number
     at_least: Fraction = _NOTHING,
 ) -> Composed:
     """Return the largest guarantee that any one person needs."""
@@ -114,7 +114,7 @@ def worst(
     if not spends:
         return found
     if len({spend.cost for spend in spends}) > _MOST_KINDS:
-        spends, touched = _bare(spends), touched and _bare(touched)
+        spends = [replace(spend, cost=spend.cost.bare()) for spend in spends]
     kinds = list({spend.cost: None for spend in spends})
     for profile in _profiles(spends, kinds, touched):
         asked = tuple((kind, int(n)) for kind, n in zip(kinds, profile, strict=True) if n)
@@ -145,21 +145,18 @@ def _composed(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Composed:
     return Composed(Fraction(min(epsilon, UNBOUNDED)), budget.exact_delta, "pld")
 
 
-def _bare(spends: Iterable[Spend]) -> list[Spend]:
-    return [replace(spend, cost=spend.cost.bare()) for spend in spends]
-
-
 def _profiles(
-    spends: Sequence[Spend], kinds: Sequence[Cost], touched: Sequence[Spend] | None
+    spends: Sequence[Spend], kinds: Sequence[Cost], touched: NDArray[np.int64] | None
 ) -> Profiles:
     """Return profiles that no touched person exceeds."""
-    people = 1 + max(int(spend.members[-1]) for spend in (*spends, *(touched or ())))
+    numbers = [spend.members for spend in spends] + ([] if touched is None else [touched])
+    people = 1 + max(int(own[-1]) for own in numbers)
     counts = np.zeros((people, len(kinds)), dtype=np.int64)
     column = {kind: i for i, kind in enumerate(kinds)}
     for spend in spends:
         counts[spend.members, column[spend.cost]] += spend.times
     if touched is not None:
-        counts = counts[np.unique(np.concatenate([spend.members for spend in touched]))]
+        counts = counts[touched]
     return _frontier(counts)
 
 

@@ -33,7 +33,6 @@ from flwr_kld.ledger.reservations import Reservation
 from flwr_kld.ledger.rows import read_json, to_json
 from flwr_kld.ledger.schema import checks, states
 from flwr_kld.ledger.window import (
-    Window,
     last_asked,
     refuse_uncharged,
     require_budget,
@@ -193,7 +192,7 @@ class Ledger:
             if session:
                 reservations.renew(connection, budget, session, seconds, asked)
             else:
-                require_budget(Window(connection, budget, seconds, [asked]), [asked], budget)
+                require_budget(connection, budget, seconds, asked)
             for state in states:
                 write_state(connection, state, seconds)
             own = None if session else asked

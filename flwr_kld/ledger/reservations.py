@@ -15,7 +15,7 @@ from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import AlreadyChecked, Entry, Kind
 from flwr_kld.ledger.rows import entry_of, pack, store_cost, unpack
 from flwr_kld.ledger.schema import checks, spends
-from flwr_kld.ledger.window import Window, require_budget
+from flwr_kld.ledger.window import require_budget
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def renew(connection: Connection, budget: Budget, key: str, now: int, asked: Spe
         asked_before = unpack(connection.execute(query).scalar_one())
         asked = replace(asked, members=np.union1d(asked.members, asked_before))
     held = opened(connection, budget.population, Kind.SESSION, key, now, None, before)
-    require_budget(Window(connection, budget, now, [asked]), [asked], budget)
+    require_budget(connection, budget, now, asked)
     charge(connection, held.number, asked)
     close(connection, held, now, state="settled")
 

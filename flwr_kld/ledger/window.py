@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -25,13 +24,16 @@ _PAGE = 64
 
 
 class Window:
-    """The releases of a population that count now, oldest first."""
+    """The releases of a population that count now, oldest first; of some clients, or of all."""
 
     def __init__(
-        self, connection: Connection, budget: Budget, now: int, new: Sequence[Spend] = ()
+        self,
+        connection: Connection,
+        budget: Budget,
+        now: int,
+        asked: NDArray[np.int64] | None = None,
     ) -> None:
-        asked = [spend.members for spend in new]
-        self._asked = np.unique(np.concatenate(asked)) if asked else None
+        self._asked = asked
         self._seconds = budget.seconds
         self._rows = connection.execute(
             select(checks.c.started, _COUNTS.label("cost"), spends.c.members)
@@ -132,13 +134,14 @@ def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
     )
 
 
-def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None:
+def require_budget(connection: Connection, budget: Budget, now: int, new: Spend) -> None:
     """Refuse what would charge anybody whom it asks more than the budget."""
-    most, past = budget.exact_epsilon, window.spends()
-    needed = worst([*past, *new], budget, touched=new, at_least=most).epsilon
+    window, most = Window(connection, budget, now, new.members), budget.exact_epsilon
+    past = window.spends()
+    needed = worst([*past, new], budget, touched=new.members, at_least=most).epsilon
     if needed <= most:
         return
-    left = budget.left(worst(past, budget, touched=new).epsilon)
+    left = budget.left(worst(past, budget, touched=new.members).epsilon)
     frees_at = _fits_from(window, new, budget)
     raise BudgetExhausted(
         f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
@@ -154,12 +157,12 @@ def require_budget(window: Window, new: Sequence[Spend], budget: Budget) -> None
     )
 
 
-def _fits_from(window: Window, new: Sequence[Spend], budget: Budget) -> datetime | None:
+def _fits_from(window: Window, new: Spend, budget: Budget) -> datetime | None:
     """Return when so much has left that a check fits which needs too much now; None if never."""
 
     def fits_without(first: int) -> bool:
         """Whether it fits once the releases before this one have left."""
-        needed = worst([*window.spends(first), *new], budget, touched=new)
+        needed = worst([*window.spends(first), new], budget, touched=new.members)
         return needed.epsilon <= budget.exact_epsilon
 
     if not fits_without(len(window)):

@@ -58,7 +58,7 @@ def test_only_the_touched_count_for_a_check(spends, new):
     together = [*spends, *new]
     touched = [p for p in CLIENTS if asked_of(p, new)]
     truth = max(added(asked_of(p, together), SUM) for p in touched)
-    assert worst(together, SUM, touched=new).epsilon == truth
+    assert worst(together, SUM, touched=np.array(touched)).epsilon == truth
 
 
 @settings(max_examples=examples(100))
