@@ -195,8 +195,10 @@ class Ledger:
                 require_budget(connection, budget, seconds, asked)
             for state in states:
                 write_state(connection, state, seconds)
-            own = None if session else asked
-            return reservations.opened(connection, population, kind, key, seconds, own, before)
+            opened = reservations.opened(connection, population, kind, key, seconds, before)
+            if not session:
+                reservations.charge(connection, opened.number, asked)
+            return opened
 
     def settle(
         self,
@@ -272,9 +274,7 @@ class Ledger:
             seconds = rows.advance_clock(connection, _clock(now))
             before = rows.entry_of(connection, population, key)
             if before is None or before.refused:
-                refused = reservations.opened(
-                    connection, population, kind, key, seconds, None, before
-                )
+                refused = reservations.opened(connection, population, kind, key, seconds, before)
                 reservations.close(connection, refused, seconds, **_failed(why))
 
     def fail(self, reservation: Reservation, why: Failure, *, now: float | None = None) -> None:

@@ -14,7 +14,7 @@ from flwr_kld.ledger import rows
 from flwr_kld.ledger.budget import Spent
 from flwr_kld.ledger.database import Database
 from flwr_kld.ledger.entry import Entry, Kind, utc
-from flwr_kld.ledger.schema import budgets, checks, spends
+from flwr_kld.ledger.schema import budgets, checks
 from flwr_kld.ledger.window import spent_by
 
 _LIGHT = select(
@@ -55,7 +55,7 @@ class LedgerView:
             query = _LIGHT.where(
                 checks.c.population == population,
                 checks.c.started >= seconds - budget.seconds,
-                checks.c.number.in_(select(spends.c.check)),  # not nights, nor what was refused
+                checks.c.asked.is_not(None),  # not nights, nor what was refused
             )
             oldest = query.order_by(checks.c.started, checks.c.number).limit(most)
             spent = rows.entries(connection, oldest)

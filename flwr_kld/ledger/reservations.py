@@ -14,8 +14,11 @@ from flwr_kld.ledger.composition import Spend
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.ledger.entry import AlreadyChecked, Entry, Kind
 from flwr_kld.ledger.rows import entry_of, pack, store_cost, unpack
-from flwr_kld.ledger.schema import checks, spends
+from flwr_kld.ledger.schema import checks
 from flwr_kld.ledger.window import require_budget
+
+_UNCHARGED = {"asked": None, "delivered": None, "members": None}
+"""Columns of a check that nobody is charged for."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,9 @@ def opened(
     kind: Kind,
     key: str,
     now: int,
-    asked: Spend | None,
     before: Entry | None = None,
 ) -> Reservation:
-    """Open an entry under a number that none ever had, and charge what it asks for, if anything."""
+    """Open an entry under a number that none ever had; nobody is charged for it yet."""
     number = 1 + (connection.execute(select(func.max(checks.c.number))).scalar() or 0)
     row = {
         "number": number,
@@ -49,21 +51,20 @@ def opened(
         "report": None,
         "failure": None,
         "words": None,
+        **_UNCHARGED,
     }
     if before is None:
         connection.execute(checks.insert().values(row))
     else:
-        connection.execute(spends.delete().where(spends.c.check == before.number))
         connection.execute(checks.update().where(checks.c.number == before.number).values(row))
-    if asked is not None:
-        charge(connection, number, asked)
     return Reservation(number, population, key)
 
 
 def charge(connection: Connection, check: int, asked: Spend) -> None:
     """Write what a check asks for."""
     cost, members = store_cost(connection, asked.cost), pack(asked.members)
-    connection.execute(spends.insert().values(check=check, asked=cost, members=members))
+    of_check = checks.update().where(checks.c.number == check)
+    connection.execute(of_check.values(asked=cost, members=members))
 
 
 def renew(connection: Connection, budget: Budget, key: str, now: int, asked: Spend) -> None:
@@ -77,10 +78,10 @@ def renew(connection: Connection, budget: Budget, key: str, now: int, asked: Spe
                 f"a night of session {key!r} has the charge that its first night had: another is "
                 "of another session"
             )
-        query = select(spends.c.members).where(spends.c.check == before.number)
+        query = select(checks.c.members).where(checks.c.number == before.number)
         asked_before = unpack(connection.execute(query).scalar_one())
         asked = replace(asked, members=np.union1d(asked.members, asked_before))
-    held = opened(connection, budget.population, Kind.SESSION, key, now, None, before)
+    held = opened(connection, budget.population, Kind.SESSION, key, now, before)
     require_budget(connection, budget, now, asked)
     charge(connection, held.number, asked)
     close(connection, held, now, state="settled")
@@ -90,14 +91,17 @@ def deliver(connection: Connection, budget: Budget, reservation: Reservation, co
     """Write what an open check's release cost in the end."""
     cost.require(budget)
     kept = store_cost(connection, cost)
-    of_check = spends.update().where(spends.c.check == reservation.number)
+    of_check = checks.update().where(
+        checks.c.number == reservation.number, checks.c.asked.is_not(None)
+    )
     if connection.execute(of_check.values(delivered=kept)).rowcount != 1:
         raise LedgerError(f"check {reservation.key!r} has no charge of its own")
 
 
 def release(connection: Connection, reservation: Reservation) -> None:
     """Take back what a check reserved, of whose clients none answered."""
-    connection.execute(spends.delete().where(spends.c.check == reservation.number))
+    of_check = checks.update().where(checks.c.number == reservation.number)
+    connection.execute(of_check.values(_UNCHARGED))
 
 
 def close(connection: Connection, reservation: Reservation, now: int, **columns: str) -> None:

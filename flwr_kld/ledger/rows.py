@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,7 +24,6 @@ from flwr_kld.ledger.schema import (
     clock,
     costs,
     participants,
-    spends,
 )
 
 _NAMES = 5_000
@@ -213,22 +212,9 @@ def entry_of(connection: Connection, population: str, key: str) -> Entry | None:
 def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     """Return the entries that a query of `checks` finds."""
     rows = connection.execute(query).all()
-    numbers = [row.number for row in rows]
-    released: list[Row[Any]] = []
-    for start in range(0, len(numbers), _NAMES):
-        few = select(spends).where(spends.c.check.in_(numbers[start : start + _NAMES]))
-        released += connection.execute(few).all()
-    ids = {row.asked for row in released} | {row.delivered for row in released} - {None}
-    known = read_costs(connection, ids)
-    cost_of_check = {
-        row.check: ReleaseCost(
-            known[row.asked],
-            None if row.delivered is None else known[row.delivered],
-            len(unpack(row.members)),
-        )
-        for row in released
-    }
-    return [_entry(row, cost_of_check.get(row.number)) for row in rows]
+    ids = {row.asked for row in rows} | {row.delivered for row in rows}
+    known = read_costs(connection, ids - {None})
+    return [_entry(row, known) for row in rows]
 
 
 def newest_first(
@@ -283,7 +269,10 @@ def read_json(text: str, what: str) -> Any:
         raise damaged(what) from None
 
 
-def _entry(row: Row[Any], release: ReleaseCost | None) -> Entry:
+def _entry(row: Row[Any], known: Mapping[int, Cost]) -> Entry:
+    release = None
+    if row.asked is not None:
+        release = ReleaseCost(known[row.asked], known.get(row.delivered), len(unpack(row.members)))
     # The tables are strict: a column holds its type, and a state or kind that there is.
     try:
         return Entry(

@@ -78,9 +78,12 @@ checks = Table(
     Column("started", Int64, nullable=False),
     Column("ended", Int64),
     Column("state", Text, nullable=False),
-    Column("report", Text),
     Column("failure", Text),
     Column("words", Text),
+    Column("asked", Int64, ForeignKey("costs.id")),
+    Column("delivered", Int64, ForeignKey("costs.id")),
+    Column("members", LargeBinary),
+    Column("report", Text),  # last, so that SQLite reads the others without it
     CheckConstraint(
         "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session')",
         name="checks_kind",
@@ -90,11 +93,14 @@ checks = Table(
         "failure IN ('cohort', 'budget', 'refused', 'unanswered', 'error')", name="checks_failure"
     ),
     CheckConstraint("(state = 'failed') = (failure IS NOT NULL)", name="checks_failed"),
+    CheckConstraint("(asked IS NULL) = (members IS NULL)", name="checks_charged"),
     UniqueConstraint("population", "key", name="checks_key"),
     Index("checks_started", "population", "started", "number"),
     sqlite_strict=True,
 )
-"""One row for each idempotency key. Numbers grow with time, and none is ever used again."""
+"""One row for each idempotency key, with what it is charged and the packed numbers of whom it asks.
+Numbers grow with time, and none is ever used again. Nobody is charged for a night of a session."""
+
 costs = Table(
     "costs",
     metadata,
@@ -109,18 +115,6 @@ costs = Table(
     sqlite_strict=True,
 )
 """Kinds of releases, each once: guarantee, noise table, and the moves that it hides."""
-
-spends = Table(
-    "spends",
-    metadata,
-    Column("id", Int64, primary_key=True),
-    Column("check", Int64, ForeignKey("checks.number"), nullable=False, index=True),
-    Column("asked", Int64, ForeignKey("costs.id"), nullable=False),
-    Column("delivered", Int64, ForeignKey("costs.id")),
-    Column("members", LargeBinary, nullable=False),
-    sqlite_strict=True,
-)
-"""The release of a check, if it pays for itself, and the packed numbers of whom it asks."""
 
 states = Table(
     "states",

@@ -15,9 +15,9 @@ from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent, shown
 from flwr_kld.ledger.composition import Spend, worst
 from flwr_kld.ledger.entry import utc
 from flwr_kld.ledger.rows import read_costs, unpack
-from flwr_kld.ledger.schema import checks, spends
+from flwr_kld.ledger.schema import checks
 
-_COUNTS = func.coalesce(spends.c.delivered, spends.c.asked)
+_COUNTS = func.coalesce(checks.c.delivered, checks.c.asked)
 """Cost of a release that counts."""
 _PAGE = 64
 """Releases that are read at once, where not all are wanted."""
@@ -36,10 +36,10 @@ class Window:
         self._asked = asked
         self._seconds = budget.seconds
         self._rows = connection.execute(
-            select(checks.c.started, _COUNTS.label("cost"), spends.c.members)
-            .join_from(spends, checks)
+            select(checks.c.started, _COUNTS.label("cost"), checks.c.members)
             .where(
                 checks.c.population == budget.population,
+                checks.c.asked.is_not(None),
                 checks.c.started >= now - budget.seconds,
             )
             .order_by(checks.c.started, checks.c.number)
@@ -79,9 +79,9 @@ def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
     latest = func.max(checks.c.number).label("check")
     kinds = connection.execute(
         select(_COUNTS.label("cost"), latest)
-        .join_from(spends, checks)
         .where(
             checks.c.population == budget.population,
+            checks.c.asked.is_not(None),
             checks.c.started >= now - budget.seconds,
         )
         .group_by(_COUNTS)
@@ -106,9 +106,8 @@ def last_asked(
     """Return the number of the last check that asked each client, or 0; `members` are sorted."""
     # Newest first, and no more than it takes to find each client.
     query = (
-        select(checks.c.number, spends.c.members)
-        .join_from(spends, checks)
-        .where(checks.c.population == population)
+        select(checks.c.number, checks.c.members)
+        .where(checks.c.population == population, checks.c.asked.is_not(None))
         .order_by(checks.c.number.desc())
     )
     last = np.zeros(len(members), dtype=np.int64)

@@ -10,7 +10,7 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Charge, Cost
 from flwr_kld.ledger.entry import Failure, FailureKind
 from flwr_kld.ledger.rows import pack, store_cost
-from flwr_kld.ledger.schema import checks, spends
+from flwr_kld.ledger.schema import checks
 
 DAY = 86_400
 REPORT = {"schema": 1, "estimate": 0.1}
@@ -34,17 +34,11 @@ def insert_checks(connection, cohorts, cost, population="default", since=0):
         checks.insert(),
         [
             {"number": first + i, "population": population, "kind": "check", "state": "settled",
-             "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT)}
-            for i in range(len(cohorts))
-        ],
-    )  # fmt: skip
-    connection.execute(
-        spends.insert(),
-        [
-            {"check": first + i, "asked": kept, "members": pack(asked)}
+             "key": f"old {first + i}", "started": since + 60 * i, "report": json.dumps(REPORT),
+             "asked": kept, "members": pack(asked)}
             for i, asked in enumerate(cohorts)
         ],
-    )
+    )  # fmt: skip
 
 
 def spent(ledger, now=NOW):

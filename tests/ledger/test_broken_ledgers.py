@@ -75,9 +75,9 @@ def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):
     ("statement", "members"),
     [
         ("UPDATE costs SET epsilon = 1", {}),
-        ("UPDATE spends SET members = costs.noise FROM costs", {}),
-        ("UPDATE spends SET members = :members", {"members": b""}),
-        ("UPDATE spends SET members = :members", {"members": zlib.compress(b"")}),
+        ("UPDATE checks SET members = costs.noise FROM costs", {}),
+        ("UPDATE checks SET members = :members", {"members": b""}),
+        ("UPDATE checks SET members = :members", {"members": zlib.compress(b"")}),
         ("UPDATE budgets SET protects = 'nobody'", {}),
         ("DELETE FROM clock", {}),
     ],
@@ -94,7 +94,7 @@ def test_a_damaged_row_lets_nothing_start(ledger, statement, members):
             attempt()
 
 
-@pytest.mark.parametrize("statement", ["UPDATE spends SET asked = 7", "DELETE FROM costs"])
+@pytest.mark.parametrize("statement", ["UPDATE checks SET asked = 7", "DELETE FROM costs"])
 def test_a_cost_that_is_gone_lets_nothing_start(tmp_path, statement):
     path = tmp_path / "drift.db"
     ledger = Ledger(f"sqlite:///{path}")
