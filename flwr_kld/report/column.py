@@ -222,15 +222,15 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
 def _cells(name: str, column: ColumnReport) -> Iterator[str]:
     yield f"{shown(name)} ({column.unit})" if column.unit else shown(name)
     yield f"{MARKS[column.outcome]} {column.outcome or 'not judged'}"
-    yield "–" if column.changed is None else share(column.changed)
+    yield "–" if column.changed is None else share(column.changed)[1]
     yield column.sentence or ""
 
 
-def share(figure: Figure) -> str:
-    """Write a fraction of the records with its interval: ``8 % (5 to 11)``."""
+def share(figure: Figure) -> tuple[str, str, str]:
+    """Write a fraction of the records, the same with its interval, and the upper end alone."""
     ends = max(figure.low, 0.0), min(figure.high, 1.0)
     value, low, high = in_digits(100 * figure.value, 100 * ends[0], 100 * ends[1])
-    return f"{value} % ({low} to {high})"
+    return f"{value} %", f"{value} % ({low} to {high})", f"{high} %"
 
 
 def _caption(others: list[ColumnReport]) -> str:

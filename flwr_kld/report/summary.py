@@ -6,14 +6,18 @@ values are cut where they are long.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
-from flwr_kld.report.column import ColumnReport
+from flwr_kld.report.column import ColumnReport, share
 from flwr_kld.report.words import brief, counted
 
 MOST_WORDS = 25
 """Words of a first line."""
+
+_LITTLE = 0.01
+"""Fraction of the records whose change is not worth a word."""
 
 Columns = Mapping[str, ColumnReport]
 
@@ -88,17 +92,24 @@ def _added_up(verdict: Verdict) -> list[str]:
 
 def _moved_most(columns: Columns, how: str, alone: str = "") -> list[str]:
     """Say which column moved furthest, and what in it; nothing if none moved."""
-    moved = {name: one.moved[0] for name, one in columns.items() if one.moved}
-    if not moved:
+    changed = {name: one.changed for name, one in columns.items() if _has_moved(one)}
+    if not changed:
         return []
-    name, move = max(moved.items(), key=lambda one: abs(one[1].clients - one[1].reference))
+    name = max(changed, key=lambda one: -math.inf if changed[one] is None else changed[one].value)
     subject = alone if alone and len(columns) == 1 else brief(name)
-    return [f"{subject} {how}, {move}."]
+    if columns[name].moved:
+        return [f"{subject} {how}, {columns[name].moved[0]}."]
+    return [f"{subject} {how}, in about {share(columns[name].changed)[0]} of the records."]
+
+
+def _has_moved(column: ColumnReport) -> bool:
+    return bool(column.moved) or (column.changed is not None and column.changed.low > _LITTLE)
 
 
 def _room(named: list[str], columns: Columns) -> list[str]:
     """Say how many records may have changed in the columns that are not cleared."""
-    most = [one.high for name in named if (one := columns[name].changed) is not None]
-    if not most:
+    known = [one for name in named if (one := columns[name].changed) is not None]
+    if not known:
         return []
-    return [f"Up to {min(100 * max(most), 100):.2g} % of the records may have changed."]
+    *_, most = share(max(known, key=lambda one: one.high))
+    return [f"Up to {most} of the records may have changed."]

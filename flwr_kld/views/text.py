@@ -10,20 +10,16 @@ from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import ColumnReport, columns_table
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import as_text, aside, brief, counted, evidence, nats
+from flwr_kld.report.words import as_text, aside, brief, counted, evidence, nats, some_of
 
 WIDTH = 80
 """Characters of a line."""
-_MOST = 5
-"""Columns whose details are shown, unless more have drifted."""
 
 
 def check_lines(report: Report, *, width: int = WIDTH) -> Iterator[str]:
     """Yield a report of a check in lines that fit into a width in characters."""
     yield from wrap(report.summary, width)
     yield from wrap(about(report), width)
-    if report.reading.note:
-        yield from wrap(f"Note: {report.reading.note}", width)
     yield from as_text(columns_table(report.columns), width=width).splitlines()
     yield from wrap(f"Next: {next_step(report)}", width)
     yield from wrap(f"Privacy: {privacy(report)}", width)
@@ -37,10 +33,11 @@ def about(report: Report) -> str:
     cohort, night = report.cohort, ""
     if report.cost.nights > 1:
         night = f", night {report.cost.night} of {report.cost.nights} of its session"
+    name = "" if report.key is None else f" {report.key}"
     period = "" if report.period is None else f", records with {report.period}"
     silent = f" and {cohort.silent} as before" if cohort.silent else ""
     return (
-        f"Check {report.key or report.check} of {when(report.started)} UTC{night}, against the "
+        f"Check{name} of {when(report.started)} UTC{night}, against the "
         f"reference {report.compared.reference[:8]}{period}: {report.reading.records:,.0f} records "
         f"of {cohort.survivors} of {cohort.asked} clients{silent}{aside(cohort.dropouts)}."
     )
@@ -67,7 +64,7 @@ def next_step(report: Report) -> str:
             f"find out what changed in {brief(name)}. If it is meant to stay, make a new reference."
         )
     if verdict.resolve:
-        return f"{verdict.resolve}."
+        return f"to decide, it takes {verdict.resolve}."
     if verdict.outcome is Outcome.NO_ALARM:
         return "nothing to do. More clients, more records of each or a larger ε would clear it."
     return "nothing to do."
@@ -96,7 +93,7 @@ def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
         return "No ledger keeps what was spent."
-    rest = f"Spent {cost.budget - cost.left:.3g} of {cost.budget:g}, left {cost.left:.3g}"
+    rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
     if cost.left >= cost.epsilon:
@@ -114,9 +111,12 @@ def details(report: Report) -> Iterator[str]:
         "± one standard deviation"
         + ("" if verdict is None else f", limits hold with {100 * verdict.alarm.level:g} % each")
     )
-    shown = max(_MOST, sum(one.drifted for one in columns))
-    for one in columns[:shown]:
+    clear = [one for one in columns if one.outcome is Outcome.NO_DRIFT]
+    shown = [one for one in columns if one not in clear] or clear[:1]
+    for one in shown:
         yield from _of_column(one.column, one.columns[one.column], one)
+    if others := [one.column for one in columns if one not in shown]:
+        yield f"{some_of(others)}: no drift; the page and files have all numbers"
     if verdict is not None:
         yield (
             f'"no drift" and "no alarm" allow {verdict.alarm.resolution:g} nats more than the '
@@ -127,8 +127,7 @@ def details(report: Report) -> Iterator[str]:
     if of_population is not None and of_population.whose != report.reading.of_cohort.whose:
         yield f"the population is {of_population.whose}"
     yield f"{report.one_client}; {report.cost.time}"
-    if report.one_client.note:
-        yield report.one_client.note
+    yield from filter(None, (report.one_client.note, report.reading.note))
 
 
 def false_alarms(report: Report) -> str:

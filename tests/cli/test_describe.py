@@ -215,7 +215,7 @@ def test_a_discovery_is_listed_as_what_it_is(cli, flwr, flower_app):
     )
     check = cli("check", flower_app, "--key", "names")
     assert check.exit_code == 4
-    assert "it is not a drift check: unlisted labels of job" in check.stdout
+    assert "it is not a drift check: Found 1 unlisted label of job" in check.stdout
     assert "another version" not in check.stdout
 
 

@@ -42,7 +42,7 @@ def test_the_outcome_comes_first_and_the_details_last(outcome, head):
             "against the reference eeeeeeee",
             "<strong>Next:</strong>",
             "<strong>Privacy:</strong>",
-            "left 0.5",
+            "has 0.5 left",
             "<h2>Columns</h2>",
             "<h2>History</h2>",
             "<h2>Details</h2>",
@@ -121,7 +121,7 @@ def test_each_check_is_held_against_the_budget_then_in_force():
     assert re.findall(r"<td>([\d.e-]+(?: of [\d.]+)?)<td>18 of 20", text) == [
         "98 of 100", "3.5e-06 of 1",
     ]  # fmt: skip
-    assert "Spent 2 of 100, left 98" in text
+    assert "The budget of 100 has 98 left" in text
 
 
 def test_no_check_at_all():

@@ -64,7 +64,7 @@ def test_refuted_candidates_lead_nobody():
     assert "explains them best: 60 % usual, 30 % summer, 10 % winter and others." in text
     assert '<td class="words">usual (refuted)' in text
     assert str(report).startswith("Round 1: no candidate alone explains the reports.")
-    assert "60% 'usual', 30% 'summer', 10% 'winter'" in str(report)
+    assert "60% 'usual', 30% 'summer', 10% 'winter'" in " ".join(str(report).split())
     assert PredictorReport.from_json(report.to_json()) == report
 
 
