@@ -10,21 +10,22 @@ cat >"$FLWR_HOME/config.toml" <<TOML
 default = "hospitals"
 [superlink.hospitals]
 address = "127.0.0.1:$port"
-root-certificates = "$keys/ca.crt"
+root-certificates = "$keys/public/ca.crt"
 TOML
 trap 'kill $(jobs -p)' EXIT
 flower-superlink --port "$port" --database "$keys/superlink.db" --enable-supernode-auth \
-    --ssl-ca-certfile "$keys/ca.crt" --ssl-certfile "$keys/superlink.crt" \
-    --ssl-keyfile "$keys/superlink.key" --disable-runtime-dependency-installation &
-until curl --silent --fail --max-time 5 --cacert "$keys/ca.crt" \
+    --ssl-ca-certfile "$keys/public/ca.crt" --ssl-certfile "$keys/superlink/tls.crt" \
+    --ssl-keyfile "$keys/superlink/tls.key" --disable-runtime-dependency-installation &
+until curl --silent --fail --max-time 5 --cacert "$keys/public/ca.crt" \
     "https://127.0.0.1:$port/health" >/dev/null; do
     kill -0 $! || exit 1 # it has ended, and has said why
     sleep 1
 done
 for i in 1 2 3 4; do
-    flwr supernode register "$keys/hospital-$i.auth.pub" hospitals
+    own=$keys/hospital-$i
+    flwr supernode register "$keys/public/hospital-$i.pub" hospitals
     flower-supernode --superlink "127.0.0.1:$port" --port $((port + i)) \
-        --root-certificates "$keys/ca.crt" --auth-supernode-private-key "$keys/hospital-$i.auth" \
-        --node-config "hospital=$i drift-identity=\"$keys/hospital-$i.sign\" drift-roster=\"$keys/roster.json\"" &
+        --root-certificates "$own/ca.crt" --auth-supernode-private-key "$own/auth.key" \
+        --node-config "hospital=$i drift-identity=\"$own/identity.key\" drift-roster=\"$keys/public/roster.json\"" &
 done
 wait
