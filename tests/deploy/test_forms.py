@@ -11,6 +11,7 @@ FORMS = [
     *(("github-workflows", path) for path in GITHUB.glob("workflows/*.yml")),
     *(("github-issue-forms", path) for path in GITHUB.glob("ISSUE_TEMPLATE/[!c]*.yml")),
     ("github-issue-config", GITHUB / "ISSUE_TEMPLATE" / "config.yml"),
+    ("compose-spec", ROOT / "deploy" / "compose.yaml"),
     ("citation-file-format", ROOT / "CITATION.cff"),
 ]
 

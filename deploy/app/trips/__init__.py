@@ -1,0 +1,1 @@
+"""A drift check every night, through two aggregators."""

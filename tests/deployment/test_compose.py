@@ -1,0 +1,82 @@
+"""The federation of deploy/compose.yaml as processes: each service is killed and started again.
+
+No container runs here, and no Grafana. PostgreSQL and Prometheus are Debian's.
+"""
+
+import base64
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from compose_processes import DEPLOY, Processes, services
+from example_trips import write_trips
+from flower_deployment import BIN
+
+pytestmark = pytest.mark.slow
+CLINICS = ("clinic-a", "clinic-b", "clinic-c")
+RUNNING = [name for name in services() if name not in ("register", "grafana")]
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    for program in ("prometheus", "pg_isready", "openssl", "ssh-keygen", "wget"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is missing: tests/deployment/compose.sh installs it")
+    running = Processes(tmp_path_factory.mktemp("compose"))
+    path = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    keys = running.deploy / "keys"
+    subprocess.run([DEPLOY / "make_keys.sh", keys], env=path, check=True)
+    for number, clinic in enumerate(CLINICS):
+        folder = running.deploy / "records" / clinic
+        folder.mkdir(parents=True)
+        write_trips(folder, number).rename(folder / "trips.csv")
+    try:
+        running.up_all()
+        yield running
+    finally:
+        running.stop()
+
+
+def check(federation: Processes, key: str) -> None:
+    done = federation.run(
+        "watch", "flwr-kld", "check", "/srv/drift-app", "prod", "--key", key, "--json"
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    report = json.loads(done.stdout)["report"]
+    assert report["protection"]["trust"] == "two-aggregators"
+    assert (report["cohort"]["asked"], report["cohort"]["survivors"]) == (3, 3)
+    assert report["verdict"]["outcome"] == "no drift"
+
+
+def test_a_check_runs(federation: Processes):
+    check(federation, "first")
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_service_may_be_killed_between_two_checks(federation: Processes, name: str):
+    federation.kill(name)
+    federation.up(name)
+    check(federation, f"after-{name}")
+
+
+def test_every_service_is_up_in_the_end(federation: Processes):
+    assert [name for name in RUNNING if not federation.healthy(name)] == []
+    page = Path(federation.deploy / "keys" / "page")
+    token = base64.b64encode(f"kld:{(page / 'token').read_text().strip()}".encode()).decode()
+    asked = urllib.request.Request(
+        f"https://localhost:{federation.ports['8600']}/",
+        headers={"Authorization": f"Basic {token}"},
+    )
+    trusted = ssl.create_default_context(cafile=federation.deploy / "keys" / "authority" / "ca.crt")
+    with urllib.request.urlopen(asked, context=trusted) as answer:
+        assert "two aggregators" in answer.read().decode()
+    query = f"http://127.0.0.1:{federation.ports['9090']}/api/v1/query?query=up"
+    with urllib.request.urlopen(query) as answer:
+        (target,) = json.load(answer)["data"]["result"]
+    assert target["value"][1] == "1"
