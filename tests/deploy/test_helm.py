@@ -1,55 +1,15 @@
-"""The chart renders to what Kubernetes takes, its commands exist, and broken values are refused."""
+"""The chart renders to what Kubernetes takes, and broken values and templates are refused."""
 
 import re
-import shlex
 import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
-from click.testing import CliRunner
-from flower_deployment import BIN
+from chart import CHART, OLDEST, Resource, helm, of, pods, rendered
 from recipes import ROOT
-from typer.main import get_command
 
-from flwr_kld.cli.app import app
-
-CHART = ROOT / "deploy" / "helm" / "flwr-kld"
 PARTIES = [path.name.removesuffix("-values.yaml") for path in sorted(CHART.glob("ci/*.yaml"))]
-OLDEST = "1.31"
-"""Of Kubernetes: pod failure policies are stable from there on."""
-Resource = dict[str, Any]
-
-
-def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BIN / "helm", *arguments], capture_output=True, text=True)
-
-
-def of(party: str, chart: Path = CHART) -> list[str | Path]:
-    return [chart, "--kube-version", OLDEST, "--values", CHART / "ci" / f"{party}-values.yaml"]
-
-
-def rendered(party: str, chart: Path = CHART) -> list[Resource]:
-    done = helm("template", "kld", *of(party, chart))
-    if done.returncode:
-        raise ValueError(done.stderr)
-    return [resource for resource in yaml.safe_load_all(done.stdout) if resource]
-
-
-def pods(resources: list[Resource]) -> Iterator[Resource]:
-    """The template of each pod."""
-    for resource in resources:
-        spec = resource.get("spec", {})
-        spec = spec.get("jobTemplate", {}).get("spec", spec)
-        if "template" in spec:
-            claims = [{"name": c["metadata"]["name"]} for c in spec.get("volumeClaimTemplates", [])]
-            template = spec["template"]
-            template["spec"].setdefault("volumes", []).extend(claims)
-            yield template
 
 
 def selected(selector: Resource, labels: Resource) -> bool:
@@ -147,28 +107,6 @@ def test_broken_templates_are_refused(file: str, old: str, new: str, tmp_path: P
     (chart / "templates" / file).write_text(text.replace(old, new))
     with pytest.raises((AssertionError, KeyError, ValueError, kubernetes_validate.ValidationError)):
         refuse(rendered("federation", chart))
-
-
-def containers() -> dict[str, Resource]:
-    found = (c for t in pods(rendered("federation")) for c in t["spec"]["containers"])
-    return {container["name"]: container for container in found}
-
-
-@pytest.mark.parametrize("name", ["superlink", "supernode"])
-def test_flower_has_these_options(name: str):
-    (program,), arguments = (containers()[name][part] for part in ("command", "args"))
-    asked = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
-    said = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True)
-    assert asked <= set(re.findall(r"--[\w-]+", said.stdout))
-
-
-def test_check_and_page_are_commands_of_ours():
-    found = containers()
-    lines = found["check"]["args"][0].splitlines()
-    (check,) = (shlex.split(line) for line in lines if line.startswith("flwr-kld "))
-    for command in (check, found["page"]["command"] + found["page"]["args"]):
-        asked = CliRunner().invoke(get_command(app), [*command[1:], "--help"])
-        assert asked.exit_code == 0, asked.output
 
 
 def test_the_image_has_the_wheel_and_no_root():
