@@ -108,6 +108,12 @@ def test_shares_hide_the_moves_of_a_table():
     assert cost.shifts == tuple(share.grid * shift for shift in shifts)
 
 
+@pytest.mark.parametrize("inside", [(1, 2, 3), (2, 3, 2), (2, 8, 3)])
+def test_a_ball_holds_a_move_of_one_coordinate_alone_as_far_as_it_says(inside):
+    with pytest.raises(ValueError, match="largest"):
+        Ball(*inside)
+
+
 def test_a_ball_holds_another_of_its_norm_that_is_no_larger_and_moves_no_number_further():
     ball = Ball(2, 50, 5)
     assert ball.holds(ball)
