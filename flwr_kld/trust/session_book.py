@@ -43,7 +43,7 @@ _AT_ONCE = 2**24
 """Bytes that are sealed together: SQLite takes a thousand million at most."""
 _PLACE = struct.Struct("<II")
 _SCHEMA = Schema(
-    4,
+    5,
     [
         """CREATE TABLE sessions (
     session TEXT PRIMARY KEY, night INTEGER NOT NULL, mark TEXT NOT NULL) WITHOUT ROWID""",
@@ -75,7 +75,9 @@ class SessionBook(Private):
         """Take up answers of `size` bytes for a night; refused unless it is a later one."""
         with self._writing() as db:
             known = self._kept(db, terms, "names", 2 * NAME + _LAST)
-        return NightAnswers(self, terms, size, {both[:NAME]: both[NAME:] for both in known})
+            replaced = self._kept(db, terms, "replaced", NAME)
+        about = {both[:NAME]: both[NAME:] for both in known}
+        return NightAnswers(self, terms, size, about, replaced)
 
     def last(self, terms: Terms, size: int) -> list[bytes]:
         """Return the last answers, of `size` bytes, of all clients that `open` found."""
@@ -87,6 +89,7 @@ class SessionBook(Private):
         terms: Terms,
         answers: Mapping[bytes, bytes],
         about: Mapping[bytes, bytes],
+        replaced: Iterable[bytes],
         bits: BitSource,
     ) -> NightNoise:
         """Write down that a night is used, with what seed, and what is carried into the next.
@@ -109,6 +112,7 @@ class SessionBook(Private):
                 # Seeds with what was published are the counts: none outlasts the session.
                 ("seeds", [law] if over else [law, *before, fresh]),
                 ("names", [] if over else [client + about[client] for client in answers]),
+                ("replaced", [] if over else [*replaced]),
                 ("answers", [] if over else [*answers.values()]),
             ):
                 sealed = self._sealed(_about(what, session, night.number), kept)
@@ -184,6 +188,7 @@ class NightAnswers(Private):
         "_came",
         "_known",
         "_known_senders",
+        "_replaced",
         "_size",
         "_terms",
         "_votes",
@@ -192,13 +197,19 @@ class NightAnswers(Private):
     )
 
     def __init__(
-        self, book: SessionBook, terms: Terms, size: int, known: Mapping[bytes, bytes]
+        self,
+        book: SessionBook,
+        terms: Terms,
+        size: int,
+        known: Mapping[bytes, bytes],
+        replaced: Iterable[bytes],
     ) -> None:
         self._book, self._terms, self._size, self._known = book, terms, size, known
         self._came: dict[bytes, bytes] = {}
         # Of each client, the digest of its sender, and the last night that it answered.
         self._about = dict(known)
         self._known_senders = frozenset(about[:NAME] for about in known.values())
+        self._replaced = frozenset(replaced)  # Digests of senders in whose place others answer
         self._votes = 0
         self.carried = 0
         """Number of clients whose last answer counts. Public."""
@@ -209,19 +220,20 @@ class NightAnswers(Private):
         """Take an answer, or say in `refused` why not.
 
         A client that has forgotten its name, or a night that was answered, would count its records
-        a second time. A sender that was known under another name has; and a client among whose
-        nights its last one is not.
+        a second time. A sender that was known under another name has, or has a memory that is not
+        its own; so has one in whose place another answered, as a memory that was copied does; and a
+        client among whose nights its last one is not.
         """
         client, nights = token[:NAME], int.from_bytes(token[NAME:], "little")
-        last = int.from_bytes(self._known.get(client, b"")[NAME:], "little")
+        about = self._known.get(client, b"")
+        last = int.from_bytes(about[NAME:], "little")
         night, digest = _night(self._terms), _digest_of(sender)
+        is_other = digest != about[:NAME] and digest in self._known_senders
         if len(answer) != self._size:
             self.refused[sender] = "an answer has the wrong length"
         elif client in self._came:
             self.refused[sender] = "it answers under the name of another client in this session"
-        elif not nights >> last & 1 or (
-            client not in self._known and digest in self._known_senders
-        ):
+        elif not nights >> last & 1 or is_other or digest in self._replaced:
             self.refused[sender] = "it has lost its memory of the session, and counts as before"
         else:
             self._came[client] = answer
@@ -271,7 +283,9 @@ class NightAnswers(Private):
         self._came = {
             c: answer for c, answer in self._came.items() if self._about[c][:NAME] not in out
         }
-        return self._book.claim(self._terms, self._came, self._about, bits)
+        came = {self._about[client][:NAME] for client in self._came}
+        replaced = self._replaced | (self._known_senders - came)
+        return self._book.claim(self._terms, self._came, self._about, replaced, bits)
 
 
 def silent_names(clients: int) -> list[str]:

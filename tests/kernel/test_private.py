@@ -99,7 +99,7 @@ def answered() -> NightAnswers:
     terms = (
         Standing(Trusted(1.0, 1e-6), 9).on(night).terms(PLAN, check="c", asked=2, until=TOMORROW)
     )
-    answers = NightAnswers(book, terms, 4, {})
+    answers = NightAnswers(book, terms, 4, {}, [])
     assert answers.came(NEEDLE + b"\xff", COUNT.to_bytes(4, "little"), "x")
     return answers
 
