@@ -14,7 +14,7 @@ from flwr_kld.ask.noisy import on_coarser_grid
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.count import alike_records
 from flwr_kld.kernel.delta import hockey_stick
-from flwr_kld.kernel.law import SeededBits, SystemBits
+from flwr_kld.kernel.law import SeededBits, SystemBits, noise_sum
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, ClientRows, Held, Layout
 from flwr_kld.trust.calibration import least_noise
@@ -203,3 +203,8 @@ def test_rounded_noise_has_its_own_law_and_no_thinner_tail(grid):
     for k in range(coarse.reach - 1, coarse.reach + 3):
         fine = beyond(law, grid * k - half)
         assert fine <= beyond(coarse, k) <= fine * Fraction(math.exp(1.0))  # one step off at most
+
+
+def test_what_rounding_lost_of_a_sum_is_lost_on_a_coarser_grid_too():
+    law = noise_sum(discrete_laplace(2.5), 2)
+    assert on_coarser_grid(law, 3).tail == law.tail > 0

@@ -121,6 +121,7 @@ def test_longer_moves_cost_nothing_where_pure():
         ((1, TOTAL - 4, 1), 0, 0),
         ((1, TOTAL - 4, 1), 2, 0),
         ((1, TOTAL - 2, 1), 0, 5),
+        ((1, TOTAL - 5, 1), 3, 1),  # no half of which is whole
     ],
 )
 def test_malformed_tables_are_refused(weights, tail, ratio):
