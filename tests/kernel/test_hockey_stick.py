@@ -1,7 +1,7 @@
 """Privacy of the implemented tables, exactly."""
 
 import math
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -104,6 +104,13 @@ def test_against_the_closed_form_of_discrete_laplace():
     closed = (1 / (1 + q)) ** 2 * -math.expm1(epsilon - 2 / scale)
     exact = hockey_stick(discrete_laplace(scale), (1, -1), epsilon)
     assert float(exact) == pytest.approx(closed, rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 0.3, 0.5, 1.0, 2.0, 3.0, 8.0, 40.0])
+def test_what_is_below_the_exponential_is_not_its_nearest(epsilon):
+    with localcontext(prec=100):
+        exact = Fraction(Decimal(epsilon).exp())
+    assert 0 < exact - exp_below(epsilon) < exact / 10**57
 
 
 def test_longer_moves_cost_nothing_where_pure():
