@@ -224,3 +224,30 @@ def test_whole_clients_are_those_of_as_many_records_as_count():
     for most in (0, 4, 6):
         with pytest.raises(ValueError, match="most_records"):
             replace(QUESTION, guarantee=clients, most_records=most)
+
+
+DAY = 24 * 60 * 60
+
+
+@pytest.mark.parametrize(
+    ("question", "over", "night_over"),
+    [(5 * DAY, 5 * DAY, None), (5 * DAY, 5 * DAY, 6 * DAY), (5 * DAY, 4 * DAY, 4 * DAY)],
+)
+def test_a_question_is_over_when_it_or_its_session_is(question, over, night_over):
+    terms = replace(QUESTION, until=question)
+    if night_over is not None:
+        terms = replace(NIGHT, until=question, night=replace(NIGHT.night, until=night_over))
+    terms.require_in_time(over)
+    with pytest.raises(QueryRefused, match="TooLate"):
+        terms.require_in_time(over + 1)
+
+
+@pytest.mark.parametrize(("days", "night_days"), [(2000, None), (7, 30), (3, 2000)])
+def test_a_question_stays_open_for_so_many_days_at_most(days, night_days):
+    terms = replace(QUESTION, until=days * DAY)
+    if night_days is not None:
+        night = replace(NIGHT.night, until=night_days * DAY)
+        terms = replace(NIGHT, until=days * DAY, night=night)
+    terms.require_in_time(0)
+    with pytest.raises(QueryRefused, match="stays open"):
+        terms.require_in_time(-1)
