@@ -1,4 +1,4 @@
-"""A standing session on a real SuperLink, all through which processes are killed.
+"""Standing sessions on a real SuperLink, all through which processes are killed.
 
 A night is a run. Clients, the aggregator and the server die by kill -9 while they are at work; the
 SuperNodes of clients and of the aggregator, between nights. Records stay the same, so that every
@@ -13,12 +13,13 @@ import shutil
 import sqlite3
 import subprocess
 import time
+from collections import Counter
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
-from flower_deployment import deployed, wait_for
+from flower_deployment import Deployment, deployed, wait_for
 from guard.files import guard_file
 from patience import HANGS
 
@@ -34,7 +35,33 @@ NIGHTS = int(os.environ.get("NIGHTS", "8"))
 EPSILON, FAR = 8.0, 6
 PATIENCE = 20.0
 """Seconds that a night waits for whoever is silent."""
+SERVER_KILLS = 30
+"""Of the server, at one step of a night after the other."""
 APP = Path(__file__).parent / "apps" / "standing"
+
+
+def told(running: Deployment) -> dict | None:
+    """Return what a night's run has printed, if it has."""
+    found = re.findall(r"NIGHT (\{.*\})", running.log("run"))
+    return json.loads(found[0]) if found else None
+
+
+def last_night(book: Path) -> int:
+    """Of the session in a book; 0 before the first."""
+    if not book.exists():
+        return 0
+    with closing(sqlite3.connect(book)) as db:
+        return db.execute("SELECT max(night) FROM sessions").fetchone()[0] or 0
+
+
+def require_right(published: list[dict], clients: int) -> None:
+    """Every client counts once on every night."""
+    for report in published:
+        (column,) = report["columns"].values()
+        counts = column["counts"]["values"]
+        truth = [clients * USUAL[name] for name in sorted(USUAL)] + [0, 0]
+        off = [one - true for one, true in zip(counts, truth, strict=True)]
+        assert max(map(abs, off)) < FAR * report["protection"]["noise"]
 
 
 def test_a_session_survives_kills(tmp_path: Path, capsys):
@@ -68,13 +95,9 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
     with deployed(tmp_path) as running:
         nodes = {name: running.add_node(name, config(name)) for name in (*CLIENTS, AGGREGATOR)}
 
-        def told() -> dict | None:
-            found = re.findall(r"NIGHT (\{.*\})", running.log("run"))
-            return json.loads(found[0]) if found else None
-
         def over(run: subprocess.Popen[bytes]) -> bool:
             server = tmp_path / "server.killed"
-            return server.exists() or run.poll() is not None or told() is not None
+            return server.exists() or run.poll() is not None or told(running) is not None
 
         attempts = 0
         while (night := begun()) < NIGHTS:
@@ -99,7 +122,7 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
             )  # fmt: skip
             wait_for(partial(over, run), HANGS, "a night")
             time.sleep(0.2)
-            if report := told():
+            if report := told(running):
                 (failed if "failed" in report else published).append(report)
             for trap in tmp_path.glob("*.killed"):
                 name = trap.stem if trap.stem in killed else "client"
@@ -117,17 +140,67 @@ def test_a_session_survives_kills(tmp_path: Path, capsys):
     assert ledger.spent().epsilon == EPSILON
     numbers = [report["cost"]["night"] for report in published]
     assert numbers == sorted(set(numbers))
-    with closing(sqlite3.connect(tmp_path / "aggregator.memory.sessions")) as book:
-        assert book.execute("SELECT night FROM sessions").fetchall() == [(NIGHTS,)]
+    assert last_night(tmp_path / "aggregator.memory.sessions") == NIGHTS
     receipts = [receipt.night for receipt in verify(tmp_path / "receipts.db").receipts]
     assert receipts == sorted(set(receipts))
     # Its guarded client has lost its memory halfway: it refuses, and counts as it did.
     assert receipts[-1] <= NIGHTS // 2 + 1
     assert "lost its memory" in json.dumps(published[-1]["cohort"])
-    off = []
-    for report in published:
-        (column,) = report["columns"].values()
-        counts = column["counts"]["values"]
-        truth = [len(CLIENTS) * USUAL[name] for name in sorted(USUAL)] + [0, 0]
-        off.append([one - true for one, true in zip(counts, truth, strict=True)])
-        assert max(map(abs, off[-1])) < FAR * report["protection"]["noise"]
+    require_right(published, len(CLIENTS))
+
+
+@pytest.mark.parametrize("model", ["trusted", "sealed"])
+def test_a_session_survives_a_server_that_dies_at_every_step(model, tmp_path: Path, capsys):
+    """Before and after each call to Flower, the ledger and the book."""
+    key, ledger = AggregatorKey.generate(), Ledger(f"sqlite:///{tmp_path}/drift.db")
+    key.save(tmp_path / "aggregator.key")
+    app = shutil.copytree(APP, tmp_path / "app")
+    pinned = key.public if model == "sealed" else None
+    (app / "standing" / "pinned.py").write_text(f"AGGREGATOR = {pinned!r}\n")
+    ledger.set_budget(Budget(EPSILON, 1e-6, window_days=400))
+    book = tmp_path / ("standing.db" if pinned is None else f"{AGGREGATOR}.memory.sessions")
+    names = CLIENTS[1:] if pinned is None else (*CLIENTS[1:], AGGREGATOR)
+    trap, dead = tmp_path / "server.trap", tmp_path / "server.killed"
+    killed, published, last, step = Counter[str](), [], 0, 0
+    with deployed(tmp_path) as running:
+        for name in names:
+            files = {"drift-memory": tmp_path / f"{name}.memory", "trap": tmp_path / "none"}
+            if name == AGGREGATOR:
+                files |= {"drift-role": AGGREGATOR, "drift-key": tmp_path / "aggregator.key"}
+            running.add_node(name, " ".join(f'{key}="{value}"' for key, value in files.items()))
+
+        def over(run: subprocess.Popen[bytes]) -> bool:
+            return dead.exists() or run.poll() is not None or told(running) is not None
+
+        def started() -> bool:
+            return all("Starting Flower SuperExec" in running.log(name) for name in names)
+
+        wait_for(started, HANGS, "the nodes are there")
+        while killed.total() < SERVER_KILLS or step:
+            step += 1
+            trap.write_text(f"step {step}")
+            run = running.start_run(
+                app, "--run-config",
+                f'nodes={len(names)} nights=365 timeout={HANGS} folder="{tmp_path}"',
+            )  # fmt: skip
+            wait_for(partial(over, run), HANGS, "a night")
+            before, last = last, last_night(book)
+            if dead.exists():
+                killed[dead.read_text()] += 1
+                dead.unlink()
+                assert last >= before
+            else:  # it has no such step, and is a night as any other
+                report = told(running)
+                assert report is not None, running.log("run")[-3000:]
+                assert report["cost"]["night"] == last > before
+                published.append(report)
+                step = 0
+            running.stop_one(run)
+
+    with capsys.disabled():
+        print(f"\n{model}: killed {dict(killed)}; {len(published)} nights published")
+    assert [entry.kind for entry in ledger.history()].count(Kind.SESSION) == 1
+    assert ledger.spent().epsilon == EPSILON
+    settled = [entry.report["cost"]["night"] for entry in ledger.history() if entry.report]
+    assert len(set(settled)) == len(settled) >= len(published)
+    require_right(published, len(CLIENTS) - 1)

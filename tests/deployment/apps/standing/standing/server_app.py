@@ -1,4 +1,7 @@
-"""One night of a standing session; a JSON line of what came of it."""
+"""One night of a standing session; a JSON line of what came of it.
+
+The aggregator adds up, if clients seal their counts to its key; else the server does.
+"""
 
 import json
 import time
@@ -9,10 +12,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from flwr_kld import Reference
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.strategies import KLDrift, Standing, TrustedAggregator
+from flwr_kld.ledger import Ledger
+from flwr_kld.strategies import KLDrift, Standing, Trusted, TrustedAggregator
+from flwr_kld.trust.session_book import SessionBook
 from standing.client_app import USUAL, labels
 from standing.pinned import AGGREGATOR
-from standing.trap import die_after
+from standing.trap import Steps, die_after
 
 app = ServerApp()
 
@@ -23,9 +28,12 @@ def main(grid: Grid, context: Context) -> None:
     folder = Path(str(config["folder"]))
     while len(list(grid.get_node_ids())) < int(config["nodes"]):
         time.sleep(0.2)
-    trust = Standing(
-        TrustedAggregator(8.0, 1e-6, aggregator=AGGREGATOR), nights=int(config["nights"])
+    who = (
+        Trusted(8.0, 1e-6)
+        if AGGREGATOR is None
+        else TrustedAggregator(8.0, 1e-6, aggregator=AGGREGATOR)
     )
+    trust = Standing(who, nights=int(config["nights"]), book=folder / "standing.db")
     monitor = KLDrift(
         Reference.from_counts(labels, list(USUAL.values())),
         trust,
@@ -33,7 +41,14 @@ def main(grid: Grid, context: Context) -> None:
         timeout=float(config["timeout"]),
     )
     trap = folder / "server.trap"
-    if trap.exists():
+    if trap.exists() and "step" in (when := trap.read_text()):
+        steps = Steps(int(when.removeprefix("step ")), trap)
+        steps.watch(grid, "push_messages")
+        steps.watch(grid, "pull_messages")
+        steps.watch(Ledger, "reserve")
+        steps.watch(Ledger, "settle")
+        steps.watch(SessionBook, "claim")
+    elif trap.exists():
         die_after(float(trap.read_text()), trap)
     try:
         print("NIGHT", json.dumps(monitor.check(grid).to_dict()))
