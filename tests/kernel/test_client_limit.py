@@ -55,7 +55,7 @@ def test_sizes_that_are_hidden_are_not_shown():
 
 
 def test_all_records_of_a_heavy_client_count_and_it_is_named():
-    sizes = added([[100, 0, 0]] * 59 + [[0, 1, 0]] + [[0, 0, 30_000]]).sizes
+    sizes = added([[100, 0, 0]] * 59 + [[0, 1, 0], [0, 0, 30_000], [0, 0, 0]]).sizes
     assert (sizes.records, sizes.largest, sizes.holder, sizes.single) == (35_901, 30_000, "60:0", 1)
     assert sizes.share == pytest.approx(30_000 / 35_901)
     assert sizes.others == pytest.approx((59 * 100 * 99 + 30_000 * 29_999) / 35_901)
