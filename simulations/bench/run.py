@@ -26,7 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 BENCHES = (
-    "against_flower", "secure_sum", "two_aggregators", "sampler", "scaling",
+    "against_flower", "secure_sum", "two_aggregators", "prio3", "sampler", "scaling",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 _WIDE = 120
