@@ -38,9 +38,11 @@ from flwr_kld.trust.envelopes import (
     PUBLISHED,
     ROLE_ACTION,
     TERMS,
+    VERIFIERS,
     Order,
     PartMessage,
     Published,
+    Verifiers,
 )
 from flwr_kld.trust.sealing import (
     AggregatorKey,
@@ -55,7 +57,7 @@ from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")
 
-_USED = "flwr_kld.aggregated"
+_STARTED, _USED = "flwr_kld.started", "flwr_kld.aggregated"
 _MOST_DELTA = 1e-3
 """Beside a limit of epsilon: of a check with delta near 1, next to no noise keeps any epsilon."""
 
@@ -212,20 +214,21 @@ class _Aggregation:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
         limits.hold(terms.guarantee)
         self._boxes = _boxes_of(content.get(NUMBERS))
+        self._theirs = _boxes_of(content.get(VERIFIERS)).get(VERIFIERS)
         self._context, self._key, self._limits = context, key, limits
 
-    def run(self, roster: Roster | None) -> Published | PartMessage:
+    def run(self, roster: Roster | None) -> Published | PartMessage | Verifiers:
         """Open the boxes, and answer; `roster` are the clients that one of two knows."""
         if len(self._terms.aggregators) == 1:
             return self._published()
         known = roster or read_named(self._context, ROSTER, "the roster", read_roster, secret=False)
         return self._part(known)
 
-    def _open(self) -> None:
+    def _open(self, use: str = _USED) -> None:
         """Require enough boxes in time, and claim the one answer, before anything is opened."""
         self._terms.require_in_time(time.time())
         self._limits.require(len(self._boxes), self._least, "sealed their counts")
-        use_once(self._context, _USED, self._terms.check, self._limits.memory)
+        use_once(self._context, use, self._terms.check, self._limits.memory)
 
     def _require(self, clients: int, rejected: Mapping[str, str]) -> None:
         why = "".join(f", {n}: {why}" for why, n in Counter(rejected.values()).items())
@@ -291,13 +294,24 @@ class _Aggregation:
             self._terms, size
         )
 
-    def _part(self, roster: Roster) -> PartMessage:
-        """Return this aggregator's part of a noised sum."""
+    def _part(self, roster: Roster) -> PartMessage | Verifiers:
+        """Return this aggregator's part of a noised sum, or first its verifier shares."""
         terms = self._terms
         addition = Addition(self._key, terms, self._context.run_id, roster)
+        if self._theirs is None:
+            if not addition.is_first:
+                raise QueryRefused("the first aggregator's verifier shares are missing")
+            self._open(_STARTED)
+            addition.take(self._boxes)
+            self._require(addition.opened, addition.rejected)
+            return Verifiers(terms.check, addition.start())
         self._open()
-        night = self._night(addition.size)
-        addition.take(self._boxes, night)
+        addition.take(self._boxes)
+        night, verifiers = self._night(addition.size), b""
+        if addition.is_first:
+            addition.finish(self._theirs, night)
+        else:
+            verifiers = addition.decide(self._theirs, night)
         self._require(addition.clients, addition.rejected)
         return PartMessage(
             check=terms.check,
@@ -307,6 +321,9 @@ class _Aggregation:
                 terms.central(), SystemBits() if night is None else night.claim(SystemBits())
             ),
             rejected=addition.rejected,
+            sizes=addition.sizes,
+            records=addition.records,
+            verifiers=verifiers,
             carried=0 if night is None else night.carried,
         )
 

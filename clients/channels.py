@@ -8,7 +8,6 @@ from flwr.app import Context
 
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.common.errors import QueryRefused, SecureSumError
-from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import ClientLabels
 from flwr_kld.kernel.vector import ClientRows
 from flwr_kld.trust.sealing import SealContext
@@ -32,7 +31,7 @@ def sealed(terms: Terms, context: Context, member: int) -> Send:
 
 
 def split_by(members: SumMembers) -> Channel:
-    """Split numbers between the two aggregators of the terms, signed with a member's key."""
+    """Split and prove numbers for the two aggregators of the terms, signed with a member's key."""
 
     def channel(terms: Terms, context: Context, member: int) -> Send:
         try:
@@ -43,8 +42,7 @@ def split_by(members: SumMembers) -> Channel:
         def send(rows: Rows, row: int, token: bytes) -> bytes:
             if isinstance(rows, ClientLabels):
                 raise QueryRefused("labels cannot be split")
-            vector = rows.summand(row, None, SystemBits(), counted=terms.counted)
-            return split(vector, terms, key, name, context.run_id, token).to_bytes()
+            return split(rows.held(row), terms, key, name, context.run_id, token).to_bytes()
 
         return send
 

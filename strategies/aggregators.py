@@ -29,10 +29,12 @@ from flwr_kld.trust.envelopes import (
     PUBLISHED,
     ROLE_ACTION,
     TERMS,
+    VERIFIERS,
     Answer,
     Order,
     PartMessage,
     Published,
+    Verifiers,
 )
 from flwr_kld.trust.sealing import AggregatorKey
 
@@ -103,25 +105,34 @@ def _proven(said: ConfigRecord, ours: AggregatorKey) -> str | None:
     return key if held else "without a key"
 
 
-_T = TypeVar("_T", Published, PartMessage)
+_T = TypeVar("_T", Published, PartMessage, Verifiers)
 
 
-def order_of(exchange: CountExchange, least: int, boxes: Mapping[Participant, bytes]) -> RecordDict:
-    """Return what an aggregator is sent: the terms, the fewest clients, and its boxes."""
-    return RecordDict(
-        {
-            TERMS: ConfigRecord(exchange.terms.to_config()),
-            ORDER: ConfigRecord(Order(least).to_config()),
-            NUMBERS: ConfigRecord({str(p): box for p, box in boxes.items()}),
-        }
-    )
+def order_of(
+    exchange: CountExchange,
+    least: int,
+    boxes: Mapping[Participant, bytes],
+    verifiers: bytes = b"",
+) -> RecordDict:
+    """Return what an aggregator is sent: the terms, the fewest clients, and its boxes.
+
+    One of two receives what the other sealed for it, too.
+    """
+    sent = {
+        TERMS: ConfigRecord(exchange.terms.to_config()),
+        ORDER: ConfigRecord(Order(least).to_config()),
+        NUMBERS: ConfigRecord({str(p): box for p, box in boxes.items()}),
+    }
+    if verifiers:
+        sent[VERIFIERS] = ConfigRecord({VERIFIERS: verifiers})
+    return RecordDict({**sent})
 
 
 def ask_aggregators(
     exchange: CountExchange, orders: Mapping[int, RecordDict], answers: type[_T]
 ) -> list[_T]:
     """Hand aggregators their boxes at once, and wait for all of them."""
-    who = "the aggregator" if len(orders) == 1 else "an aggregator"
+    who = "the aggregator" if len(exchange.terms.aggregators) == 1 else "an aggregator"
     messages = [exchange.message(order, node, AGGREGATE_ACTION) for node, order in orders.items()]
     told: dict[int, _T] = {}
     for reply in replies(exchange.grid, messages, exchange.timeout):

@@ -10,7 +10,7 @@ from typing import Any
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from flwr_kld.ask.cohort import AskedClients, Participant
+from flwr_kld.ask.cohort import AskedClients, Participant, draws
 from flwr_kld.ask.noisy import NoisyCounts, NoisyLabels, noisy
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.errors import CheckFailed
@@ -57,6 +57,11 @@ class CountStrategy(CohortStrategy):
                 raise ValueError(
                     "most_records= is for protects='record': WholeClients(…) has its own"
                 )
+        if trust.source == "two-aggregators" and draws(self.cohort):
+            raise ValueError(
+                "TwoAggregators(…) cannot tell how alike the records of one client are, which a "
+                "check of drawn clients needs: leave cohort out, so that all clients are asked"
+            )
         self.trust = trust
         self.aggregation = aggregation
         self.most_records = most_records

@@ -1,31 +1,39 @@
-"""Relay each client's two boxes to two aggregators, and add up what these answer."""
+"""Relay each client's two boxes to two aggregators, and what these say of its proof; add up."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from flwr_kld.ask.cohort import Participant
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.channels import from_field
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, CountExchange, plain, require_answers
-from flwr_kld.trust.envelopes import PartMessage
-from flwr_kld.trust.split_sum import Parcel, split_length
+from flwr_kld.trust.envelopes import PartMessage, Verifiers
+from flwr_kld.trust.session_book import silent_names
+from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Parcel
 from flwr_kld.trust.terms import Terms
 
 
 class SplitSum(ByAggregators):
-    """Counts travel in two parts, each sealed for an aggregator of `TwoAggregators`."""
+    """Counts travel in two shares with a proof, sealed for the aggregators of `TwoAggregators`."""
 
     name = "split-sum"
-    enforces_limits = False
+    enforces_limits = True
 
     def collect(self, exchange: CountExchange, least: int) -> Collected:
-        """Ask the cohort for parcels, hand each aggregator its part, and add up their answers."""
+        """Ask the cohort for parcels, have both aggregators check them, and add up their answers.
+
+        The first aggregator is asked twice: for its verifier shares, and, once the second has
+        said which proofs hold, for its part.
+        """
         terms = exchange.terms
         if len(terms.aggregators) != 2:
             raise CheckFailed("counts can be split for TwoAggregators only")
@@ -39,54 +47,64 @@ class SplitSum(ByAggregators):
                     cohort.left_out[participant] = f"invalid reply: {error}"
         left_out = cohort.left_out
         require_answers(len(portions), least, left_out)
-        orders = {
-            node: order_of(exchange, least, {p: both[i] for p, both in portions.items()})
-            for i, node in enumerate(nodes)
-        }
-        first, second = ask_aggregators(exchange, orders, PartMessage)
-        for told in (second, first):  # who is left out by both, by the first one's reason
-            for participant in portions:
-                if (why := told.rejected.get(str(participant))) is not None:
-                    left_out[participant] = f"rejected by the aggregators: {plain(why)}"
+
+        def order(place: int, verifiers: bytes = b"") -> dict[int, RecordDict]:
+            boxes = {p: both[place] for p, both in portions.items()}
+            return {nodes[place]: order_of(exchange, least, boxes, verifiers)}
+
+        [shares] = ask_aggregators(exchange, order(0), Verifiers)
+        [second] = ask_aggregators(exchange, order(1, shares.box), PartMessage)
+        [first] = ask_aggregators(exchange, order(0, second.verifiers), PartMessage)
+        left_out |= _rejected(portions, first, second)
         carried = first.carried if terms.night else 0
         clients = len(exchange.chosen) - len(left_out) + carried
         total = _added(terms, first, second)
         if {first.clients, second.clients} != {clients}:
             raise CheckFailed("the aggregators' numbers of clients do not add up")
-        released = _released(exchange, total, clients)
-        return Collected(released, left_out, cohort.traffic, carried=carried)
+        if (first.sizes, first.records) != (second.sizes, second.records):
+            raise CheckFailed("the aggregators' numbers of records differ")
+        in_the_sum = {str(client) for client in portions if client not in left_out}
+        in_the_sum.update(silent_names(carried))
+        if first.sizes is not None and first.sizes.holder not in in_the_sum:
+            raise CheckFailed("the aggregators name a client whose numbers are not in their sum")
+        released = _released(exchange, total, clients, first.records)
+        return Collected(released, left_out, cohort.traffic, sizes=first.sizes, carried=carried)
 
 
-def _released(exchange: CountExchange, total: NDArray[np.int64], clients: int) -> Released:
-    """Read the sum of both answers: noised numbers, the records if they are counted, clients."""
-    if total[-1] != clients:
-        raise CheckFailed(
-            f"the two parts add up to {total[-1]} clients where {clients} took part: a client's "
-            "seed and vector do not belong together"
-        )
+def _rejected(
+    portions: Mapping[Participant, object], first: PartMessage, second: PartMessage
+) -> dict[Participant, str]:
+    """Say why the aggregators left clients out; one of them may know more than the other."""
+    left_out = dict[Participant, str]()
+    for participant in portions:
+        reasons = [
+            told.rejected[p] for told in (first, second) if (p := str(participant)) in told.rejected
+        ]
+        for why in sorted(reasons, key=NOT_PROVED.__ne__):
+            left_out[participant] = f"rejected by the aggregators: {plain(why)}"
+    return left_out
+
+
+def _released(
+    exchange: CountExchange, total: NDArray[np.int64], clients: int, records: int
+) -> Released:
+    """Return the sum of both answers as what was released."""
     terms = exchange.terms
-    noised = total[: terms.numbers]
-    records = max(float(total[-2]), 1.0) if terms.counted else terms.layout.records(noised)
-    release = exchange.trust.event(clients)
-    return Released(noised, records, clients, release, private=True)
+    public = terms.layout.total_is_public(terms.guarantee)
+    known = max(float(records), 1.0) if public else terms.layout.records(total)
+    return Released(total, known, clients, exchange.trust.event(clients), private=True)
 
 
 def _added(terms: Terms, first: PartMessage, second: PartMessage) -> NDArray[np.int64]:
     """Return the noised sum: each answer's mask takes the other's off, if they fit together."""
     if first.transcript != second.transcript:
-        one_only = first.rejected.keys() ^ second.rejected.keys()
-        why = {
-            f"{plain(sender)}: {plain(reason)}"
-            for told in (first, second)
-            for sender, reason in told.rejected.items()
-            if sender in one_only
-        }
-        said = "; ".join(sorted(why)) or "the boxes that they opened differ"
         raise CheckFailed(
-            f"the two aggregators did not add up the same clients, so nothing can be read: {said}"
+            "the two aggregators did not add up the same clients, so nothing can be read"
         )
     try:
-        words = [part.words(split_length(terms)) for part in (first, second)]
-        return from_ring(words[0] + words[1])
+        parts = [FIELD.decode(part.values) for part in (first, second)]
     except InvalidReply as error:
         raise CheckFailed(f"the aggregators' answers cannot be used: {error}") from None
+    if any(len(part) != terms.numbers for part in parts):
+        raise CheckFailed("an aggregator's part has another length than the sum")
+    return from_field(FIELD.add(*parts))

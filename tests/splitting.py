@@ -7,12 +7,12 @@ from session_nights import TOMORROW
 
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.channels import from_field
 from flwr_kld.kernel.law import SeededBits, sample
-from flwr_kld.kernel.vector import SumVector
+from flwr_kld.kernel.vector import Held
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.trust.sealing import AggregatorKey
-from flwr_kld.trust.split_sum import Addition, Parcel, split
+from flwr_kld.trust.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 CELLS = 20
@@ -41,12 +41,18 @@ class Actors:
         self.roster = Roster({name: one.public for name, one in self.who.items()})
         self.terms = terms_of(self.keys, **self.options)
         rng = np.random.default_rng(1)
-        size = self.terms.length
-        self.rows = {name: rng.integers(0, 1000, size) for name in self.who}
+        self.rows = {name: self.drawn(rng) for name in self.who}
+
+    def drawn(self, rng) -> np.ndarray:
+        """Counts of one client: as many records in each column."""
+        records = rng.integers(1, self.terms.most_records or 1000, endpoint=True)
+        return np.concatenate(
+            [rng.multinomial(records, np.full(n, 1 / n)) for n in self.terms.cells]
+        )
 
     def parcel(self, name, *, terms=None, row=None, key=None, run=RUN) -> Parcel:
         terms, row = terms or self.terms, self.rows[name] if row is None else row
-        return split(SumVector(row), terms, key or self.who[name], name, run)
+        return split(Held(row), terms, key or self.who[name], name, run)
 
     def portions(self, parcels=None) -> tuple[dict, dict]:
         """What the server hands to either aggregator, by sender."""
@@ -60,21 +66,32 @@ class Actors:
         made.take(portions)
         return made
 
+    def added(self, first, second, *, again=None) -> tuple[Addition, Addition]:
+        """What both hold of portions at the end; `again` is what the first is handed then."""
+        decides = self.addition(1, second)
+        said = decides.decide(self.addition(0, first).start())
+        finishes = self.addition(0, first if again is None else again)
+        finishes.finish(said)
+        return finishes, decides
+
     def answer(self, place, addition, terms=None) -> bytes:
         return addition.answer((terms or self.terms).central(), SeededBits(place))
+
+    def answers(self, additions) -> list[bytes]:
+        return [self.answer(place, addition) for place, addition in enumerate(additions)]
 
     def noise(self, place) -> np.ndarray:
         """What that aggregator's seeded bits make it add."""
         return sample(self.terms.central().table, self.terms.numbers, SeededBits(place))
 
     def words(self, answer) -> np.ndarray:
-        return np.frombuffer(answer, "<u8")
+        return FIELD.decode(answer)
 
     def together(self, first: bytes, second: bytes) -> np.ndarray:
-        return from_ring(self.words(first) + self.words(second))
+        return from_field(FIELD.add(self.words(first), self.words(second)))
 
     def total(self, names=None) -> np.ndarray:
-        return sum(np.append(self.rows[name], 1) for name in names or self.who)
+        return sum(self.rows[name] for name in names or self.who)
 
 
 def agreed(*additions: Addition) -> None:

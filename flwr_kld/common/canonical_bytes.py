@@ -54,9 +54,14 @@ class Reader:
         """Take all that is left."""
         return self.take(len(self._data) - self._at)
 
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left."""
+        return self._at == len(self._data)
+
     def end(self) -> None:
         """Refuse what is left."""
-        if self._at != len(self._data):
+        if not self.done:
             raise Malformed("the message goes on after its end")
 
 

@@ -74,6 +74,26 @@ def from_ring(total: NDArray[np.uint64]) -> NDArray[np.int64]:
     return total.view("<i8").astype(np.int64)
 
 
+MODULUS = 2**64 - 2**32 + 1
+"""Of the field in which two aggregators' parts add up."""
+_CENTRE = np.uint64(MODULUS // 2)
+_WRAPPED = np.uint64(2**64 - MODULUS)
+
+
+def field_mask(key: bytes, length: int) -> NDArray[np.uint64]:
+    """Return uniform elements of the field, shape [length], from a key that is used once."""
+    stream = KeyedBits(key)
+    found = stream.words(length)
+    while (beyond := found >= np.uint64(MODULUS)).any():
+        found[beyond] = stream.words(int(beyond.sum()))
+    return found
+
+
+def from_field(total: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Read elements of the field as integers around 0."""
+    return np.where(total > _CENTRE, total + _WRAPPED, total).view(np.int64)
+
+
 def seal(public: bytes, content: bytes, context: bytes) -> bytes:
     """Seal bytes for the holder of an X25519 key: HPKE (RFC 9180), with the context as ``info``."""
     return HPKE.encrypt(content, X25519PublicKey.from_public_bytes(public), context)

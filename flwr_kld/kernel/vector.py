@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.arguments import set_fields
-from flwr_kld.kernel.channels import KEY, WORD, KeyedBits, apply_masks, from_ring, seal
+from flwr_kld.kernel.channels import (
+    MODULUS,
+    WORD,
+    KeyedBits,
+    apply_masks,
+    field_mask,
+    from_ring,
+    seal,
+)
 from flwr_kld.kernel.continual import Continual
 from flwr_kld.kernel.count import (
     ClientSizes,
@@ -334,6 +342,10 @@ class ClientRows(Private):
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""
         return seal(public, self.to_wire(client, token), context)
 
+    def held(self, client: int) -> Held[NDArray[np.int64]]:
+        """Return a row on its way to what splits and proves it."""
+        return Held(self._values[client].astype(np.int64))
+
     def summand(
         self,
         client: int,
@@ -397,17 +409,6 @@ class SumVector(Private):
         words = RingSum(self._values.astype(WORD))
         apply_masks(words._words, added, removed)
         return words._words.tobytes()
-
-    def split(self, seeds: bytes, vectors: bytes, context: bytes) -> tuple[bytes, bytes]:
-        """Return two boxes whose contents add up to the numbers, and a 1 for the client itself.
-
-        Either content is uniformly random by itself: a seed for the holder of one key, the numbers
-        modulo 2**64 less the mask of that seed for the holder of the other.
-        """
-        seed = os.urandom(KEY)
-        masked = RingSum(np.append(self._values, 1).astype(WORD))
-        apply_masks(masked._words, [], [seed])
-        return seal(seeds, seed, context), seal(vectors, masked._words.tobytes(), context)
 
 
 class RingSum(Private):
@@ -676,28 +677,17 @@ class PartialSum(Private):
 
     Parameters
     ----------
-    length : int
-        Numbers in the sum.
+    words : NDArray[np.uint64]
+        Sum of the shares of clients' numbers, elements of the field.
     most_records : int
-        Records of a client in it at most, on its word; 0 for no limit.
+        Records of a client in it at most; 0 for no limit.
     """
 
     __slots__ = ("_answered", "_words", "most_records")
 
-    def __init__(self, length: int, most_records: int) -> None:
-        self._words, self._answered = np.zeros(length, dtype=WORD), False
+    def __init__(self, words: NDArray[np.uint64], most_records: int) -> None:
+        self._words, self._answered = words, False
         self.most_records = most_records or LARGEST_CLIENT
-
-    def add_seeds(self, seeds: list[bytes]) -> None:
-        """Add the masks of seeds."""
-        apply_masks(self._words, seeds, [])
-
-    def add_vectors(self, vectors: list[bytes]) -> None:
-        """Add ring words; ValueError for those of another length."""
-        for vector in vectors:
-            if len(vector) != self._words.nbytes:
-                raise ValueError("a part of a client's numbers has the wrong length")
-            self._words += np.frombuffer(vector, dtype=self._words.dtype)
 
     def answer(
         self,
@@ -708,7 +698,7 @@ class PartialSum(Private):
         added: list[bytes],
         removed: list[bytes],
     ) -> bytes:
-        """Return the part in steps, with noise on the layout's numbers, under one mask, once.
+        """Return the part in steps, with noise, under one mask, once.
 
         The noise is fresh, or that of a night.
 
@@ -724,12 +714,13 @@ class PartialSum(Private):
             raise ValueError("a part leaves under one mask")
         if self._answered:
             raise RuntimeError("an aggregator answers once for a sum")
-        drawn, numbers = _noise(release, layout, noise, self.most_records), self._words
+        part = _noise(release, layout, noise, self.most_records).astype(object)
         self._answered = True
-        numbers[: layout.length] *= layout.steps.astype(numbers.dtype)
-        numbers[: layout.length] += drawn.astype(WORD)
-        apply_masks(self._words, added, removed)
-        return self._words.tobytes()
+        part += self._words.astype(object) * layout.steps
+        for keys, sign in ((added, 1), (removed, -1)):
+            for key in keys:
+                part += sign * field_mask(key, layout.length).astype(object)
+        return (part % MODULUS).astype(WORD).tobytes()
 
 
 def _numbers(

@@ -58,7 +58,9 @@ class Counts:
     @cached_property
     def pairs(self) -> int:
         """Products that one call of the gadget adds up (``chunk_length``): half of its arity."""
-        return self.chunk or min(range(1, self.measurement + 1), key=self._proof_of)
+        lengths = (2**i for i in range(1, self.measurement.bit_length() + 1))
+        fewest = (-(-self.measurement // (length - 1)) for length in lengths)
+        return self.chunk or min(fewest, key=self._proof_of)
 
     @property
     def calls(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.kernel.channels import MODULUS
 from flwr_kld.kernel.count import InvalidReply
 
 Elements = NDArray[Any]
@@ -61,7 +62,7 @@ class Field(Protocol):
 class Field64:
     """Integers modulo 2**64 - 2**32 + 1, as uint64 (Section 6.1.4)."""
 
-    modulus = 2**64 - 2**32 + 1
+    modulus = MODULUS
     size = 8
     _order = 2**32
     """Of the group that `_generator` generates."""

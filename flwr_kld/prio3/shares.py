@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,8 @@ RANDOM = 4 * SEED
 """Random bytes that `shard` uses (``RAND_SIZE``)."""
 _VERSION = 18
 """Of the draft's algorithms: number 20 has the same as 18."""
-_LEADER, _HELPER = 0, 1
+LEADER, HELPER = 0, 1
+"""Places of the two aggregators."""
 
 
 class _Usage(IntEnum):
@@ -48,6 +50,15 @@ class _Usage(IntEnum):
     QUERY = 5
     JOINT_SEED = 6
     JOINT_PART = 7
+
+
+class _Read(NamedTuple):
+    """An aggregator's share of a client, its own part of joint randomness, and the seed."""
+
+    measurement: Elements
+    proofs: Elements
+    part: bytes
+    seed: bytes
 
 
 class Checked(Private):
@@ -95,8 +106,8 @@ class Prio3:
         helper, helper_proofs = self._expanded(share)
         leader = field.subtract(encoded, helper)
         parts = (
-            self._joint_part(_LEADER, leader_blind, leader, nonce),
-            self._joint_part(_HELPER, helper_blind, helper, nonce),
+            self._joint_part(LEADER, leader_blind, leader, nonce),
+            self._joint_part(HELPER, helper_blind, helper, nonce),
         )
         joint = self._joint(self._joint_seed(*parts))
         seeds = self._random(prove_seed, _Usage.PROVE, self._proofs, 2 * circuit.pairs)
@@ -126,18 +137,17 @@ class Prio3:
         InvalidReply
             If these are not what `shard` returns.
         """
-        if len(public) != 2 * SEED:
-            raise InvalidReply("the public share has the wrong length")
-        measurement, proofs, blind = self._read(place, share)
-        parts = [public[:SEED], public[SEED:]]
-        parts[place] = own = self._joint_part(place, blind, measurement, nonce)
-        seed = self._joint_seed(*parts)
-        binder = self._proofs + nonce
-        random = self._random(key, _Usage.QUERY, binder, query_length(self.circuit))
-        counts, joint = self.circuit.decode(measurement), self._joint(seed)
-        verifier = query(self.circuit, measurement, counts, proofs, random, joint)
-        checked = Checked(self.circuit.truncate(counts), seed)
-        return checked, self.circuit.field.encode(verifier) + own
+        read = self._read(place, nonce, public, share)
+        random = self._random(key, _Usage.QUERY, self._proofs + nonce, query_length(self.circuit))
+        counts, joint = self.circuit.decode(read.measurement), self._joint(read.seed)
+        verifier = query(self.circuit, read.measurement, counts, read.proofs, random, joint)
+        checked = Checked(self.circuit.truncate(counts), read.seed)
+        return checked, self.circuit.field.encode(verifier) + read.part
+
+    def checked(self, place: int, nonce: bytes, public: bytes, share: bytes) -> Checked:
+        """Return what `verify_init` returned as to keep, without another query."""
+        read = self._read(place, nonce, public, share)
+        return Checked(self.circuit.truncate(self.circuit.decode(read.measurement)), read.seed)
 
     def message(self, leader: bytes, helper: bytes) -> bytes:
         """Return the verifier message of two shares (``verifier_shares_to_message``).
@@ -167,20 +177,29 @@ class Prio3:
         """Elements of a measurement, and of all its proofs."""
         return self.circuit.measurement, self.proofs * proof_length(self.circuit)
 
-    def _read(self, place: int, share: bytes) -> tuple[Elements, Elements, bytes]:
+    def _read(self, place: int, nonce: bytes, public: bytes, share: bytes) -> _Read:
+        """Read a share, and what follows from it of joint randomness."""
+        if len(public) != 2 * SEED:
+            raise InvalidReply("the public share has the wrong length")
+        measurement, proofs, blind = self._input(place, share)
+        parts = [public[:SEED], public[SEED:]]
+        parts[place] = own = self._joint_part(place, blind, measurement, nonce)
+        return _Read(measurement, proofs, own, self._joint_seed(*parts))
+
+    def _input(self, place: int, share: bytes) -> tuple[Elements, Elements, bytes]:
         """Return shares of measurement and proofs, and a blind (``expand_input_share``)."""
         field, (measurement, proofs) = self.circuit.field, self._lengths
-        elements = field.size * (measurement + proofs) if place == _LEADER else SEED
+        elements = field.size * (measurement + proofs) if place == LEADER else SEED
         if len(share) != elements + SEED:
             raise InvalidReply("an input share has the wrong length")
-        if place == _HELPER:
+        if place == HELPER:
             return *self._expanded(share[:SEED]), share[SEED:]
         found = field.decode(share[:elements])
         return found[:measurement], found[measurement:].reshape(self.proofs, -1), share[elements:]
 
     def _expanded(self, seed: bytes) -> tuple[Elements, Elements]:
         """Return the helper's shares (``helper_meas_share``, ``helper_proofs_share``)."""
-        field, helper = self.circuit.field, bytes([_HELPER])
+        field, helper = self.circuit.field, bytes([HELPER])
         measurement = self._expander(seed, _Usage.MEASUREMENT, helper)
         proofs = self._random(seed, _Usage.PROOF, self._proofs + helper, proof_length(self.circuit))
         return measurement.elements(field, self.circuit.measurement), proofs

@@ -8,12 +8,10 @@ from functools import lru_cache
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, Json
+from pydantic import Field, Json, Strict
 
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.common.strict_model import Model, must
-from flwr_kld.kernel.channels import WORD
 from flwr_kld.kernel.count import ClientSizes, InvalidReply
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.selection import LONGEST
@@ -53,6 +51,8 @@ NUMBERS = "numbers"
 them."""
 REPORT = "<II"
 """What a client answers a predictor with: the number of its query, and a privatised symbol."""
+VERIFIERS = "verifiers"
+"""Beside the order to one of two aggregators: what the other sealed for it."""
 PHASE = "phase"
 PUBLISHED = "published"
 _LONGEST_REASON = 10_000
@@ -195,6 +195,14 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
 
 @dataclass(frozen=True)
+class Verifiers(Model, what="the verifier shares", version=VERSION, refused=InvalidReply):
+    """What the first of two aggregators answers with before it adds up anything."""
+
+    check: str  # Repeated from the terms
+    box: bytes  # Sealed for the second
+
+
+@dataclass(frozen=True)
 class PartMessage(Model, what="the part of a sum", version=VERSION, refused=InvalidReply):
     """One of two aggregators' answer: uniformly random to whoever does not have the other's."""
 
@@ -202,13 +210,12 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     clients: Number  # Number of clients in the sum
     # Digest of their names and boxes; the two answers fit together if both have the same
     transcript: bytes
-    values: bytes  # Little-endian words of the ring, masked
+    values: bytes  # Little-endian elements of the field, masked
     # Why each client that is not in the sum is not, by the key that its box came under
     rejected: Json[dict[str, str]]
+    # How records are shared out, where that is public, and how many there are; 0 where it is not
+    sizes: Json[ClientSizes | None]
+    records: Annotated[int, Strict(), Field(ge=0)]
+    # Which proofs hold, by the second aggregator, sealed for the first; empty from the first
+    verifiers: bytes
     carried: Number = 0  # As in `Published`
-
-    def words(self, length: int) -> NDArray[np.uint64]:
-        """Return the values, shape [length], of a sum modulo 2**64."""
-        if len(self.values) != WORD.itemsize * length:
-            raise InvalidReply("the aggregator's part has another length than the sum")
-        return np.frombuffer(self.values, dtype=WORD)

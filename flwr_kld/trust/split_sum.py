@@ -1,55 +1,122 @@
-"""A sum by two aggregators: one message a client, and neither of the two can read it alone.
+"""A sum by two aggregators: one message a client, which they check and neither can read.
 
-A client seals a seed for one and a masked vector for the other; they add up to the vector, and
-either is uniformly random by itself. Each aggregator adds noise and masks its answer; only the
-other's answer about the same clients takes that mask off, so the two agree on a list, or nobody
-learns anything.
-Proof note: ``docs/proofs/two-aggregators.md``.
+A client splits its counts into two shares, each uniformly random by itself, proves what they are
+(`flwr_kld.prio3`), and seals one to each aggregator. The first, the draft's helper, sends its
+verifier shares to the second, its leader, which says which proofs hold; both add up those clients.
+Each adds noise and masks its answer; only the other's answer about the same clients takes that mask
+off, so the two agree on a list, or nobody learns anything.
+Proof notes: ``docs/proofs/two-aggregators.md``, ``docs/proofs/prio3.md``.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from numpy.typing import NDArray
 
 from flwr_kld.common.canonical_bytes import Reader, number, text
 from flwr_kld.common.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.common.identity import SIGNATURE, Identity, Roster
-from flwr_kld.kernel.channels import KEY, WORD
-from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.kernel.channels import seal
+from flwr_kld.kernel.count import ClientSizes, InvalidReply
 from flwr_kld.kernel.law import BitSource
 from flwr_kld.kernel.release import Release
-from flwr_kld.kernel.vector import NightNoise, PartialSum, Private, SumVector
+from flwr_kld.kernel.vector import (
+    LARGEST_CLIENT,
+    Held,
+    Layout,
+    NightNoise,
+    PartialSum,
+    Private,
+)
+from flwr_kld.prio3.circuit import Counts
+from flwr_kld.prio3.expander import SEED
+from flwr_kld.prio3.field import Elements, Field64
+from flwr_kld.prio3.shares import HELPER, LEADER, NONCE, RANDOM, Checked, Prio3
 from flwr_kld.trust.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
-from flwr_kld.trust.session_book import NAME, NightAnswers
+from flwr_kld.trust.session_book import NAME, NightAnswers, silent_names
 from flwr_kld.trust.terms import Terms
 
 DIGEST = 32
-_SEED_BOX = KEY + OVERHEAD
-_MAGIC = b"flwr-kld split sum 1\0"
+FIELD = Field64()
+NOT_PROVED = "not proved: by the client's proof, or by an aggregator that lies"
+"""Why a client is not in the sum; nobody can tell which of the two it is."""
+_SEED_BOX = 2 * SEED + OVERHEAD
+_PUBLIC = 2 * SEED
+_NUMBER = 4
+_MAGIC = b"flwr-kld proved sum 1\0"
 
 
-def signed_text(context: SealContext, token: bytes, seeds: bytes, vectors: bytes) -> bytes:
-    """Return what a client signs: what its boxes are for, its token, and the digests of both."""
-    return _MAGIC + sha256(context.to_bytes()).digest() + token + seeds + vectors
+@lru_cache(maxsize=256)
+def _statement(layout: Layout, records: int | None, most: int) -> Counts:
+    """Return what a client proves that has so many records; None, and at most so many, if hidden.
+
+    Each column counts all of them.
+    """
+    largest = most if records is None else max(records, 1)
+    return Counts(FIELD, layout.length, largest, layout.parts, records)
+
+
+def _prio3(terms: Terms, records: int, context: SealContext) -> Prio3:
+    public = terms.layout.total_is_public(terms.guarantee)
+    most = terms.most_records or LARGEST_CLIENT
+    statement = _statement(terms.layout, records if public else None, most)
+    return Prio3(statement, sha256(context.to_bytes()).digest())
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What both aggregators receive of a client, before its boxes."""
+
+    name: str  # The client's, in the roster that the aggregators pinned
+    token: bytes  # By which a session knows the client's memory; empty outside of one
+    records: int  # How many it has, where that is public; 0 elsewhere
+    nonce: bytes
+    public: bytes  # The public share
+    signature: bytes = field(repr=False)  # Of `signed_text`
+
+    def to_bytes(self) -> bytes:
+        token = number(len(self.token), 2) + self.token
+        parts = (text(self.name), token, number(self.records, _NUMBER), self.nonce, self.public)
+        return b"".join(parts) + self.signature
+
+    @classmethod
+    def read(cls, reader: Reader) -> _Head:
+        return cls(
+            reader.text(),
+            reader.take(reader.number(2)),
+            reader.number(_NUMBER),
+            reader.take(NONCE),
+            reader.take(_PUBLIC),
+            reader.take(SIGNATURE),
+        )
+
+    def signed_text(self, context: SealContext, seeds: bytes, elements: bytes) -> bytes:
+        """Return what a client signs: what its boxes are for, all that is here, both digests."""
+        own = replace(self, signature=b"").to_bytes()
+        return _MAGIC + sha256(context.to_bytes()).digest() + own + seeds + elements
 
 
 @dataclass(frozen=True)
 class Parcel:
     """What a client sends to the server."""
 
-    name: str  # The client's, in the roster that the aggregators pinned
-    token: bytes  # By which a session knows the client's memory; empty outside of one
-    signature: bytes = field(repr=False)  # Of `signed_text`
-    seed: bytes = field(repr=False)  # The two boxes
-    vector: bytes = field(repr=False)
+    head: _Head
+    seeds: bytes = field(repr=False)  # The boxes, for the first aggregator and for the second
+    elements: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
         """Write the parcel."""
-        return self._head + self.seed + self.vector
+        return self.head.to_bytes() + self.seeds + self.elements
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Parcel:
@@ -58,23 +125,18 @@ class Parcel:
 
     def portions(self) -> tuple[bytes, bytes]:
         """Return what each aggregator receives: its box, and the digest of the other's."""
+        head = self.head.to_bytes()
         return (
-            self._head + sha256(self.vector).digest() + self.seed,
-            self._head + sha256(self.seed).digest() + self.vector,
+            head + sha256(self.elements).digest() + self.seeds,
+            head + sha256(self.seeds).digest() + self.elements,
         )
-
-    @property
-    def _head(self) -> bytes:
-        return text(self.name) + number(len(self.token), 2) + self.token + self.signature
 
 
 @dataclass(frozen=True)
 class Portion:
     """What an aggregator receives of a parcel."""
 
-    name: str  # As in `Parcel`
-    token: bytes
-    signature: bytes = field(repr=False)
+    head: _Head
     other: bytes = field(repr=False)  # Digest of the box that the other aggregator received
     box: bytes = field(repr=False)  # Its own
 
@@ -84,63 +146,67 @@ class Portion:
         return cls(*_read(raw, "a part of a parcel", DIGEST))
 
 
-def split_length(terms: Terms) -> int:
-    """Return how many numbers are split: a client's, and a 1 for the client itself."""
-    return terms.length + 1
-
-
-def split_size(terms: Terms) -> int:
-    """Return the bytes of these numbers."""
-    return split_length(terms) * WORD.itemsize
-
-
-def split(
-    vector: SumVector, terms: Terms, identity: Identity, name: str, run: int, token: bytes = b""
-) -> Parcel:
-    """Split a client's vector in two parts, each uniformly random by itself, and seal them."""
-    context = SealContext(run, terms.fingerprint, name)
-    seeds, vectors = map(bytes.fromhex, terms.aggregators)
-    boxes = vector.split(seeds, vectors, context.to_bytes())
-    digests = (sha256(box).digest() for box in boxes)
-    return Parcel(name, token, identity.sign(signed_text(context, token, *digests)), *boxes)
-
-
-def _read(raw: object, what: str, size: int) -> tuple[str, bytes, bytes, bytes, bytes]:
-    """Read a name, its token and signature, so many bytes, and the rest."""
+def _read(raw: object, what: str, size: int) -> tuple[_Head, bytes, bytes]:
+    """Read what both aggregators receive, so many bytes, and the rest."""
     if not isinstance(raw, bytes):
         raise InvalidReply(f"{what} is bytes")
     reader = Reader(raw)
     try:
-        name, token = reader.text(), reader.take(reader.number(2))
-        return name, token, reader.take(SIGNATURE), reader.take(size), reader.rest()
+        return _Head.read(reader), reader.take(size), reader.rest()
     except Malformed as error:
         raise InvalidReply(f"this is not {what}: {error}") from None
 
 
-_ANSWER = b"flwr-kld split sum 1 answer\0"
+def split(
+    counts: Held[NDArray[np.int64]],
+    terms: Terms,
+    identity: Identity,
+    name: str,
+    run: int,
+    token: bytes = b"",
+) -> Parcel:
+    """Split a client's numbers in two shares, prove what they are, and seal them."""
+    context = SealContext(run, terms.fingerprint, name)
+    public = terms.layout.total_is_public(terms.guarantee)
+    records = counts.into(lambda own: int(own[terms.layout.parts[0]].sum())) if public else 0
+    prio3, nonce = _prio3(terms, records, context), os.urandom(NONCE)
+    shares = counts.into(lambda own: prio3.shard(own, nonce, os.urandom(RANDOM)))
+    first, second = map(bytes.fromhex, terms.aggregators)
+    seeds = seal(first, shares[2], context.to_bytes())
+    elements = seal(second, shares[1], context.to_bytes())
+    head = _Head(name, token, records, nonce, shares[0], b"")
+    digests = (sha256(box).digest() for box in (seeds, elements))
+    signature = identity.sign(head.signed_text(context, *digests))
+    return Parcel(replace(head, signature=signature), seeds, elements)
 
 
-class _Signed(NamedTuple):
-    """A box that a known client signed: under which key it came, and the digest of the text."""
+class _Opened(NamedTuple):
+    """A share that a known client signed: under which key it came, and the text's digest."""
 
     sender: str
-    context: SealContext
-    token: bytes
-    box: bytes
+    head: _Head
+    share: bytes
     digest: bytes
 
 
 class Addition(Private):
-    """One aggregator's part of one sum. Private: with the other's part it is the exact sum."""
+    """One aggregator's part of one sum. Private: with the other's part it is the exact sum.
+
+    The first aggregator calls `start`, the second `decide` with what that returns, and the first,
+    in a later message for which it opens its boxes again, `finish` with what that returns.
+    """
 
     __slots__ = (
-        "_adds_seeds",
         "_context",
+        "_is_first",
         "_key",
+        "_night",
+        "_opened",
         "_other",
-        "_part",
         "_roster",
+        "_sizes",
         "_terms",
+        "_total",
         "_transcript",
         "clients",
         "rejected",
@@ -151,11 +217,14 @@ class Addition(Private):
             raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
         self._key, self._terms, self._roster = key, terms, roster
         self._context = SealContext(run, terms.fingerprint, "")
-        seeds, vectors = terms.aggregators
-        self._adds_seeds = key.public.hex() == seeds
-        self._other = bytes.fromhex(vectors if self._adds_seeds else seeds)
-        self._part = PartialSum(split_length(terms), terms.most_records)
-        self._transcript = sha256(_ANSWER)
+        first, second = terms.aggregators
+        self._is_first = key.public.hex() == first
+        self._other = bytes.fromhex(second if self._is_first else first)
+        self._total = FIELD.elements(np.zeros(terms.numbers, np.int64))
+        self._transcript = sha256(_MAGIC)
+        self._opened: dict[str, _Opened] = {}
+        self._sizes: dict[str, int] = {}
+        self._night: NightAnswers | None = None
         self.clients = 0
         """Number of clients in the sum. Public."""
         self.rejected: dict[str, str] = {}
@@ -163,41 +232,81 @@ class Addition(Private):
 
     @property
     def size(self) -> int:
-        """Bytes that `take` keeps of a client for a session."""
-        return DIGEST + (KEY if self._adds_seeds else split_size(self._terms))
+        """Bytes that are kept of a client for a session."""
+        return DIGEST + _NUMBER + FIELD.size * self._terms.numbers
 
-    def take(self, portions: Mapping[str, bytes], night: NightAnswers | None = None) -> None:
-        """Check signatures, open boxes, and add up; a client with two boxes is in it with none."""
-        known = sorted(self._known(portions), key=lambda signed: signed.context.sender)
-        often = Counter(signed.context.sender for signed in known)
-        opened = []
-        # By name, so that both aggregators have one list whatever order the boxes came in.
-        for sender, context, token, box, digest in known:
-            if often[context.sender] > 1:
-                self.rejected[sender] = "Duplicated: two boxes of one client"
+    @property
+    def opened(self) -> int:
+        """Number of clients whose boxes are open. Public."""
+        return len(self._opened)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this aggregator receives seeds, and sends its verifier shares first. Public."""
+        return self._is_first
+
+    def take(self, portions: Mapping[str, bytes]) -> None:
+        """Check signatures and open boxes; a client with two boxes is in the sum with none."""
+        known = list(self._known(portions))
+        often = Counter(one.head.name for one in known)
+        for one in known:
+            if often[one.head.name] > 1:
+                self.rejected[one.sender] = "Duplicated: two boxes of one client"
                 continue
             try:
-                content = self._opened(box, context)
-            except InvalidReply as error:
-                name = "NotOpened: " if isinstance(error, NotOpened) else ""
-                self.rejected[sender] = f"{name}{error}"
+                share = open_sealed(self._key, one.share, self._of(one.head.name))
+            except NotOpened as error:
+                self.rejected[one.sender] = f"NotOpened: {error}"
                 continue
-            # By both names: who learns another's token does not take its place.
-            client = sha256(text(context.sender) + token[:NAME]).digest()[:NAME] + token[NAME:]
-            if night is not None and not night.came(client, digest + content, context.sender):
-                self.rejected[sender] = night.refused[context.sender]
+            self._opened[one.head.name] = one._replace(share=share)
+
+    def start(self) -> bytes:
+        """Return the first aggregator's verifier shares, sealed for the second."""
+        return self._sealed({name: own for name, _, own in self._verified()})
+
+    def decide(self, box: bytes, night: NightAnswers | None = None) -> bytes:
+        """Add up the clients whose proofs hold; return verifier messages, sealed for the first."""
+        theirs, messages, self._night = self._unsealed(box), dict[str, bytes](), night
+        for name, checked, own in self._verified():
+            if name not in theirs:
                 continue
-            opened.append(content)
-            self._transcript.update(text(context.sender) + digest)
-            self.clients += 1
-        for client, kept in (night.silent() if night is not None else {}).items():
-            self._transcript.update(client + kept[:DIGEST])
-            opened.append(kept[DIGEST:])
-            self.clients += 1
-        if self._adds_seeds:
-            self._part.add_seeds(opened)
-        else:
-            self._part.add_vectors(opened)
+            prio3 = self._prio3(self._opened[name])
+            try:
+                message = prio3.message(own, theirs[name])
+                share = prio3.output(checked, message)
+            except InvalidReply:
+                continue
+            if self._add(name, share):
+                messages[name] = message
+        self._close()
+        return self._sealed(messages)
+
+    def finish(self, box: bytes, night: NightAnswers | None = None) -> None:
+        """Add up the clients whose proofs the second aggregator found to hold."""
+        theirs, self._night = self._unsealed(box), night
+        for name, one in sorted(self._opened.items()):
+            if name not in theirs:
+                continue
+            prio3, head = self._prio3(one), one.head
+            try:
+                checked = prio3.checked(HELPER, head.nonce, head.public, one.share)
+                self._add(name, prio3.output(checked, theirs[name]))
+            except InvalidReply:
+                continue
+        self._close()
+
+    @property
+    def sizes(self) -> ClientSizes | None:
+        """How the records are shared out; None where that is hidden, or there are none. Public."""
+        if not any(self._sizes.values()):
+            return None
+        holder = max(self._sizes, key=self._sizes.__getitem__)
+        return ClientSizes.of(list(self._sizes.values()), holder)
+
+    @property
+    def records(self) -> int:
+        """Number of records, where that is public; 0 elsewhere. Public."""
+        return sum(self._sizes.values())
 
     @property
     def transcript(self) -> bytes:
@@ -205,30 +314,103 @@ class Addition(Private):
         return self._transcript.digest()
 
     def answer(self, event: Release, noise: BitSource | NightNoise) -> bytes:
-        """Add noise to what is to be noised, and the mask to all; to be called once."""
-        mask = [self._mask()]
-        added, removed = (mask, []) if self._adds_seeds else ([], mask)
-        return self._part.answer(event, self._terms.layout, noise, added=added, removed=removed)
+        """Add noise and the mask; to be called once."""
+        about = self._about(b"answer") + self.transcript
+        mask = [self._key.shared(self._other, about)]
+        added, removed = (mask, []) if self._is_first else ([], mask)
+        part = PartialSum(self._total, self._terms.most_records)
+        return part.answer(event, self._terms.layout, noise, added=added, removed=removed)
 
-    def _mask(self) -> bytes:
-        """Return the key of a mask that one aggregator adds and the other takes off."""
-        about = _ANSWER + sha256(self._of("").to_bytes()).digest() + self.transcript
-        return self._key.shared(self._other, about)
+    def _add(self, name: str, share: Elements) -> bool:
+        """Add a client's share, unless a session has another answer of it."""
+        sender, head, _, digest = self._opened[name]
+        kept = digest + number(head.records, _NUMBER) + FIELD.encode(share)
+        # By both names: who learns another's token does not take its place.
+        client = sha256(text(name) + head.token[:NAME]).digest()[:NAME] + head.token[NAME:]
+        if self._night is not None and not self._night.came(client, kept, name):
+            self.rejected[sender] = self._night.refused[name]
+            return False
+        self._transcript.update(text(name) + digest)
+        self._count(sender, head.records, share)
+        return True
+
+    def _close(self) -> None:
+        """Add what silent clients of a session answered before; say who else is left out."""
+        silent = self._night.silent() if self._night is not None else {}
+        names = silent_names(len(silent))
+        for name, (client, kept) in zip(names, silent.items(), strict=True):
+            self._transcript.update(client + kept[:DIGEST])
+            records = int.from_bytes(kept[DIGEST : DIGEST + _NUMBER], "little")
+            self._count(name, records, FIELD.decode(kept[DIGEST + _NUMBER :]))
+        for one in self._opened.values():
+            if one.sender not in self._sizes:
+                self.rejected.setdefault(one.sender, NOT_PROVED)
+
+    def _count(self, sender: str, records: int, share: Elements) -> None:
+        self._total = FIELD.add(self._total, share)
+        self._sizes[sender] = records
+        self.clients += 1
+
+    def _verified(self) -> Iterator[tuple[str, Checked, bytes]]:
+        """Yield names of clients, what is kept of them, and verifier shares."""
+        key = self._key.shared(self._other, self._about(b"verification key"))
+        place = HELPER if self._is_first else LEADER
+        for name, one in sorted(self._opened.items()):
+            try:
+                found = self._prio3(one).verify_init(
+                    key, place, one.head.nonce, one.head.public, one.share
+                )
+            except InvalidReply:
+                continue
+            yield name, *found
+
+    def _prio3(self, one: _Opened) -> Prio3:
+        return _prio3(self._terms, one.head.records, self._of(one.head.name))
+
+    def _sealed(self, said: Mapping[str, bytes]) -> bytes:
+        """Seal what is said of clients for the other aggregator, and for nobody else."""
+        listed = (
+            text(name) + self._opened[name].digest + number(len(own)) + own
+            for name, own in said.items()
+        )
+        nonce = os.urandom(12)
+        return nonce + self._cipher(self._is_first).encrypt(nonce, b"".join(listed), None)
+
+    def _unsealed(self, box: bytes) -> dict[str, bytes]:
+        """Open what the other aggregator said of clients that are open here, of the same boxes."""
+        try:
+            reader = Reader(self._cipher(not self._is_first).decrypt(box[:12], box[12:], None))
+        except (InvalidTag, ValueError):
+            raise QueryRefused("NotOpened: that is not what the other aggregator sealed") from None
+        found = dict[str, bytes]()
+        while not reader.done:
+            name, digest, own = reader.text(), reader.take(DIGEST), reader.take(reader.number())
+            if name in self._opened and self._opened[name].digest == digest:
+                found[name] = own
+        return found
+
+    def _cipher(self, from_first: bool) -> ChaCha20Poly1305:
+        about = self._about(b"verifiers of the first" if from_first else b"of the second")
+        return ChaCha20Poly1305(self._key.shared(self._other, about))
+
+    def _about(self, purpose: bytes) -> bytes:
+        return _MAGIC + sha256(self._of("").to_bytes()).digest() + purpose
 
     def _of(self, sender: str) -> SealContext:
         return replace(self._context, sender=sender)
 
-    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Signed]:
-        """Yield what clients of the roster signed."""
+    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Opened]:
+        """Yield what clients of the roster signed, with boxes in place of shares."""
         for sender, raw in portions.items():
             try:
                 portion = Portion.from_bytes(raw)
-                context = self._of(portion.name)
+                head, context = portion.head, self._of(portion.head.name)
                 digests = sha256(portion.box).digest(), portion.other
-                ordered = digests if self._adds_seeds else digests[::-1]
-                signed = signed_text(context, portion.token, *ordered)
-                place = self._roster.position(portion.name)
-                self._roster.verify(place, portion.signature, signed)
+                ordered = digests if self._is_first else digests[::-1]
+                signed = head.signed_text(context, *ordered)
+                place = self._roster.position(head.name)
+                self._roster.verify(place, head.signature, signed)
+                self._hold(head)
             except InvalidReply as error:
                 self.rejected[sender] = str(error)
             except NotInvited:
@@ -236,12 +418,11 @@ class Addition(Private):
             except BadSignature:
                 self.rejected[sender] = "BadSignature: not signed by this client for this sum"
             else:
-                digest = sha256(signed).digest()
-                yield _Signed(sender, context, portion.token, portion.box, digest)
+                yield _Opened(sender, head, portion.box, sha256(signed).digest())
 
-    def _opened(self, box: bytes, context: SealContext) -> bytes:
-        """Return a seed, or a masked vector."""
-        opened = open_sealed(self._key, box, context)
-        if len(opened) != (KEY if self._adds_seeds else split_size(self._terms)):
-            raise InvalidReply("a part of a client's numbers has the wrong length")
-        return opened
+    def _hold(self, head: _Head) -> None:
+        """Hold a claimed number of records to what a client may have."""
+        public = self._terms.layout.total_is_public(self._terms.guarantee)
+        most = (self._terms.most_records or LARGEST_CLIENT) if public else 0
+        if head.records > most:
+            raise InvalidReply("more records than a client may have")

@@ -215,6 +215,10 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
             raise InvalidArgument(
                 "allotment", "one number for each column of counts", self.allotment.columns
             )
+        if self.trust == "two-aggregators" and self.allotment.alike:
+            raise InvalidArgument(
+                "allotment", "of counts alone, which two aggregators can check", "alike records"
+            )
         if self.unlisted_labels is not None:
             self._fit_labels()
         if self.night is not None:
@@ -329,8 +333,7 @@ class Terms(Model, what="the terms of the check", version=VERSION, refused=Query
     @property
     def counted(self) -> bool:
         """Whether clients add up the exact number of their records, too: where it is public."""
-        blindly = self.trust in ("distributed", "two-aggregators")
-        return blindly and self.layout.total_is_public(self.guarantee)
+        return self.trust == "distributed" and self.layout.total_is_public(self.guarantee)
 
     @property
     def length(self) -> int:

@@ -192,6 +192,10 @@ class TwoAggregators(CentralNoise):
         """Return the noise that either aggregator adds."""
         return AggregatorNoise(tuple(key.hex() for key in self.aggregators))
 
+    def over(self, allotment: Allotment | int) -> Self:
+        """Return this model for a table; two aggregators can check counts alone."""
+        return super().over(replace(allotted_to(allotment), alike=0))
+
     def event(self, clients: int) -> Release:
         """Return the release of counts: the noise of both, of which one has to suffice."""
         return _twice(super().event(clients))

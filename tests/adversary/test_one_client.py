@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import split_federation
 from federation import FRUIT, REFERENCE, SHARES, app_of, basket, grid_of
 from sealed_federation import KEY, federation
 from sealed_federation import monitor as sealing
@@ -143,7 +142,6 @@ def reports_of_sums_that_nobody_sees():
     shares = Distributed(3.0, min_clients=10)
     monitor = KLDrift(REFERENCE, shares, aggregation=SecureSum(), threshold=0.05)
     yield monitor.check(grid_of(app_of(secure_sum=FirstUse())))
-    yield split_federation.monitor(threshold=0.05).check(split_federation.federation())
 
 
 @pytest.mark.usefixtures("no_plots")

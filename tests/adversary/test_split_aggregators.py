@@ -32,7 +32,7 @@ def met():
 
     clients = people(record_ids=lambda context: range(100))
     monitor(threshold=0.05).check(federation(clients, [keep(app) for app in apps]))
-    assert len(kept) == 2
+    assert len(kept) == 3
     return kept
 
 
@@ -59,6 +59,9 @@ def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, mon
         content = app(lie, pickle.loads(context)).content  # noqa: S301
         if "published" not in content:
             assert "apple" not in str(content["answer"])
+            continue
+        if "box" in content["published"]:
+            assert not noised
             continue
         part = PartMessage.from_config(content["published"])
         ((terms, event, clients),) = noised

@@ -13,8 +13,8 @@ from split_federation import KEYS, PAIR, Members
 from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import aggregate_drift_checks, host_drift_queries
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.channels import apply_masks, from_ring
 from flwr_kld.kernel.vector import ClientRows
+from flwr_kld.prio3.shares import HELPER, LEADER
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     HostedClients,
@@ -24,7 +24,7 @@ from flwr_kld.strategies import (
     TwoAggregators,
 )
 from flwr_kld.trust.sealing import SealContext, open_sealed
-from flwr_kld.trust.split_sum import Parcel
+from flwr_kld.trust.split_sum import FIELD, Parcel, _prio3
 from flwr_kld.trust.terms import Terms
 
 HOSTED = 300
@@ -174,15 +174,21 @@ def test_two_parts_add_up_to_the_row_of_their_sender_only():
     cell_of = terms.cell_of(FRUIT)
     for member, raw in zip(answered, reply["numbers"]["numbers"], strict=True):
         parcel = Parcel.from_bytes(raw)
-        sealed_for = SealContext(context.run_id, terms.fingerprint, parcel.name)
-        assert parcel.name == Members().name(context, member)
-        seed = open_sealed(KEYS[0], parcel.seed, sealed_for)
-        masked = np.frombuffer(open_sealed(KEYS[1], parcel.vector, sealed_for), "<u8")
-        words = masked.copy()
-        apply_masks(words, [seed], [])
+        head = parcel.head
+        sealed_for = SealContext(context.run_id, terms.fingerprint, head.name)
+        assert head.name == Members().name(context, member)
+        prio3 = _prio3(terms, head.records, sealed_for)
+        opened = [
+            open_sealed(key, box, sealed_for)
+            for key, box in zip(KEYS, (parcel.seeds, parcel.elements), strict=True)
+        ]
+        shares = [
+            prio3.checked(place, head.nonce, head.public, own)._output
+            for place, own in zip((HELPER, LEADER), opened, strict=True)
+        ]
         own = FRUIT.encode(records(None, member))
         counts = np.bincount(cell_of[own], minlength=sum(terms.cells)).tolist()
-        found = from_ring(words).tolist()
-        assert found[: len(counts)] == counts
-        seeds.add(seed)
+        assert FIELD.add(*shares).tolist() == counts
+        assert head.records == len(own)
+        seeds.add(opened[0])
     assert len(seeds) == len(answered) == HOSTED - 4

@@ -37,11 +37,13 @@ from flwr_kld.kernel.vector import (
     Layout,
     NightNoise,
     OneProcess,
+    PartialSum,
     Private,
     RingSum,
     ShareSum,
     SumVector,
 )
+from flwr_kld.prio3.shares import Checked
 from flwr_kld.reference import Reference
 from flwr_kld.secure_sums import Identity
 from flwr_kld.secure_sums.client import SumClient
@@ -84,7 +86,7 @@ def summed() -> Sum:
 def added_up() -> Addition:
     actors = Actors(3)
     addition = actors.addition(1, actors.portions()[1])
-    addition._part._words[:] = COUNT
+    addition._total[:] = COUNT
     return addition
 
 
@@ -125,7 +127,8 @@ def private_objects() -> list[Private]:
         counts(),
         ClearSum(PLAN.layout, counts()),
         total.server.result().total,
-        addition._part,
+        PartialSum(np.array([COUNT, 0], dtype=np.uint64), 0),
+        Checked(np.array([COUNT, 0], dtype=np.uint64), bytes(32)),
         noised(),
         labelled(),
         LabelSum([(["a"], Held([labelled().to_wire(0)]))]),

@@ -4,6 +4,7 @@ Each test is one attack on the protocol; docs/proofs/two-aggregators.md says whi
 """
 
 from dataclasses import replace
+from hashlib import sha256
 from itertools import product
 
 import numpy as np
@@ -15,13 +16,13 @@ from flwr_kld.ask.period import Period
 from flwr_kld.common.errors import CheckFailed, QueryRefused
 from flwr_kld.common.identity import Identity
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.channels import apply_masks, from_ring, seal
+from flwr_kld.kernel.channels import field_mask, from_field, seal
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.trust.sealing import AggregatorKey, SealContext, open_sealed
-from flwr_kld.trust.split_sum import Parcel, Portion, signed_text
+from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Parcel, Portion
 from flwr_kld.trust.terms import AggregatorNoise, RecordCounts, Terms
 from flwr_kld.trust.trusted import TwoAggregators
 
@@ -43,15 +44,16 @@ def actors():
 )
 def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
     actors = Actors(options=options)
-    first, second = map(actors.addition, (0, 1), actors.portions())
+    first, second = actors.added(*actors.portions())
     agreed(first, second)
-    total = actors.together(actors.answer(0, first), actors.answer(1, second))
+    total = actors.together(*actors.answers((first, second)))
     noise = actors.noise(0) + actors.noise(1)
     assert noise.any()
-    truth = actors.total()
-    truth[: actors.terms.numbers] += noise
-    np.testing.assert_array_equal(total, truth)
-    assert total[-1] == len(actors.who)
+    np.testing.assert_array_equal(total, actors.total() + noise)
+    assert first.clients == second.clients == len(actors.who)
+    public = "guarantee" not in options
+    assert first.records == second.records == (actors.total().sum() if public else 0)
+    assert (first.sizes is not None) == public
 
 
 def uniform(words) -> bool:
@@ -61,22 +63,23 @@ def uniform(words) -> bool:
 
 
 def test_one_answer_alone_is_random():
-    actors = Actors(options={"cells": [5000]})
-    for place, portions in enumerate(actors.portions()):
-        assert uniform(actors.words(actors.answer(place, actors.addition(place, portions))))
+    actors = Actors(options={"cells": [2000]})
+    additions = actors.added(*actors.portions())
+    for answer in actors.answers(additions):
+        assert uniform(actors.words(answer))
     assert not uniform(actors.total().astype("<u8")), "the test sees no difference"
 
 
 def test_each_part_of_a_parcel_is_random_and_new():
-    """Either aggregator's part, as it opens it, tells nothing of numbers that are all 0."""
-    actors = Actors(options={"cells": [5000]})
-    name, zeros = "client-0", np.zeros(actors.terms.length, dtype=np.int64)
+    """Either aggregator's part, as it opens it, tells nothing of numbers that are all alike."""
+    actors = Actors(options={"cells": [2000]})
+    name, row = "client-0", np.eye(1, 2000, dtype=np.int64)[0]
     context = SealContext(RUN, actors.terms.fingerprint, name)
-    parcels = [actors.parcel(name, row=zeros) for _ in range(2)]
-    seeds = [open_sealed(actors.keys[0], parcel.seed, context) for parcel in parcels]
-    vectors = [open_sealed(actors.keys[1], parcel.vector, context) for parcel in parcels]
-    assert len({*seeds, bytes(32)}) == 3
-    one, other = map(actors.words, vectors)
+    parcels = [actors.parcel(name, row=row) for _ in range(2)]
+    seeds = [open_sealed(actors.keys[0], parcel.seeds, context) for parcel in parcels]
+    elements = [open_sealed(actors.keys[1], parcel.elements, context) for parcel in parcels]
+    assert len({*seeds, bytes(64)}) == 3
+    one, other = (np.frombuffer(part[:-32], "<u8") for part in elements)
     assert uniform(one)
     assert uniform(one - other)
 
@@ -84,46 +87,74 @@ def test_each_part_of_a_parcel_is_random_and_new():
 def test_lists_that_differ_show_nothing(actors):
     """Not the sum over either list, and not the difference."""
     first, second = actors.portions()
-    del first["client-3"]
-    one, other = actors.addition(0, first), actors.addition(1, second)
+    fewer = {name: portion for name, portion in first.items() if name != "client-3"}
+    one, other = actors.added(first, second, again=fewer)
     with pytest.raises(CheckFailed):
         agreed(one, other)
-    total = actors.together(actors.answer(0, one), actors.answer(1, other))
-    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+    total = actors.together(*actors.answers((one, other)))
+    assert (np.abs(total) > NEAR).sum() >= CELLS - 4
 
 
-def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors, monkeypatch):
-    """The server knows that client's seed, and takes its mask off by itself."""
-    seed = bytes(range(32))
-    with monkeypatch.context() as known:
-        known.setattr("flwr_kld.kernel.vector.os.urandom", lambda _: seed)
-        spy = actors.parcel("client-3")
-    parcels = {name: actors.parcel(name) for name in actors.who} | {"client-3": spy}
-    first, second = actors.portions(parcels)
-    del second["client-3"]
-    both = enumerate([first, second])
-    answers = [actors.answer(i, actors.addition(i, portions)) for i, portions in both]
-    read = np.sum([actors.words(answer) for answer in answers], axis=0, dtype="<u8")
-    apply_masks(read, [], [seed])
-    assert (np.abs(from_ring(read)[:-1]) > NEAR).sum() >= CELLS - 4
+def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors):
+    """The server knows that client's numbers, and takes them off by itself."""
+    first, second = actors.portions()
+    fewer = {name: portion for name, portion in first.items() if name != "client-3"}
+    one, other = actors.added(first, second, again=fewer)
+    shared = Actors.addition(actors, 0, {"client-3": first["client-3"]})
+    [(_, checked, _)] = shared._verified()
+    read = FIELD.add(*map(actors.words, actors.answers((one, other))))
+    for known in (FIELD.subtract(read, checked._output), FIELD.add(read, checked._output)):
+        assert (np.abs(from_field(known)) > NEAR).sum() >= CELLS - 4
 
 
-def test_a_list_cannot_be_changed_for_a_boxs_sake(actors):
-    """A client that sealed twice: one parcel's seed does not go with another's vector."""
+def test_a_client_that_sealed_twice_is_in_neither_list(actors):
+    """One parcel's seeds do not go with another's elements; the others' sum is read."""
     again = actors.parcel("client-3")
     first, second = actors.portions()
     first["client-3"] = again.portions()[0]
-    one, other = actors.addition(0, first), actors.addition(1, second)
-    assert not one.rejected
-    assert not other.rejected
-    total = actors.together(actors.answer(0, one), actors.answer(1, other))
-    assert (np.abs(total[:-1]) > NEAR).sum() >= CELLS - 4
+    both = actors.added(first, second)
+    agreed(*both)
+    assert all(addition.rejected == {"client-3": NOT_PROVED} for addition in both)
+    rest = actors.total([name for name in actors.who if name != "client-3"])
+    noise = actors.noise(0) + actors.noise(1)
+    np.testing.assert_array_equal(actors.together(*actors.answers(both)), rest + noise)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_one_of_two_cannot_open_is_in_neither_list(actors, place):
+    portions = actors.portions()
+    portions[place]["client-3"] = portions[place]["client-3"][:-1]
+    both = actors.added(*portions)
+    agreed(*both)
+    assert both[1 - place].rejected == {"client-3": NOT_PROVED}
+    assert both[place].rejected.keys() == {"client-3"}
+
+
+@pytest.mark.parametrize("byte", [0, 20, -1])
+def test_a_changed_list_of_verifiers_is_refused(actors, byte):
+    first, second = actors.portions()
+    box = bytearray(actors.addition(0, first).start())
+    box[byte] ^= 1
+    for lie in (bytes(box), b"", bytes(box[:30])):
+        with pytest.raises(QueryRefused):
+            actors.addition(1, second).decide(lie)
+        with pytest.raises(QueryRefused):
+            actors.addition(0, first).finish(lie)
+
+
+def test_an_aggregators_own_list_is_not_the_others(actors):
+    first, second = actors.portions()
+    box = actors.addition(0, first).start()
+    with pytest.raises(QueryRefused):
+        actors.addition(0, first).finish(box)
+    said = actors.addition(1, second).decide(box)
+    with pytest.raises(QueryRefused):
+        actors.addition(1, second).decide(said)
 
 
 def test_the_order_of_boxes_is_nobodys_matter(actors):
     first, second = actors.portions()
-    backwards = dict(reversed(second.items()))
-    agreed(actors.addition(0, first), actors.addition(1, backwards))
+    agreed(*actors.added(first, dict(reversed(second.items()))))
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -132,7 +163,7 @@ def test_a_box_under_two_names_counts_for_neither(actors, place):
     portions["another"] = portions["client-2"]
     addition = actors.addition(place, portions)
     assert addition.rejected.keys() == {"another", "client-2"}
-    assert addition.clients == len(actors.who) - 1
+    assert addition.opened == len(actors.who) - 1
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -148,7 +179,7 @@ def test_a_box_of_another_check_is_refused(actors, place, part):
     portions = actors.portions()[place]
     now = {"run": 8} if part == "run" else {"terms": replace(actors.terms, check="other")}
     addition = actors.addition(place, portions, **now)
-    assert addition.clients == 0
+    assert addition.opened == 0
     assert {why.split(":")[0] for why in addition.rejected.values()} == {"BadSignature"}
 
 
@@ -158,8 +189,9 @@ def test_a_stolen_box_does_not_open_under_another_name(actors, place):
     stolen = actors.parcel("client-1")
     as_mine = SealContext(RUN, actors.terms.fingerprint, "client-2")
     boxes = [Portion.from_bytes(raw).other for raw in reversed(stolen.portions())]
-    signature = actors.who["client-2"].sign(signed_text(as_mine, stolen.token, *boxes))
-    mine = replace(stolen, name="client-2", signature=signature)
+    head = replace(stolen.head, name="client-2")
+    signature = actors.who["client-2"].sign(head.signed_text(as_mine, *boxes))
+    mine = replace(stolen, head=replace(head, signature=signature))
     addition = actors.addition(place, {"client-2": mine.portions()[place]})
     assert addition.rejected["client-2"].startswith("NotOpened")
 
@@ -167,7 +199,7 @@ def test_a_stolen_box_does_not_open_under_another_name(actors, place):
 def test_swapped_boxes_are_refused(actors):
     first, second = actors.portions()
     for place, wrong in enumerate((second, first)):
-        assert actors.addition(place, wrong).clients == 0
+        assert actors.addition(place, wrong).opened == 0
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -175,10 +207,10 @@ def test_a_changed_byte_anywhere_is_refused(actors, place):
     honest = actors.parcel("client-0").portions()[place]
     for at in range(len(honest)):
         changed = honest[:at] + bytes([honest[at] ^ 1]) + honest[at + 1 :]
-        assert actors.addition(place, {"client-0": changed}).clients == 0, at
+        assert actors.addition(place, {"client-0": changed}).opened == 0, at
     for cut in (honest[:-1], honest + b"\0", honest[:10], b""):
-        assert actors.addition(place, {"client-0": cut}).clients == 0
-    assert actors.addition(place, {"client-0": honest}).clients == 1
+        assert actors.addition(place, {"client-0": cut}).opened == 0
+    assert actors.addition(place, {"client-0": honest}).opened == 1
 
 
 def test_a_stranger_is_refused(actors):
@@ -209,7 +241,6 @@ LIES = {
     "most_records": [5],
     "asked_for": [
         RecordCounts(Allotment((3,))),
-        RecordCounts(Allotment((1,), 1)),
         RecordCounts(Allotment((1,)), Period("visited", "2026-11-24", "2026-11-25")),
     ],
     "model": ["a" * 64],
@@ -241,23 +272,29 @@ def test_an_aggregator_that_is_told_other_terms_opens_no_box(actors, place, name
             with pytest.raises(QueryRefused, match="WrongAggregator"):
                 actors.addition(place, portions, terms=lie)
         else:
-            assert actors.addition(place, portions, terms=lie).clients == 0
+            assert actors.addition(place, portions, terms=lie).opened == 0
 
 
-def test_a_box_of_the_wrong_length_is_left_out_by_one_and_seen_by_both(actors):
-    for place, name in enumerate(("seed", "vector")):
-        context = SealContext(RUN, actors.terms.fingerprint, "client-0")
-        box = seal(actors.keys[place].public, b"short", context.to_bytes())
-        honest = replace(actors.parcel("client-0"), **{name: box})
-        digests = [Portion.from_bytes(raw).other for raw in reversed(honest.portions())]
-        signature = actors.who["client-0"].sign(signed_text(context, honest.token, *digests))
-        parcels = {n: actors.parcel(n) for n in actors.who} | {
-            "client-0": replace(honest, signature=signature)
-        }
-        additions = list(map(actors.addition, (0, 1), actors.portions(parcels)))
-        assert [addition.rejected.keys() for addition in additions][place] == {"client-0"}
-        with pytest.raises(CheckFailed):
-            agreed(*additions)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_box_of_the_wrong_length_is_left_out_by_both(actors, place):
+    context = SealContext(RUN, actors.terms.fingerprint, "client-0")
+    honest = actors.parcel("client-0")
+    content = b"short".ljust(64 if place == 0 else 5)[: 63 if place == 0 else 5]
+    box = seal(actors.keys[place].public, content, context.to_bytes())
+    lie = signed(actors, honest, **{("seeds", "elements")[place]: box})
+    parcels = {n: actors.parcel(n) for n in actors.who} | {"client-0": lie}
+    both = actors.added(*actors.portions(parcels))
+    agreed(*both)
+    assert all(addition.rejected.keys() == {"client-0"} for addition in both)
+
+
+def signed(actors, parcel, head=None, **boxes):
+    """A parcel as a client that lies signs it."""
+    changed = replace(parcel, head=head or parcel.head, **boxes)
+    context = SealContext(RUN, actors.terms.fingerprint, changed.head.name)
+    digests = sha256(changed.seeds).digest(), sha256(changed.elements).digest()
+    signature = actors.who[changed.head.name].sign(changed.head.signed_text(context, *digests))
+    return replace(changed, head=replace(changed.head, signature=signature))
 
 
 @pytest.mark.parametrize("bad", [b"", b"\0" * 32, "key", (1).to_bytes(32, "little")])
@@ -273,14 +310,14 @@ def test_keys_that_hide_nothing_are_refused(bad):
 @pytest.mark.parametrize("place", [0, 1])
 def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, place):
     """It takes off the mask, and adds what it holds itself: the sum, and noise that suffices."""
-    portions = actors.portions()
-    honest = actors.addition(1 - place, portions[1 - place])
-    words = actors.words(actors.answer(1 - place, honest)).copy()
-    lying = actors.addition(place, portions[place])
-    key = lying._mask()
-    apply_masks(words, [key] if place == 0 else [], [] if place == 0 else [key])
-    seen = (words + lying._part._words).view("<i8")
-    np.testing.assert_array_equal((seen - actors.total())[:CELLS], actors.noise(1 - place))
+    both = actors.added(*actors.portions())
+    words = actors.words(actors.answer(1 - place, both[1 - place]))
+    lying = both[place]
+    key = lying._key.shared(lying._other, lying._about(b"answer") + lying.transcript)
+    mask = field_mask(key, CELLS)
+    words = FIELD.add(words, mask) if place == 0 else FIELD.subtract(words, mask)
+    seen = from_field(FIELD.add(words, lying._total))
+    np.testing.assert_array_equal(seen - actors.total(), actors.noise(1 - place))
 
 
 @pytest.mark.parametrize(
@@ -321,11 +358,11 @@ def test_what_is_not_a_parcel_is_refused():
 
 def test_no_sum_of_the_largest_clients_wraps():
     """Each of them has as many records in one cell as counts can carry, in many steps."""
-    actors = Actors(options={"asked_for": RecordCounts(Allotment((59,), 1))})
+    actors = Actors(options={"asked_for": RecordCounts(Allotment((59,)))})
     for row in actors.rows.values():
+        row[:] = 0
         row[0] = LARGEST_CLIENT
-    first, second = actors.portions()
-    answers = [actors.answer(i, actors.addition(i, ps)) for i, ps in enumerate((first, second))]
+    answers = actors.answers(actors.added(*actors.portions()))
     noise = actors.noise(0) + actors.noise(1)
-    counted = actors.total()[: len(noise)] * actors.terms.layout.steps
-    assert np.array_equal(actors.together(*answers)[: len(noise)], counted + noise)
+    counted = actors.total() * actors.terms.layout.steps
+    assert np.array_equal(actors.together(*answers), counted + noise)

@@ -168,8 +168,6 @@ def test_silent_clients_count_as_they_did(federation):
 
 
 def test_the_largest_client_may_be_a_silent_one(federation):
-    if federation.model == "split":
-        pytest.skip("nobody sees how many records a client holds")
     monitor = federation.monitor()
     most = max(federation.records)
     federation.records[most] = {f"more {i}": "durian" for i in range(30 * EACH)}

@@ -1,8 +1,7 @@
 """Checks through two aggregators, in process: near the truth, private, and refused where wrong."""
 
 import copy
-from dataclasses import replace
-from hashlib import sha256
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from split_federation import (
     Members,
     aggregators,
     federation,
-    identity,
     monitor,
     people,
 )
@@ -29,12 +27,11 @@ from tables import table_app
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.infer.divergence import skewed_divergence
-from flwr_kld.kernel.channels import seal
+from flwr_kld.prio3.circuit import Counts
 from flwr_kld.secure_sums import Roster
 from flwr_kld.strategies import KLDrift, TwoAggregators, WholeClients
 from flwr_kld.trust.envelopes import Answer
-from flwr_kld.trust.sealing import SealContext
-from flwr_kld.trust.split_sum import Parcel, signed_text
+from flwr_kld.trust.split_sum import NOT_PROVED
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 from strategies.test_server_blindness import ROW, SUMS, appears
 
@@ -82,7 +79,8 @@ def test_the_report_says_who_saw_what_and_what_it_cost():
 def test_no_exact_counts_pass_the_server_in_any_usual_form():
     """Noise of scale 20 hits zero in all six cells of a sum with P < 1e-9."""
     monitor(0.1).check(grid := federation())
-    assert len(grid.received) == NODES + 2 + NODES + 2  # roles, parcels, parts
+    # Roles, parcels, the first one's verifier shares, parts
+    assert len(grid.received) == NODES + 2 + NODES + 1 + 2
     assert not appears(ROW, grid.handled())
     assert not appears(SUMS, grid.handled())
 
@@ -97,19 +95,46 @@ def test_without_one_aggregator_there_is_no_number(node):
         monitor(timeout=1.0).check(federation(lose=lost))
 
 
-@pytest.mark.parametrize("node", [FIRST, SECOND])
-def test_a_server_that_shows_the_two_different_clients_reads_nothing(node):
-    change = on_request(lambda content: content["numbers"].pop("1003:0"), node)
+def handed(node: int, change, *, again: bool) -> Callable:
+    """Change what an aggregator is handed, or what the first of them is handed again."""
+
+    def changed(content) -> None:
+        if ("verifiers" in content) == again:
+            change(content)
+
+    return on_request(changed, node)
+
+
+def test_a_server_that_shows_the_two_different_clients_reads_nothing():
+    change = handed(FIRST, lambda content: content["numbers"].pop("1003:0"), again=True)
     with pytest.raises(CheckFailed, match="did not add up the same clients"):
         monitor().check(federation(meddle=change))
 
 
-def test_a_box_that_one_aggregator_cannot_open_is_named():
+@pytest.mark.parametrize(("node", "again"), [(FIRST, False), (SECOND, True)])
+def test_a_client_that_only_one_of_them_is_shown_is_in_no_sum(node, again):
+    change = handed(node, lambda content: content["numbers"].pop("1003:0"), again=again)
+    report = monitor().check(federation(meddle=change))
+    assert report.cohort.survivors == NODES - 1
+    assert report.cohort.dropouts == {f"rejected by the aggregators: {NOT_PROVED}": 1}
+
+
+def test_a_box_that_one_aggregator_cannot_open_is_left_out_by_its_reason():
     def change(content):
         content["numbers"]["1003:0"] = content["numbers"]["1003:0"][:-1]
 
-    with pytest.raises(CheckFailed, match="1003:0: BadSignature"):
-        monitor().check(federation(meddle=on_request(change, SECOND)))
+    report = monitor().check(federation(meddle=handed(SECOND, change, again=True)))
+    [why] = report.cohort.dropouts
+    assert "BadSignature" in why
+
+
+@pytest.mark.parametrize("node", [FIRST, SECOND])
+def test_verifiers_that_the_server_changed_are_no_number(node):
+    def change(content):
+        content["verifiers"]["verifiers"] = content["verifiers"]["verifiers"][:-1] + b"x"
+
+    with pytest.raises(CheckFailed, match="NotOpened"):
+        monitor().check(federation(meddle=handed(node, change, again=True)))
 
 
 def test_a_client_that_both_refuse_is_left_out_by_reason():
@@ -120,25 +145,40 @@ def test_a_client_that_both_refuse_is_left_out_by_reason():
     assert report.cohort.survivors == NODES - 1
 
 
-def test_a_client_whose_seed_does_not_fit_its_vector_costs_the_check_and_is_no_number():
-    """Its boxes open and are signed; only the sum shows that they do not belong together."""
-    honest = people()
+def lying(change, nodes=(1000,)) -> Callable:
+    """Clients of which some encode what `change` makes of their bits, and prove that."""
+    honest, encode = people(), Counts.encode
 
-    def lying(message, context):
-        reply = honest(message, context)
-        if context.node_id == 1000 and "numbers" in reply.content:
-            terms, name = Terms.from_config(message.content["terms"]), "1000:0"
-            parcel = Parcel.from_bytes(reply.content["numbers"]["numbers"][0])
-            sealed_for = SealContext(context.run_id, terms.fingerprint, name)
-            seed = seal(KEYS[0].public, bytes(range(32)), sealed_for.to_bytes())
-            digests = (sha256(box).digest() for box in (seed, parcel.vector))
-            signature = identity(name).sign(signed_text(sealed_for, parcel.token, *digests))
-            lie = replace(parcel, signature=signature, seed=seed)
-            reply.content["numbers"]["numbers"] = [lie.to_bytes()]
-        return reply
+    def answer(message, context):
+        lies = context.node_id in nodes and message.metadata.message_type == "query.drift"
+        with pytest.MonkeyPatch.context() as patch:
+            if lies:
+                patch.setattr(Counts, "encode", lambda own, counts: change(encode(own, counts)))
+            return honest(message, context)
 
-    with pytest.raises(CheckFailed, match="seed and vector do not belong together"):
-        monitor().check(federation(lying))
+    return answer
+
+
+def flipped(bits):
+    """Some records more than there are."""
+    return bits ^ np.arange(len(bits), dtype=np.uint64) % np.uint64(2)
+
+
+def huge(bits):
+    return np.append(bits[:-1], np.uint64(10**9))
+
+
+@pytest.mark.parametrize("trust", [{}, {"protects": WholeClients(200)}])
+@pytest.mark.parametrize("lie", [flipped, huge])
+def test_clients_whose_proof_fails_are_left_out_and_counted(lie, trust):
+    liars = (1000, 1004, 1017)
+    report = monitor(trust=trust, threshold=0.05).check(federation(lying(lie, liars)))
+    assert report.cohort.dropouts == {f"rejected by the aggregators: {NOT_PROVED}": len(liars)}
+    assert report.cohort.survivors == NODES - len(liars)
+    if not trust:
+        assert report.reading.records == 100 * (NODES - len(liars))
+        truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+        assert abs(report.reading.estimate - truth) < 6 * report.reading.deviation
 
 
 @pytest.mark.parametrize("liars", [[0], [1], [0, 1]])
@@ -148,7 +188,7 @@ def test_aggregators_that_count_other_clients_than_answered_are_not_believed(lia
     def lying(app):
         def answer(message, context):
             reply = app(message, context)
-            if "published" in reply.content:
+            if "clients" in reply.content.get("published", {}):
                 reply.content["published"]["clients"] += 1
             return reply
 
@@ -165,7 +205,9 @@ def said(content) -> str:
 
 def test_a_check_is_answered_once_whatever_is_handed_in_again():
     monitor().check(grid := federation())
-    for request in grid.requests():
+    requests = grid.requests()
+    assert len(requests) == 3
+    for request in requests:
         assert "AnsweredAlready" in said(grid.again(request))
         fewer = copy.deepcopy(request)
         del fewer.content["numbers"]["1003:0"]
@@ -176,11 +218,14 @@ def test_each_aggregator_holds_its_own_minimum():
     few = federation(apps=aggregators(limits=AggregatorLimits(min_clients=NODES + 1)))
     with pytest.raises(CheckFailed, match="CohortTooSmall: 20 clients sealed their counts"):
         monitor().check(few)
-    meddle = on_request(
-        lambda c: c.update({"numbers": ConfigRecord({"a": c["numbers"]["1003:0"]})}), FIRST
-    )
-    with pytest.raises(CheckFailed, match="CohortTooSmall: 1 clients"):
-        monitor().check(federation(meddle=meddle))
+    for node, again in ((FIRST, False), (FIRST, True), (SECOND, True)):
+        meddle = handed(
+            node,
+            lambda c: c.update({"numbers": ConfigRecord({"a": c["numbers"]["1003:0"]})}),
+            again=again,
+        )
+        with pytest.raises(CheckFailed, match="CohortTooSmall: 1 clients"):
+            monitor().check(federation(meddle=meddle))
 
 
 def asked(change) -> str:

@@ -25,6 +25,7 @@ from flwr_kld.trust.envelopes import (
     PartMessage,
     Published,
     Signers,
+    Verifiers,
 )
 from flwr_kld.trust.terms import AggregatorNoise, ChannelNoise, NoiseShares, RecordCounts, Terms
 
@@ -49,7 +50,7 @@ SPLIT = replace(
     TERMS,
     noise=AggregatorNoise((KEY, "ab" * 32)),
     cells=[2, 2],
-    asked_for=RecordCounts(Allotment((3, 5), 1)),
+    asked_for=RecordCounts(Allotment((3, 5))),
 )
 OF_LABELS = replace(
     TERMS, cells=[1], guarantee=Guarantee(0.5, 1e-9), asked_for=UnlistedLabels("job")
@@ -171,8 +172,21 @@ KINDS = {
     ),
     "part": Kind(
         PartMessage,
-        {"one number of three clients": PartMessage("c", 3, bytes(32), b"\x01\0\0\0", {})},
-        {"numbers as text": {"values": "1"}, "no clients": {"clients": GONE}},
+        {
+            "one number of three clients": PartMessage(
+                "c", 3, bytes(32), b"\x01" + bytes(7), {}, None, 0, b"box"
+            )
+        },
+        {
+            "numbers as text": {"values": "1"},
+            "no clients": {"clients": GONE},
+            "records below zero": {"records": -1},
+        },
+    ),
+    "verifiers": Kind(
+        Verifiers,
+        {"sealed for the second aggregator": Verifiers("c", b"box")},
+        {"no box": {"box": GONE}, "a box as text": {"box": "box"}},
     ),
     "hosted": Kind(
         Hosted,
