@@ -35,7 +35,7 @@ _MOST_CLIENTS = {
 YEARLY_DELTA = 1e-6
 _YEAR = 365
 
-_EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 2}
+_EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 4}
 
 _WAIT = 5.0
 """Seconds of an exchange of messages on a deployment, whose nodes poll: 3 to 10."""

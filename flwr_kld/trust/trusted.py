@@ -166,15 +166,17 @@ class TwoAggregators(CentralNoise):
     aggregator's public key, which it pinned; the server relays boxes that it cannot open, and can
     read the two answers only together. Each aggregator's noise keeps the guarantee by itself, so
     the promise holds unless both aggregators collude; the variance is twice that of
-    `TrustedAggregator`. Clients sign, and both aggregators know them from a pinned list.
+    `TrustedAggregator`. Clients sign, and both aggregators know them from a pinned list. Both check
+    a proof of each client's counts, without seeing one; all clients are asked, as how alike the
+    records of one client are is not proved.
 
     Parameters
     ----------
     epsilon : float
         In nats, > 0, for each check, against the server together with one of the aggregators.
     aggregators : tuple[bytes, bytes]
-        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 250
-        bytes a client, and the second masked counts.
+        The two 32-byte public keys, ``AggregatorKey.public``: the first receives seeds, some 450
+        bytes a client, and the second eight bytes for each bit of its counts.
     delta, protects, allotment
         As in `Trusted`.
     """

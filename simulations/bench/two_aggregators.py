@@ -1,9 +1,9 @@
 """Cost of sums of two aggregators in one process, beside the bare operations and SecAgg+.
 
 CPU counts everybody: clients, the server's cutting and adding, and both aggregators, with
-signatures and the reading and writing of every message. Floor: the X25519 and Ed25519 operations
-that nobody can do without (two sealings of two operations each, two openings, a signature, which
-both aggregators verify), timed in the same run, in turns with the sums.
+signatures, proofs and the reading and writing of every message. Floor: the X25519 and Ed25519
+operations that nobody can do without (two sealings of two operations each, three openings, a
+signature, which the aggregators verify three times), timed in the same run, in turns with the sums.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from secaggplus import secaggplus_seconds
 
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.channels import from_ring
+from flwr_kld.kernel.channels import from_field
 from flwr_kld.kernel.law import SystemBits
-from flwr_kld.kernel.vector import SumVector
+from flwr_kld.kernel.vector import Held
 from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.trust.sealing import AggregatorKey
-from flwr_kld.trust.split_sum import Addition, Parcel, split
+from flwr_kld.trust.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 _RANDOM = np.random.default_rng(0)
+_RECORDS = 255  # Of each client
 _NOISE = 60.0
 """Epsilon of the bench's sums: a number is noised with P = 2e-13, so sums are held to the truth."""
 
@@ -49,49 +50,55 @@ class Federation:
             noise=AggregatorNoise(self.keys_of_terms),
         )  # fmt: skip
 
-    def run(self, rows: NDArray[np.uint32], check: str) -> tuple[float, int]:
+    def run(self, rows: NDArray[np.int64], check: str) -> tuple[float, int]:
         """Return CPU seconds of clients, server and aggregators, and the bytes a client sent."""
         terms, began = self.terms(check), time.process_time()
         sent = []
         for (name, identity), row in zip(self.who.items(), rows, strict=True):
-            sent.append(split(SumVector(row), terms, identity, name, run=1).to_bytes())
+            sent.append(split(Held(row), terms, identity, name, run=1).to_bytes())
         portions = [Parcel.from_bytes(raw).portions() for raw in sent]
         first, second = ({n: both[i] for n, both in zip(self.who, portions, strict=True)}
                          for i in range(2))  # fmt: skip
-        answers = []
-        for key, boxes in zip(self.keys, (first, second), strict=True):
-            addition = Addition(key, terms, 1, self.roster)
-            addition.take(boxes)
-            answers.append(addition.answer(terms.central(), SystemBits()))
+        starts, decides, finishes = (
+            self._addition(place, boxes, terms)
+            for place, boxes in ((0, first), (1, second), (0, first))
+        )
+        finishes.finish(decides.decide(starts.start()))
+        answers = [part.answer(terms.central(), SystemBits()) for part in (finishes, decides)]
         seconds = time.process_time() - began
-        total = from_ring(sum(np.frombuffer(answer, "<u8") for answer in answers))
-        if (total[:-1] != rows.sum(0)).any():
+        total = from_field(FIELD.add(*map(FIELD.decode, answers)))
+        if (total != rows.sum(0)).any():
             raise RuntimeError("a sum is wrong")
         return seconds, len(sent[0])
+
+    def _addition(self, place: int, boxes: dict[str, bytes], terms: Terms) -> Addition:
+        addition = Addition(self.keys[place], terms, 1, self.roster)
+        addition.take(boxes)
+        return addition
 
 
 def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
     """Sum 1,000 cells among 100 clients beside the floor and SecAgg+, and among more and more."""
     cells, whom = 1000, "two aggregators"
 
-    def seconds(federation: Federation, counts: NDArray[np.uint32]) -> float:
+    def seconds(federation: Federation, counts: NDArray[np.int64]) -> float:
         return federation.run(counts, secrets.token_hex(8))[0]
 
     for size in (20, 40) if quick else (100, 1_000, 10_000):
         some = Federation(size, cells)
-        counts = _RANDOM.integers(0, 1000, (size, some.terms("0").length), dtype=np.uint32)
+        counts = _RANDOM.multinomial(_RECORDS, np.full(cells, 1 / cells), size)
         if size == 100:
-            whole = counts[:, :cells]
+            whole = counts.astype(np.uint32)
             peers = {
                 "bare X25519, Ed25519": lambda: (
-                    100 * public_key_seconds(exchanges=4, verifications=2, signatures=1, keys=2)
+                    100 * public_key_seconds(exchanges=7, verifications=3, signatures=1, keys=2)
                 ),
                 "Flower's SecAgg+": lambda w=whole: secaggplus_seconds(w, 24, 13),
             }
-            extra = some.run(counts, secrets.token_hex(8))[1] - 8 * cells
+            sent = some.run(counts, secrets.token_hex(8))[1]
             for peer, theirs in peers.items():
                 yield measured(
-                    whom, f"100 clients, {extra} bytes each over 8 a cell",
+                    whom, f"100 clients, {sent / 1e3:.1f} kB each",
                     lambda f=some, c=counts: seconds(f, c),
                     repeats=repeats, peer=peer, theirs=theirs,
                 )  # fmt: skip
