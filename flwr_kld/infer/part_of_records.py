@@ -4,6 +4,11 @@ Three questions have this answer. Of clients that were drawn: which divergence m
 have if a kind of its clients was missed by chance, or drawn too often? Of the largest client: could
 its records alone have made this? Proof note: ``docs/proofs/decisions.md``.
 
+`_PARTS`, the parts of the records that a kind which was drawn too often may have too many of, are
+steps of a search whose result is never too large. Of half as many, and of twice as many, the least
+divergences of three drifts of 20 symbols (.0896, .0232 and .0555 nats as they are) are .0874, .0232
+and .0543, or .0907, .0235 and .0562.
+
 Examples
 --------
 Of two labels one has nearly vanished. If a quarter of the population was missed, it may hold that
@@ -29,7 +34,6 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.score import THETA, Floats
 
 _PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
-"""Of the records, that a kind which was drawn too often may have too many of."""
 
 
 def missed_part(clients: int, error: float) -> float:
