@@ -7,6 +7,18 @@ half of what an interval may err. All cells together err with at most the sum of
 records that were counted, and noise is the only error. Of drawn clients, sampling errs as much as
 if the fraction were what is tested: the smaller one is, the more alike its records may be, so with
 D(q) that design effect and g(q) the upper end that goes with it, max(q, g(q)) is one for every q.
+
+Numbers, and what a half or twice as much does to 60 checks of 20 and 200 cells at a design effect
+of 5: all intervals of a check hold in 60, .107 wide on average.
+
+========  ==========  ==============================================================================
+number    unit        meaning, and what a half or twice as much does
+========  ==========  ==============================================================================
+LEVEL     confidence  of the intervals that reports show: a promise, which nothing was tuned for
+_TESTED   fractions   at which upper ends are tested, over the largest that noise allows; the first
+                      alone, and twice as many: 60, .122 wide / 60, .101 wide
+_ROUNDED  nats        minus the logarithm of what float64 rounds: no change
+========  ==========  ==============================================================================
 """
 
 from __future__ import annotations
@@ -25,10 +37,9 @@ from flwr_kld.kernel.law import TOTAL, NoiseTable
 
 Floats = NDArray[np.float64]
 
+LEVEL = 0.95
 _TESTED = (1.0, 1.5, 2.5, 5.0)
-"""Fractions at which upper ends are tested, over the largest that noise allows."""
 _ROUNDED = 53 * math.log(2)
-"""Minus the logarithm of what float64 rounds."""
 
 
 def fraction_intervals(

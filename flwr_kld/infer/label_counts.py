@@ -11,9 +11,8 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
+from flwr_kld.infer.fraction_interval import LEVEL
 from flwr_kld.kernel.law import NoiseTable
-
-_LEVEL = 0.95
 
 
 def chance(noise: NoiseTable, records: int) -> float:
@@ -23,7 +22,7 @@ def chance(noise: NoiseTable, records: int) -> float:
 
 def found_from(noise: NoiseTable) -> int:
     """Fewest records of a label that is shown with probability .95."""
-    return bisect_left(range(2 * noise.reach + 1), _LEVEL, key=lambda n: chance(noise, n))
+    return bisect_left(range(2 * noise.reach + 1), LEVEL, key=lambda n: chance(noise, n))
 
 
 def interval(noise: NoiseTable, count: int) -> tuple[int, int]:
@@ -37,7 +36,7 @@ def interval(noise: NoiseTable, count: int) -> tuple[int, int]:
     shown = _at_least(noise, noise.reach + 1 - records)
     as_high = _at_least(noise, count - records) / shown
     as_low = 1 - _at_least(noise, count + 1 - records) / shown
-    likely = records[np.minimum(as_high, as_low) > (1 - _LEVEL) / 2]
+    likely = records[np.minimum(as_high, as_low) > (1 - LEVEL) / 2]
     return int(likely[0]), int(likely[-1])
 
 

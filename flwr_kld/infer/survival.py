@@ -20,7 +20,7 @@ from scipy.special import chdtrc
 
 from flwr_kld.infer.fraction_interval import Floats
 
-_DRAWS, _HALF = 1000, 0.5
+_DRAWS = 1000
 _LEVEL = 0.96
 """A little more than is promised: draws are around what was read, and not around the truth."""
 _CLEAR = 3.0
@@ -43,7 +43,7 @@ class SurvivalCurve:
         None where fewer had by the last of the times. The last bin has no end.
         """
         ends = [
-            next((time for time, left in zip(times, of, strict=False) if left <= _HALF), None)
+            next((time for time, left in zip(times, of, strict=False) if left <= 0.5), None)
             for of in (self.survival, self.low, self.high)
         ]
         return ends[0], ends[1], ends[2]

@@ -12,20 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
-from flwr_kld.infer.figures.numbers import Figure
+from flwr_kld.infer.figures.numbers import SIDES, Figure
 from flwr_kld.infer.fraction_interval import Floats
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.categories import Categories
 from flwr_kld.table.labels import Labels
-
-_REACH = float(-ndtri(0.025))
-"""Standard deviations on either side: 95 % limits."""
-_HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ def calibration(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Cal
     if not isinstance(predicted, Binned):
         return Calibration(reading.share(np.eye(len(counts), dtype=bool)), None)
     middles = _middles(predicted)
-    right = (middles > _HALF)[:, None] == np.array([False, True])
+    right = (middles > 0.5)[:, None] == np.array([False, True])
     return Calibration(reading.share(right), reading.distance(middles))
 
 
@@ -86,7 +81,7 @@ class _Reading:
         deviation = math.sqrt(sampled * share * (1 - share) + noise) / records
         # Limits are shares r that are no farther than sampling and noise go if they are true
         # (Fieller 1954): (held - r records)² is at most so many times their variance.
-        sampled, noise = _REACH**2 * sampled, _REACH**2 * self.noise
+        sampled, noise = SIDES**2 * sampled, SIDES**2 * self.noise
         square = records**2 + sampled - noise * chosen.size
         half, rest = held * records + sampled / 2 - noise * cells, held**2 - noise * cells
         low, high = 0.0, 1.0
@@ -107,8 +102,8 @@ class _Reading:
         # more than the errors' own size.
         seen, deviation = float(np.abs(excess).sum()), float(np.sqrt(variance.sum()))
         size = float(np.sqrt(2 / np.pi) * np.sqrt(variance).sum())
-        low = seen - size - _REACH * float(np.sqrt(1 - 2 / np.pi)) * deviation
-        high = seen + _REACH * deviation
+        low = seen - size - SIDES * float(np.sqrt(1 - 2 / np.pi)) * deviation
+        high = seen + SIDES * deviation
         numbers = np.array([away.sum(), deviation, max(low, 0.0), high]) / self.records
         value, deviation, low, high = np.minimum(numbers, 1.0).tolist()
         return Figure(min(max(value, low), high), deviation, low, high)

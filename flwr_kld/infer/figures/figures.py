@@ -21,10 +21,9 @@ from flwr_kld.infer.figures.drawn_laws import NEGLIGIBLE, drawn_laws, laws_aroun
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.figures.ordered import OrderedFigures, ordered_figures
-from flwr_kld.infer.fraction_interval import Floats
+from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.table.binned import Binned
 
-_EACH_SIDE = 0.025
 _VARIATION = 2
 """Place of the total variation among the distances."""
 _STEPS = np.linspace(0, 1, 9)
@@ -75,7 +74,7 @@ def _read(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Floats:
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
-    cut = int(_EACH_SIDE * (drawn.shape[1] + 1)) - 1
+    cut = int((1 - LEVEL) / 2 * (drawn.shape[1] + 1)) - 1
     # The posterior shrinks drifts that the counts show dimly: what it takes for too much may be
     # true. So ends are at least as far as those of the counts as they are.
     law, pi = as_law(seen, noisy.plan.mass), noisy.plan.mass

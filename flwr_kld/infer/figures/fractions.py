@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.cell_fractions import as_law, in_cells
 from flwr_kld.infer.estimators.design_effect import DesignEffects
-from flwr_kld.infer.fraction_interval import Floats, group_intervals, weighted_variance
-
-_LEVEL = 0.95
-_ROUNDING = 1e-9
+from flwr_kld.infer.fraction_interval import LEVEL, Floats, group_intervals, weighted_variance
 
 
 @dataclass(frozen=True)
@@ -35,14 +32,14 @@ def fractions(
     symbols: NDArray[np.bool_],
     effects: DesignEffects,
     *,
-    level: float = _LEVEL,
+    level: float = LEVEL,
 ) -> tuple[Fraction, ...]:
     """Estimate the fractions of groups of symbols, [groups, symbols], each with limits."""
     # Shapes: seen [cells].
     if not names:
         return ()
     weights = in_cells(noisy.plan, symbols)
-    touched, whole = weights > 0, weights > 1 - _ROUNDING
+    touched, whole = weights > 0, np.isclose(weights, 1, rtol=1e-9)
     law = as_law(seen, noisy.plan.mass)
     effect = effects.of_groups(weights, law)
     low, high = group_intervals(noisy, whole, level=level, effects=effects)

@@ -20,19 +20,20 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.common.search import edge
 from flwr_kld.infer.cell_fractions import as_law, in_cells
 from flwr_kld.infer.estimators.design_effect import DesignEffects
-from flwr_kld.infer.fraction_interval import Floats, noise_covariance
+from flwr_kld.infer.fraction_interval import LEVEL, Floats, noise_covariance
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.rounded import RoundedNumbers
 
 Side = Literal["below", "above"]
 _WORDS: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
-SIDES = 1.96
-"""Standard deviations of a 95 % interval."""
+SIDES = float(ndtri((1 + LEVEL) / 2))
+"""Standard deviations of such an interval under the normal law."""
 _CENTRES = 33
 """Values of the mean that are tried."""
 _MOST = 200

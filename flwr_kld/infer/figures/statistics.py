@@ -18,6 +18,7 @@ from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.figures.fractions import Fraction, fractions
 from flwr_kld.infer.figures.numbers import Figure, Numbers, Quantile
 from flwr_kld.infer.fraction_interval import (
+    LEVEL,
     Floats,
     count_interval,
     fraction_intervals,
@@ -28,7 +29,6 @@ from flwr_kld.table.binned import Binned
 from flwr_kld.table.rounded import RoundedNumbers
 
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def column_statistics(noisy: NoisyCounts, effects: DesignEffects) -> ColumnStati
         found = NumberStatistics(*numbers.between(), numbers.quantiles(DECILES), _edges(domain))
     cells = np.zeros(noisy.plan.cells, dtype=np.bool_)
     cells[noisy.plan.cell_of[listed]] = True
-    count = Figure(*count_interval(noisy, cells, level=_LEVEL))
+    count = Figure(*count_interval(noisy, cells, level=LEVEL))
     if isinstance(domain, RoundedNumbers):
         histogram = _histogram_of_bins(noisy, seen, domain, effects)
     else:
@@ -119,7 +119,7 @@ def _histogram_of_bins(
     own = domain.binned
     listed = np.arange(own.size - len(own.unlisted))
     # Together they err as often as one alone may: each by its part.
-    level = 1 - (1 - _LEVEL) / own.size
+    level = 1 - (1 - LEVEL) / own.size
     names = [own.name_of(symbol) for symbol in listed]
     return fractions(noisy, seen, names, domain.bin_of == listed[:, None], effects, level=level)
 
@@ -129,7 +129,7 @@ def _histogram(
 ) -> Iterator[Fraction]:
     domain, cells = noisy.plan.reference.domain, noisy.plan.cell_of[listed]
     law = as_law(seen, noisy.plan.mass)
-    low, high = fraction_intervals(noisy, level=_LEVEL, effects=effects)
+    low, high = fraction_intervals(noisy, level=LEVEL, effects=effects)
     effect = effects.of_shares(law, np.ones(len(law), dtype=np.int64), law)
     variance = fraction_variance(noisy, law, design_effect=effect)
     numbers = np.array([np.clip(seen, low, high), np.sqrt(np.maximum(variance, 0)), low, high])
