@@ -225,6 +225,15 @@ def test_nothing_is_claimed_after_the_last_moment(book, monkeypatch):
     assert sit(book, 1) == {}
 
 
+def test_more_than_half_of_those_asked_answer_a_night_after_the_first_that_failed(book):
+    night = book.open(terms(2, released=0), SIZE)
+    assert night.came(ANN + ALL, bytes(SIZE), ANN)
+    with pytest.raises(QueryRefused, match="TooFewAnswered"):
+        night.claim(SystemBits())
+    assert night.came(BOB + ALL, bytes(SIZE), BOB)
+    night.claim(SystemBits())
+
+
 def test_nights_may_have_failed_before_they_came_here(book):
     sit(book, 1)
     sit(book, 4, released=1)
