@@ -6,7 +6,6 @@ values are cut where they are long.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
@@ -92,18 +91,19 @@ def _added_up(verdict: Verdict) -> list[str]:
 
 def _moved_most(columns: Columns, how: str, alone: str = "") -> list[str]:
     """Say which column moved furthest, and what in it; nothing if none moved."""
-    changed = {name: one.changed for name, one in columns.items() if _has_moved(one)}
-    if not changed:
+    moved = [name for name, one in columns.items() if one.moved or _low(one) > _LITTLE]
+    if not moved:
         return []
-    name = max(changed, key=lambda one: -math.inf if changed[one] is None else changed[one].value)
-    subject = alone if alone and len(columns) == 1 else brief(name)
-    if columns[name].moved:
-        return [f"{subject} {how}, {columns[name].moved[0]}."]
-    return [f"{subject} {how}, in about {share(columns[name].changed)[0]} of the records."]
+    name = max(moved, key=lambda one: _low(columns[one]))
+    subject, column = alone if alone and len(columns) == 1 else brief(name), columns[name]
+    if column.changed is not None and not column.moved:
+        return [f"{subject} {how}, in about {share(column.changed)[0]} of the records."]
+    return [f"{subject} {how}, {column.moved[0]}."]
 
 
-def _has_moved(column: ColumnReport) -> bool:
-    return bool(column.moved) or (column.changed is not None and column.changed.low > _LITTLE)
+def _low(column: ColumnReport) -> float:
+    """Return how many of the records have changed at least, in [0, 1]."""
+    return 0.0 if column.changed is None else column.changed.low
 
 
 def _room(named: list[str], columns: Columns) -> list[str]:
