@@ -147,7 +147,7 @@ class PaidRound:
             left=None if self.spent is None else self.spent.left,
             budget=None if self.spent is None else self.spent.budget.epsilon,
             population=None if self.spent is None else self.budget,
-            frees_at=frees_at and frees_at.isoformat(timespec="seconds"),
+            frees_at=None if frees_at is None else frees_at.isoformat(timespec="seconds"),
             bytes_down=traffic[0],
             bytes_up=traffic[1],
             night=night,
