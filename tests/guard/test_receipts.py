@@ -128,6 +128,17 @@ def test_an_auditor_finds_a_chain_written_anew(tmp_path, chain, key):
         verify(tmp_path / "again.db", key.public, head=head)
 
 
+def test_an_auditor_finds_a_receipt_of_an_earlier_time(chain, file, monkeypatch):
+    """Signed by the node itself, whose clock would have freed what was spent."""
+    append = Receipts._append
+    monkeypatch.setattr(
+        Receipts, "_append", lambda file, db, end, claim, now: append(file, db, end, claim, now - 9)
+    )
+    file.reserve(spend("c5"), 1005.0, TERMS)
+    with pytest.raises(ReceiptsTampered, match="receipt 6"):
+        verify(chain)
+
+
 def test_a_file_of_no_receipts_yet_is_whole(tmp_path, file, key):
     """The first check was refused for its price, or the node killed, after the file was made."""
     path = tmp_path / "receipts.db"
