@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flwr_kld.common.errors import CheckFailed, LedgerUnavailable, StateChanged
+from flwr_kld.common.flower import untested_flower
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.ledger.budget import Spent
@@ -59,6 +60,8 @@ class PaidRound:
     @contextmanager
     def running(self, lock: AbstractContextManager[None]) -> Iterator[PaidRound]:
         """Measure the time, and close the entry of a round that raises."""
+        if untested := untested_flower():
+            logger.warning("%s", untested)
         with self.clock.running(), ExitStack() as until_the_end:
             try:
                 until_the_end.enter_context(lock)

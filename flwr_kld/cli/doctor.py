@@ -55,6 +55,7 @@ from flwr_kld.cli.records import check_records
 from flwr_kld.cli.reference import in_words, rows_of_columns, short_of
 from flwr_kld.cli.schedule import Schedule, parse_schedule
 from flwr_kld.common.errors import LedgerError, NoBudget
+from flwr_kld.common.flower import untested_flower
 from flwr_kld.common.strict_model import Model
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
@@ -88,6 +89,8 @@ def _failed(what: str, words: object, then: str) -> Finding:
 
 def versions() -> Finding:
     """Say what is installed here, and what flwr-kld speaks."""
+    if untested := untested_flower():
+        return _warned("versions", untested, "pip install flwr-kld, which brings one that is")
     return _ok(
         "versions",
         f"flwr-kld {version('flwr-kld')}, messages {VERSION}, Flower {version('flwr')}: SuperLink "
