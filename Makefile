@@ -61,12 +61,13 @@ $(VENV)/coverage: $(VENV)/ready
 
 # What `make test` leaves out: long Monte Carlo, every pattern of dropouts, real deployments.
 test-slow: $(VENV)/ready
-	$(BIN)/pytest -m slow
+	tests/deployment/compose.sh $(BIN)/pytest -m slow
 
 # SuperLinks with TLS and authenticated SuperNodes, nodes that are stopped and killed, and a SuperLink
-# that is started anew between checks, and a table behind SQL: 5 minutes.
+# that is started anew between checks, a table behind SQL, and the services of deploy/compose.yaml, each
+# killed once. Debian's PostgreSQL and Prometheus are installed if missing.
 test-deployment: $(VENV)/ready
-	$(BIN)/pytest -m slow tests/deployment
+	tests/deployment/compose.sh $(BIN)/pytest -m slow tests/deployment
 
 # Tests of the ledger and of node records on servers of their own, PostgreSQL and MariaDB; Debian's packages are
 # installed if missing.
