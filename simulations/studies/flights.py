@@ -95,11 +95,14 @@ def cell_counts(
     before: NDArray[Any], after: NDArray[Any], named: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count rows by label, or in ten bins at the reference's deciles, the last with what is NaN."""
-    if named:
-        cells, side = np.unique(np.concatenate([before, after])), "left"
-    else:
-        cells, side = np.unique(np.nanquantile(before, np.linspace(0, 1, 11)[1:-1])), "right"
-    found = (np.searchsorted(cells, part, side=side) for part in (before, after))
+    cells = np.unique(
+        np.concatenate([before, after])
+        if named
+        else np.nanquantile(before, np.linspace(0, 1, 11)[1:-1])
+    )
+    found = (
+        np.searchsorted(cells, part, side="left" if named else "right") for part in (before, after)
+    )
     first, second = (np.bincount(cell, minlength=len(cells) + (not named)) for cell in found)
     return first, second
 
@@ -114,7 +117,7 @@ def p_value(before: NDArray[Any], after: NDArray[Any], named: bool) -> float:
     """Return the p-value of a χ² test of labels, or of a Kolmogorov–Smirnov test of numbers."""
     if named:
         return float(chi2_contingency(np.array(cell_counts(before, after, named)))[1])
-    return float(ks_2samp(*map(_known, (before, after)), method="asymp")[1])
+    return float(ks_2samp(_known(before), _known(after), method="asymp")[1])
 
 
 def distance(before: NDArray[Any], after: NDArray[Any], named: bool) -> float:
@@ -125,7 +128,7 @@ def distance(before: NDArray[Any], after: NDArray[Any], named: bool) -> float:
     return float(wasserstein_distance(before, after) / max(np.std(before), 1e-3))
 
 
-def _known(column: NDArray[Any]) -> NDArray[Any]:
+def _known(column: NDArray[np.float64]) -> NDArray[np.float64]:
     return column[~np.isnan(column)]
 
 
