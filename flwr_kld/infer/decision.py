@@ -145,7 +145,7 @@ def decide(
         if decided[0] is Outcome.INCONCLUSIVE:
             seen = seen_from()
         if seen is not None:
-            decided = _quiet(upper, seen, threshold, allowed)
+            decided = _quiet(upper, seen, threshold)
     outcome, cause, reason, resolve = decided
     limits = None if outside is None else outside.limits
     if outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM) and limits is not None:
@@ -345,12 +345,11 @@ def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
     return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
-def _quiet(upper: UpperLimit, seen: float, threshold: float, allowed: str) -> _Found:
+def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
-        f"nothing was found, and a drift of the usual shapes (spread, tilted, vanishing, one new "
-        f"symbol) from {seen:.3f} nats on ({allowed}) would have been seen, by an estimate above "
-        f"{threshold:g}, with probability {LIKELY:g}; of other shapes it only excludes more than "
-        f"{upper.value:.3g} nats"
+        f"nothing was found; a drift of {seen:.3g} nats would have shown as an estimate above "
+        f"{threshold:g} with probability {LIKELY:g} if it were spread, tilted, vanishing or one "
+        f"new symbol; a drift of any other shape may have up to {upper.value:.3g} nats"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

@@ -35,8 +35,9 @@ _FREQUENT = 3
 _SHOWN = (0.1, 0.5, 0.9)
 """Levels of the deciles that a line shows."""
 CAPTION = (
-    "95 % intervals in brackets; of numbers, however they lie between edges. Those beyond the "
-    "outer edges count as the edge, or as the public mean there"
+    "95 % intervals in brackets. Means and deciles of numbers come from counts between edges: "
+    "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are taken "
+    "as the edge, or as the public mean beyond it"
 )
 
 

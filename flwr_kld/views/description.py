@@ -50,7 +50,8 @@ class Description:
             width,
         )
         yield from as_text(statistics_table(report.columns), width=width).splitlines()
-        yield f"Reference: {report.reference[:12]}."
+        made = f"as_reference(table) makes it the reference {report.reference[:12]}"
+        yield f"Next: {made} of later checks."
         yield from wrap(f"Privacy: {privacy(report)}", width)
         if note := report.one_client.note:
             yield from wrap(note, width)

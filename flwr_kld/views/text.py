@@ -66,7 +66,7 @@ def next_step(report: Report) -> str:
     if verdict.resolve:
         return f"to decide, it takes {verdict.resolve}."
     if verdict.outcome is Outcome.NO_ALARM:
-        return "nothing to do. More clients, more records of each or a larger ε would clear it."
+        return "nothing, or more clients, more records of each or a larger ε to clear the rest."
     return "nothing to do."
 
 
@@ -97,8 +97,8 @@ def budget(cost: CostSummary) -> str:
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
     if cost.left >= cost.epsilon:
-        more = counted(int(cost.left / cost.epsilon + 1e-9), "such check")
-        return f"{rest}: the next is allowed now, and {more} in all."
+        more = counted(int(cost.left / cost.epsilon + 1e-9), "more release")
+        return f"{rest}, enough for {more} at this ε; the next is allowed now."
     on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
     return f"{rest}: the next is allowed when earlier ones have left the budget's window{on}."
 
@@ -136,7 +136,7 @@ def false_alarms(report: Report) -> str:
     judged = sum(one.verdict is not None for one in report.columns.values())
     checks = "a check" if alarm.horizon == 1 else f"{alarm.horizon:,} checks"
     rate = f"{100 * alarm.rate * judged:.3g} %"
-    return f"false alarms: in {checks} without a drift, any with a probability of at most {rate}"
+    return f"the probability of any false alarm in {checks} without a drift is at most {rate}"
 
 
 def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
