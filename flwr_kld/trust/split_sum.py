@@ -170,7 +170,11 @@ def split(
     public = terms.layout.total_is_public(terms.guarantee)
     records = counts.into(lambda own: int(own[terms.layout.parts[0]].sum())) if public else 0
     prio3, nonce = _prio3(terms, records, context), os.urandom(NONCE)
-    shares = counts.into(lambda own: prio3.shard(own, nonce, os.urandom(RANDOM)))
+    shares = counts.into(lambda own: _sharded(prio3, own, nonce))
+    if shares is None:
+        raise QueryRefused(
+            "NotProved: this client's counts are beyond what the terms allow, and have no proof"
+        )
     first, second = map(bytes.fromhex, terms.aggregators)
     seeds = seal(first, shares[2], context.to_bytes())
     elements = seal(second, shares[1], context.to_bytes())
@@ -178,6 +182,16 @@ def split(
     digests = (sha256(box).digest() for box in (seeds, elements))
     signature = identity.sign(head.signed_text(context, *digests))
     return Parcel(replace(head, signature=signature), seeds, elements)
+
+
+def _sharded(
+    prio3: Prio3, counts: NDArray[np.int64], nonce: bytes
+) -> tuple[bytes, bytes, bytes] | None:
+    """Return shares of counts; None if there are none: a traceback's frames would hold counts."""
+    try:
+        return prio3.shard(counts, nonce, os.urandom(RANDOM))
+    except Exception:
+        return None
 
 
 class _Opened(NamedTuple):

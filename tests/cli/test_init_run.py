@@ -49,7 +49,7 @@ def test_two_commands_give_a_report(tmp_path: Path):
             cwd=tmp_path / "app", env=superlink.environment, capture_output=True, text=True,
             timeout=HANGS, check=True,
         )  # fmt: skip
-    assert "D: KL(reference ‖ clients)" in run.stdout, run.stdout[-3000:]
+    assert "D is the divergence KL(reference ‖ clients)" in run.stdout, run.stdout[-3000:]
     history = Ledger(f"sqlite:///{tmp_path / 'app' / 'drift.db'}").history("simulated")
     (report,) = (report_of(entry) for entry in history if entry.kind is Kind.CHECK)
     assert report is not None

@@ -82,7 +82,7 @@ def test_the_page_knows_the_budget_and_the_failures(cli, url, tmp_path):
     assert cli("report", page, "--ledger", url).exit_code == 0
     text = page.read_text()
     assert "too few answered" in text
-    assert "0.5 of 1 left in the window of fleet" in " ".join(text.split())
+    assert "The budget of 1 has 0.5 left" in " ".join(text.split())
 
 
 @pytest.mark.usefixtures("no_plots")

@@ -77,7 +77,7 @@ def settle(folder):
     held = ledger(folder)
     with held._database.reading() as connection:
         (number,) = connection.exec_driver_sql("SELECT number FROM checks").one()
-    reservation = Reservation(number, "default", "a", ())
+    reservation = Reservation(number, "default", "a")
     held.settle(reservation, {**REPORT, "long": os.urandom(200_000).hex()}, now=NOW)
 
 
