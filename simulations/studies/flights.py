@@ -125,7 +125,7 @@ def distance(before: NDArray[Any], after: NDArray[Any], named: bool) -> float:
     if named:
         return float(jensenshannon(*cell_counts(before, after, named), base=2))
     before, after = _known(before), _known(after)
-    return float(wasserstein_distance(before, after) / max(np.std(before), 1e-3))
+    return float(wasserstein_distance(before, after)) / max(float(np.std(before)), 1e-3)
 
 
 def _known(column: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -57,7 +57,8 @@ def test_four_hospitals_answer_a_server_that_they_need_not_trust(tmp_path: Path)
             )  # fmt: skip
         finally:
             stop_family(started)
-    assert "8,000 records of 4 of 4 clients" in " ".join(done.stdout.split()), done.stdout[-5000:] + log.read_text()
+    printed = " ".join(done.stdout.split())
+    assert "8,000 records of 4 of 4 clients" in printed, done.stdout[-5000:] + log.read_text()
     assert "nobody saw a clean one" in done.stdout
 
 
