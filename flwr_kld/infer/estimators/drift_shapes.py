@@ -7,8 +7,7 @@ and the mean follows Π by the trend, or not at all.
 Numbers that were tuned, and the root mean square error of the population's number if they are
 halved, and doubled: .118 as they are, in 24 questions of ``population_estimate.py`` at ε = .2 to 3,
 of which one or none is beyond two deviations in all of these. The cohort's is .087 to .097, .094 as
-they are. So no result hangs on any of them. They were measured before far drifts were made as
-likely as near ones (`law_average`).
+they are. So no result hangs on any of them.
 
 ====================  ========  ====================================================  ============
 number                unit      meaning                                               half, double

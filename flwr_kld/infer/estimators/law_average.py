@@ -1,14 +1,12 @@
 """Which laws of ``r`` the counts allow, and how likely each is.
 
 Every shape of a fixed family is tried as it is, the best few also with a free factor, and besides
-them the law that nothing moved but the trend. Every divergence is about as likely a priori. A mean
-of r other than 1 speaks against laws that move little: P leaves the reference's symbols as it
-drifts.
+them the law that nothing moved but the trend. A mean of r other than 1 speaks against laws that
+move little: P leaves the reference's symbols as it drifts.
 
 Numbers that were tuned, and the root mean square errors of the population's and of the cohort's
 number if they are halved, and doubled: .118 and .094 as they are, in the 24 questions of
-`drift_shapes`, of which one is beyond two deviations unless it is said here. They were measured
-while `_WIDE` was 0.
+`drift_shapes`, of which one is beyond two deviations unless it is said here.
 
 ================  ========  =======================================================================
 number            unit      meaning, and what a half or twice as much does
@@ -25,11 +23,6 @@ _LEVEL_DEVIATION  ratio     deviation of ln E[r] to the root of twice the diverg
 _MOST             ratio     variance of r to its mean at most, where many symbols are counted
                             together: .118, .094 / .107, .093
 _ANY_LEVEL        per nat   chance that ln E[r] is whatever it is, under any law: no change
-_WIDE             per nat   by which ln of a law's chance grows with its divergence, so that every
-                            divergence is about as likely under the roots that `CAUTION` takes; in
-                            144 pairs of digits and 108 mixtures of them at ε = .05 to 1 .378, .384
-                            and .264, .201; half: .439, .444 and .237, .178; twice: .341, .325 and
-                            .336, .266
 ================  ========  =======================================================================
 """
 
@@ -60,7 +53,6 @@ _FREED = 3
 _LEVEL_DEVIATION = 0.2
 _MOST = 20.0
 _ANY_LEVEL = 0.004
-_WIDE = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +103,7 @@ def likely_laws(seen: Seen) -> list[RatioLaw]:
     evidence[varied:] += _of_cells(seen, laws_alike()[:, None], shapes.trended[varied:])
     share = laws.share[:places] / laws.share[:places].sum()
     divergence = np.concatenate([_divergence(share @ within), _divergence_alike()])
-    evidence += _of_level(seen, divergence) + _WIDE * divergence
+    evidence += _of_level(seen, divergence)
     order = np.argsort(-evidence, kind="stable")
     chance = np.exp(CAUTION * (evidence[order] - evidence[order[0]]))
     kept = order[: int(np.searchsorted(np.cumsum(chance), _KEPT * chance.sum())) + 1]

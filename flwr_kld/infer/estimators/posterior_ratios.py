@@ -12,13 +12,18 @@
    what is stated is its distance from T where it is.
 5. The cohort's own number is the mean of Σ w φ(h / (N Π)) under the same laws, given y. It exceeds
    T by what chance adds: a symbol of which nobody has a record may still be one that P has. Where
-   other symbols are gone, so may these be. So the population's number is T and that part of the
-   excess that is gone of Π, and both numbers state that the part is not known.
+   other symbols are gone, so may these be. So the population's number is T and a part of that
+   excess, the larger the more is gone, and both numbers state that the part is not known.
 
 Records that come in clusters tell less: counts of design effect e vary e times as much. They are
 taken as negative binomial, which sums over many clients are whose laws vary around one.
 
 Derivation: ``docs/proofs/estimates.md``.
+
+`_HALF_GONE`, the fraction of Π that is gone where symbols that nobody has are as likely gone as
+not, was tuned: if it is halved or doubled, the root mean square error of the population's number is
+.124 or .115 for .118 in the 24 questions of `drift_shapes`; the cohort's does not change.
+
 """
 
 from __future__ import annotations
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
     from flwr_kld.ask.noisy import NoisyCounts
     from flwr_kld.ask.plan import QueryPlan
 
+_HALF_GONE = 0.1
+
 
 def posterior_ratios(
     counts: NoisyCounts, *, theta: float = THETA, effects: DesignEffects = INDEPENDENT
@@ -86,7 +93,7 @@ def posterior_ratios(
     chance = np.exp(CAUTION * (found.evidence - found.evidence.max()))
     chance /= chance.sum()
     ratios, of_counts = found.of_ratios, found.of_counts
-    excess, part = of_counts.value - ratios.value, found.gone
+    excess, part = of_counts.value - ratios.value, found.gone / (found.gone + _HALF_GONE)
     values = ratios.value + part * excess
     value, own = float(chance @ values), float(chance @ of_counts.value)
     doubt = float(chance @ (part * (1 - part) * excess**2))
