@@ -45,9 +45,10 @@ def _threshold(report: Report) -> float | None:
     return report.verdict.threshold if report.verdict else None
 
 
-def _changed(report: Report, part: str) -> float | None:
+def _changed(report: Report) -> tuple[float | None, float | None, float | None]:
+    """Return the fraction of changed records, and the ends of its interval."""
     changed = report.columns[report.column].changed
-    return None if changed is None else float(getattr(changed, part))
+    return (None, None, None) if changed is None else (changed.value, changed.low, changed.high)
 
 
 GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
@@ -72,15 +73,15 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_changed_share": (
         "Estimated fraction of the records, 0 to 1, that would have to be others for the clients "
         "to look like the reference, in the first column",
-        lambda r: _changed(r, "value"),
+        lambda r: _changed(r)[0],
     ),
     "kld_changed_low": (
         "Lower end of the 95 % interval of kld_changed_share",
-        lambda r: _changed(r, "low"),
+        lambda r: _changed(r)[1],
     ),
     "kld_changed_high": (
         "Upper end of the 95 % interval of kld_changed_share",
-        lambda r: _changed(r, "high"),
+        lambda r: _changed(r)[2],
     ),
     "kld_lower_bound": (
         "The population's divergence is at least this, in nats, with the alarm's level for all "
@@ -139,7 +140,7 @@ GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
 COLUMN_GAUGES: dict[str, tuple[str, Callable[[Report], float | None]]] = {
     "kld_column_changed_share": (
         "kld_changed_share of a table's column",
-        lambda r: _changed(r, "value"),
+        lambda r: _changed(r)[0],
     ),
     "kld_column_divergence": (
         "Estimated KL(reference || clients) of a table's column, in nats: of the population where "

@@ -75,7 +75,7 @@ def test_the_pages_say_what_the_ledger_says(visitor):
     assert re.search(r"check night 1\s<td>0\.01</tr>", fleet)
     assert "age &lt;years&gt;" in fleet
     one = visitor.get("/check?number=3").text
-    assert "▲ Drift" in one
+    assert "ALARM: " in one
     assert "What the ledger charged" in one
     assert re.search(r"discrete-laplace<td>0\.01<td>0\.01<td>0\s", one)
     assert "everybody" in one

@@ -48,7 +48,7 @@ def test_pooled_it_is_lost_and_counted_by_site_it_is_found():
     columns = check(7).columns
     assert columns["site × age"].outcome is Outcome.DRIFT
     assert columns["age"].outcome is Outcome.NO_DRIFT
-    assert columns["site × age"].sentence.startswith("site=site 7, age=< 10 ")
+    assert columns["site × age"].sentence.startswith("site=site 7, age=< 10: ")
 
 
 def test_where_no_site_moved_there_is_no_drift():
