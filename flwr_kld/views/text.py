@@ -158,6 +158,8 @@ def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
         yield f"  {move}, with its interval {move.interval}"
     if reading.outside is not None:
         yield f"  outside the reference: {reading.outside}{_outside_limits(column)}"
+        if {"other", "missing"}.intersection(reading.outside.clear):
+            yield "  a node of which nearly all records are 'other' or 'missing' logs the column"
 
 
 def _outside_limits(column: ColumnReport) -> str:
