@@ -32,11 +32,11 @@ def test_labels_are_named_and_shown_again_without_a_charge(discover, flwr, flowe
     flwr.will("name", FOUND.to_dict())
     done = discover(*OPTIONS)
     assert done.exit_code == 0, done.output
-    assert done.stdout == f"{FOUND}\n"
+    assert done.stdout.split() == str(FOUND).split()
     spent = Ledger(flwr.ledger).spent()
     again = discover(*OPTIONS)
     assert (again.exit_code, len(flwr.calls)) == (0, 1)
-    assert "already in the ledger" in again.stdout
+    assert "Already in the ledger" in again.stdout
     assert Ledger(flwr.ledger).spent() == spent
     (call,) = flwr.calls
     assert call == [
