@@ -9,7 +9,7 @@ most people import first from ``flwr_kld.strategies`` is here, too: `KLDrift`, `
 from typing import TYPE_CHECKING, Any
 
 from flwr_kld.common.extras import on_request
-from flwr_kld.common.looks import look_through
+from flwr_kld.common.report_views import register_views
 
 if TYPE_CHECKING:
     from flwr_kld.kernel.promise import WholeClients as WholeClients
@@ -50,12 +50,12 @@ _load, __dir__ = on_request(__name__)
 
 
 def _view_of(report: Any) -> Any:
-    from flwr_kld.views import view_of  # when the first report is looked at
+    from flwr_kld.views import view_of  # when the first report is shown
 
     return view_of(report)
 
 
-look_through(_view_of)
+register_views(_view_of)
 
 
 def __getattr__(name: str) -> Any:

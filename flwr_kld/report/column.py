@@ -234,7 +234,10 @@ def share(figure: Figure) -> tuple[str, str, str]:
 
 
 def _caption(others: list[ColumnReport]) -> str:
-    words = "changed: share of the records that differ from the reference, with a 95 % interval"
+    words = (
+        "changed: least share of the records that would have to change to match the reference, "
+        "estimated, with a 95 % interval"
+    )
     if others:
         ends = Counter(str(column.outcome or "not judged") for column in others)
         counts = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())

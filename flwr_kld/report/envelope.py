@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from flwr_kld.common.looks import view_of
+from flwr_kld.common.report_views import view_of
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside

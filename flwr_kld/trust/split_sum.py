@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -194,12 +193,13 @@ def _sharded(
         return None
 
 
-class _Opened(NamedTuple):
+@dataclass(frozen=True)
+class _Opened:
     """A share that a known client signed: under which key it came, and the text's digest."""
 
     sender: str
     head: _Head
-    share: bytes
+    share: bytes = field(repr=False)
     digest: bytes
 
 
@@ -272,7 +272,7 @@ class Addition(Private):
             except NotOpened as error:
                 self.rejected[one.sender] = f"NotOpened: {error}"
                 continue
-            self._opened[one.head.name] = one._replace(share=share)
+            self._opened[one.head.name] = replace(one, share=share)
 
     def start(self) -> bytes:
         """Return the first aggregator's verifier shares, sealed for the second."""
@@ -337,7 +337,8 @@ class Addition(Private):
 
     def _add(self, name: str, share: Elements) -> bool:
         """Add a client's share, unless a session has another answer of it."""
-        sender, head, _, digest = self._opened[name]
+        one = self._opened[name]
+        sender, head, digest = one.sender, one.head, one.digest
         kept = digest + number(head.records, _NUMBER) + FIELD.encode(share)
         # By both names: who learns another's token does not take its place.
         client = sha256(text(name) + head.token[:NAME]).digest()[:NAME] + head.token[NAME:]

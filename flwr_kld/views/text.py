@@ -75,8 +75,14 @@ def privacy(report: Envelope, protection: Protection | None = None) -> str:
     protection = protection or report.protection  # type: ignore[attr-defined]
     if not protection.private:
         return "NOT PRIVATE. The noise is seeded, so anybody can take it off."
+    inside = isinstance(report, Report) and report.period is not None
+    exact = (
+        "the numbers of clients and records are exact"
+        if report.guarantee.protected == "record" and not inside
+        else "the number of clients is exact"
+    )
     return (
-        f"every published number has noise: ε = {report.cost.epsilon:.3g} for each "
+        f"{exact}, all other numbers have noise: ε = {report.cost.epsilon:.3g} for each "
         f"{report.guarantee.protected}, {_together(report.cost)}. {protection.visibility.exact} "
         f"{budget(report.cost)}"
     )
@@ -92,7 +98,7 @@ def _together(cost: CostSummary) -> str:
 def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
-        return "No ledger keeps what was spent."
+        return "No budget limits what is spent."
     rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."

@@ -322,5 +322,5 @@ def test_the_proof_of_a_release_loads_nothing_else():
     assert done.stdout.split() == [
         "flwr_kld.common",
         "flwr_kld.common.extras",
-        "flwr_kld.common.looks",
+        "flwr_kld.common.report_views",
     ]

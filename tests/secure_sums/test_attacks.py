@@ -56,6 +56,30 @@ def test_the_two_answers_add_up_to_the_sum_and_both_noises(options):
     assert (first.sizes is not None) == public
 
 
+def test_counts_without_a_proof_are_in_no_frame_of_the_refusal(actors):
+    row = np.full(CELLS, 12345)
+    row[0] = -row[1:].sum()  # as no honest client counts: they have no proof
+    with pytest.raises(QueryRefused, match="NotProved") as refused:
+        actors.parcel("client-0", row=row)
+    raised, shown = refused.value, []
+    while raised is not None:
+        frames = raised.__traceback__
+        while frames is not None:
+            if "flwr_kld" in frames.tb_frame.f_code.co_filename:
+                shown += frames.tb_frame.f_locals.values()
+            frames = frames.tb_next
+        raised = raised.__context__
+    assert shown
+    assert not [value for value in shown if isinstance(value, np.ndarray)]
+    assert "12345" not in str(refused.value)
+
+
+def test_what_an_aggregator_opened_shows_no_share(actors):
+    first, _ = actors.portions()
+    opened = actors.addition(0, first)._opened["client-0"]
+    assert repr(opened.share)[2:20] not in repr(opened)
+
+
 def uniform(words) -> bool:
     """Whether words look random: a bit is set as often as not, within 7 deviations."""
     ones = np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).mean()
