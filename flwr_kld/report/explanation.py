@@ -228,7 +228,7 @@ def _of_numbers(
     numbers = [float(x[best]) for x in (expected, share, low, high)]
     group = int(np.flatnonzero(resolved)[best])
     if group == 0:
-        return _move("missing", *numbers, unknown=expected[best] == 0)
+        return _move("missing", *numbers, unknown=bool(expected[best] == 0))
     side, cut = divmod(group - 1, len(at))
     edge = repr(domain.edges[int(at[cut])]).removesuffix(".0") + (f" {unit}" if unit else "")
     return _move(f"{edge} and over" if side else f"below {edge}", *numbers)

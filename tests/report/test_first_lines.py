@@ -1,5 +1,6 @@
 """First lines: short, with few numbers, in every world and of every kind of report."""
 
+import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -30,7 +31,7 @@ REFERENCES = {
 }
 TWO = ("ward", LONG)
 CLIENTS = {drawn: AskedClients([Participant(n, 0) for n in range(40)], drawn) for drawn in (0, 1)}
-DRIFTS = ("none", "little", "much", "unlisted", "vanished")
+DRIFTS = ("none", "little", "much", "unlisted", "vanished", "missing")
 
 
 def law_of(reference, drift):
@@ -38,9 +39,9 @@ def law_of(reference, drift):
     if drift == "vanished":
         law[0] = 0
     elif drift != "none":
-        part = {"little": 0.05, "much": 0.3, "unlisted": 0.25}[drift]
+        part = {"little": 0.05, "much": 0.3, "unlisted": 0.25, "missing": 0.25}[drift]
         law *= 1 - part
-        law[-2 if drift == "unlisted" else 0] += part
+        law[{"unlisted": -2, "missing": -1}.get(drift, 0)] += part
     return law / law.sum()
 
 
@@ -52,7 +53,8 @@ def column(name, drift, records, epsilon, threshold, drawn):
     values = np.bincount(plan.cell_of, rng.multinomial(records, law_of(reference, drift)))
     event = calibrated_laplace(Guarantee(epsilon))
     noise = rng.choice(event.table.support, plan.cells, p=event.table.probabilities)
-    counts = NoisyCounts(values + noise, float(records), event, plan, private=True)
+    noisy = (values + noise).astype(np.int64)
+    counts = NoisyCounts(noisy, float(records), event, plan, private=True)
     (only,) = reference.columns
     tolerated = None if threshold is None else {only: (threshold, 0.05)}
     measured = Measured(counts, CLIENTS[drawn], 40, {}, (0.0, 0.0), most_records=records // 40)
@@ -129,6 +131,11 @@ def test_first_lines_are_short_and_have_few_numbers():
         assert not re.search(r"[()\[\]]", line), line
         assert line.endswith("."), line
         assert str(report).startswith(line[:40])
+
+
+def test_reports_can_be_written_and_read():
+    for report in (*checks(), *of_every_cause(), *others()):
+        assert type(report).from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
 def test_each_outcome_has_a_first_word_of_its_own():
