@@ -1,8 +1,8 @@
 """The least divergence that is left if a part of the records were others: by water-filling.
 
 Three questions have this answer. Of clients that were drawn: which divergence may the population
-have if a kind of its clients was missed by chance, or drawn too often? Of the largest client: could
-its records alone have made this? Proof note: ``docs/proofs/decisions.md``.
+have if a kind of its clients was missed by chance, or drawn too often, or too rarely? Of the
+largest client: could its records alone have made this? Proof note: ``docs/proofs/decisions.md``.
 
 `_PARTS`, the parts of the records that a kind which was drawn too often may have too many of, are
 steps of a search whose result is never too large. Of half as many, and of twice as many, the least
@@ -34,6 +34,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.score import THETA, Floats
 
 _PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
+_TINY = np.finfo(float).tiny  # Added to no number: it keeps 0 from being divided by
 
 
 def missed_part(clients: int, error: float) -> float:
@@ -92,20 +93,58 @@ def least_if_overdrawn(
         square = float(((kind - law) ** 2).sum())
         whole = max(float((kind[counted] / law[counted]).max()), 1.0)
         drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
-        usual = _usual_part(drawn, _fewest(drawn, clients, even, largest), clients, error)
+        fewest = float(_fewest(np.array(drawn), clients, even, largest))
+        usual = _usual_part(drawn, fewest, clients, error)
         if (drawn - usual) * (1 - part) >= part * (1 - drawn):
             least = skewed_divergence(reference, _without(reference, law, more), theta)
     return least
 
 
-def _fewest(part: float, clients: int, even: float, largest: float) -> float:
+def least_if_underdrawn(
+    reference: Floats,
+    law: Floats,
+    apart: float,
+    clients: int,
+    error: float,
+    even: float = 1.0,
+    largest: float = 1.0,
+    *,
+    theta: float = THETA,
+) -> float:
+    """Return a lower bound of D_θ, in nats, of a population of whom too few of a kind were drawn.
+
+    The kind's clients have records of one label only, whichever it is: the population has more of
+    them than `law` says, and less of all others in the same proportion. Parameters are those of
+    `least_if_overdrawn`; a kind is drawn at least as much too rarely with probability `error`.
+    """
+    inside = reference > 0
+    pi, p = reference[inside], law[inside]
+    square = float(law @ law) - p**2 + (1 - p) ** 2  # of the distance between kind and law
+    drawn = np.minimum(apart / np.maximum(apart + square, _TINY), np.minimum(p, 1 - 1 / clients))
+    kind = np.maximum(_fewest(drawn, clients, even, largest), np.minimum(drawn * clients, 1))
+    part = betaincinv(kind + 1, clients - kind, 1 - error)
+    each = np.divide(drawn, kind, out=np.full_like(kind, 1 / clients), where=kind > 0)
+    own, others = part * each, (1 - part) * (1 - drawn) / (clients - kind)
+    usual = own / (own + others)
+    highest = usual + (1 - usual) * (p - drawn) / (1 - drawn)
+    # D_θ is convex in what the other cells have: no less than along its tangent, of slope `cost`.
+    mixed = (1 - theta) * p + theta * pi
+    slopes = pi * (1 - theta) * p / mixed
+    cost = (slopes.sum() - slopes) / np.maximum(1 - p, _TINY)
+    lowest = pi / np.maximum(cost, _TINY) - theta * pi / (1 - theta)
+    raised = np.clip(lowest, p, highest)
+    less = pi * np.log(((1 - theta) * raised + theta * pi) / mixed) - cost * (raised - p)
+    return skewed_divergence(reference, law, theta) - float(less.max(initial=0.0))
+
+
+def _fewest(part: Floats, clients: int, even: float, largest: float) -> Floats:
     """Return how many of the clients hold such a part of the records, at least."""
     # A part u of the clients makes the sizes' variance, over their squared mean, (x - u)²/u (1 - u)
     # at least, as it and the rest may each have one size.
     unlike = 1 / even - 1
-    root = math.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
+    root = np.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
     fewest = clients * (2 * part + unlike - root) / (2 * (1 + unlike))
-    return min(max(fewest, part / largest), part * clients)
+    return np.minimum(np.maximum(fewest, part / largest), part * clients)
 
 
 def _usual_part(part: float, kind: float, clients: int, error: float) -> float:

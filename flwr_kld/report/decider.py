@@ -24,6 +24,7 @@ from flwr_kld.infer.part_of_records import (
     least_if_missed,
     least_if_moved,
     least_if_overdrawn,
+    least_if_underdrawn,
     missed_part,
 )
 from flwr_kld.infer.upper_limit import upper_limit
@@ -188,6 +189,7 @@ class Decider:
             return min(
                 least_if_missed(mass, law, missed_part(clients, missed)),
                 least_if_overdrawn(mass, law, *over),
+                least_if_underdrawn(mass, law, *over),
                 least_if_moved(mass, law, largest),
             )
 

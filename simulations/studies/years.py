@@ -150,8 +150,15 @@ def worlds() -> list[World]:
             (5, 200, 0.05, 2_000, 2_000),
         )
     ]  # fmt: skip
-    # Drawn too rarely, which nothing but a missed kind is held against.
-    found.append(World("seldom kind", rare(0.1, 50), 20, 400, commoner, nats=_NATS[1:]))
+    found += [
+        World(
+            f"seldom kind {p:g} of {m} beside {o}", rare(p, m, o), 20, n, commoner, nats=_NATS[1:]
+        )
+        for n, p, m, o in (
+            (40, 0.05, 50, 50), (100, 0.05, 50, 50), (400, 0.02, 50, 50), (400, 0.05, 50, 50),
+            (400, 0.1, 50, 50), (400, 0.01, 500, 50), (100, 0.05, 2_000, 2_000),
+        )
+    ]  # fmt: skip
     found += [World("unequal sizes", dirichlet(3, pareto), 20, n) for n in (60, 200, 400)]
     found += [
         World(f"reference of {rows:,} rows", dirichlet(each), k, n, sample=rows)

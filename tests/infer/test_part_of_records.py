@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.part_of_records import (
     least_if_missed,
     least_if_moved,
     least_if_overdrawn,
+    least_if_underdrawn,
     missed_part,
 )
 
@@ -109,3 +110,39 @@ def test_a_kind_of_larger_clients_is_drawn_too_often_more_easily(clients, part, 
     found = least_if_overdrawn(reference, law, apart, clients, error, **sharing, theta=THETA)
     assert found <= skewed_divergence(reference, population, THETA) + 1e-9
     assert found > 0.4 * skewed_divergence(reference, population, THETA) - 0.02
+
+
+@pytest.mark.parametrize("each", [1.0, 10.0, 0.3])
+@pytest.mark.parametrize("clients", [40, 100, 400])
+@pytest.mark.parametrize("part", [0.02, 0.05, 0.2])
+def test_a_label_that_is_drawn_too_rarely_is_no_drift_of_its_population(clients, part, each):
+    """As rarely as may just be; its clients have so many times the records of another."""
+    error, kind, others = 1e-4, np.eye(11)[10], np.append(np.full(10, 0.1), 0.0)
+    fewest = int(binom.ppf(error, clients, part)) + 1
+    sizes = np.where(np.arange(clients) < fewest, each, 1.0)
+    held, usual = fewest * each / sizes.sum(), part * each / (part * each + 1 - part)
+    law, population = (x * kind + (1 - x) * others for x in (held, usual))
+    reference = 0.9 * others + 0.1 * kind if usual < 0.1 else 0.5 * others + 0.5 * kind
+    sharing = {"even": sizes.mean() ** 2 / (sizes**2).mean(), "largest": sizes.max() / sizes.sum()}
+    apart = held * (1 - held) * float(((kind - others) ** 2).sum())
+    found = least_if_underdrawn(reference, law, apart, clients, error, **sharing, theta=THETA)
+    assert found <= skewed_divergence(reference, population, THETA) + 1e-9
+    alike = least_if_underdrawn(reference, law, 0.0, clients, error, theta=THETA)
+    assert found <= alike <= skewed_divergence(reference, law, THETA)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_raised_label_leaves_no_less_than_the_bound(seed):
+    """The bound is that of the best cell, and the tangent costs little of it."""
+    reference, law = laws(seed)
+    clients, error = 200, 1e-4
+    found = least_if_underdrawn(reference, law, 1.0, clients, error, theta=THETA)
+    best = skewed_divergence(reference, law, THETA)
+    for cell in np.flatnonzero(reference):
+        whole = law[cell] * clients  # of whom all have this label only
+        for p in np.linspace(law[cell], beta.isf(error, whole + 1, clients - whole), 50):
+            raised = law * (1 - p) / (1 - law[cell])
+            raised[cell] = p
+            best = min(best, skewed_divergence(reference, raised, THETA))
+    assert found <= best + 1e-9
+    assert found > 0.8 * best - 0.02

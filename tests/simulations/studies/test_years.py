@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flwr_kld.report import Outcome
-from flwr_kld.simulations.studies import years
+from flwr_kld.simulations.studies import checks, years
 
 
 def test_each_world_is_counted_by_a_name_of_its_own():
@@ -34,3 +34,18 @@ def test_a_kind_that_is_drawn_too_often_is_no_drift(monkeypatch):
     rng = np.random.default_rng(0)
     year = years.Year(world, world.nats[-1], rng)
     assert {year.passed(night) for night in year.nights(rng)} <= {"nothing", "no missed kind"}
+
+
+def test_a_kind_that_is_drawn_too_rarely_is_no_drift():
+    """22 of 400 clients, where 40 are expected: fewer are drawn on one night in a thousand."""
+    name = "seldom kind 0.1 of 50 beside 50"
+    world = next(w for w in years.worlds() if w.name == name)
+    rng = np.random.default_rng(0)
+    year = years.Year(world, world.nats[-1], rng)
+    kind = year.counts[:, year.plan.cell_of[world.symbols // 2]] == 50
+    who = np.concatenate([np.flatnonzero(kind)[:22], np.flatnonzero(~kind)[:378]])
+    night = checks.measured(
+        year.plan, year.checks.event(400), year.counts[who].sum(axis=0),
+        year.alike[who].sum(axis=0), year.sizes[who], checks.bits_of(rng), drawn=True,
+    )  # fmt: skip
+    assert year.passed(night) == "no missed kind"
