@@ -15,7 +15,6 @@ from flwr_kld.common.errors import CheckFailed, QueryRefused, SessionMismatch, S
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import NO_RECORDS, ClearSum
-from flwr_kld.report.words import some_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, CountExchange
 from flwr_kld.strategies.sealed_sum import SealedSum
@@ -27,6 +26,9 @@ from flwr_kld.trust.terms import NoiseShares
 from flwr_kld.trust.trust_model import require_covered
 
 logger = logging.getLogger("flwr_kld")
+
+_MOST_NAMED = 5
+"""Clients without records. Where more are without, that is usual, and the report counts them."""
 
 
 @contextmanager
@@ -80,8 +82,9 @@ class PlainSum:
             if isinstance(participant, Participant):
                 said = why if why == NO_RECORDS else f"invalid reply: {why}"
                 cohort.left_out[participant] = said
-        if none := [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]:
-            logger.warning("these clients have no records: %s", some_of(none))
+        none = [str(p) for p, why in clear.refused.items() if why == NO_RECORDS]
+        if 0 < len(none) <= _MOST_NAMED:
+            logger.warning("these clients have no records: %s", ", ".join(none))
         collected = Collected(
             clear,
             cohort.left_out,

@@ -87,7 +87,7 @@ def _months(points: list[Point[Report]], truths: list[dict[str, float]]) -> Tabl
         _rows(points, truths),
         left=("decision", "column"),
         title="Flights of each month against January",
-        caption=f"nats: estimate ± s.d. of all aircraft, exact value; threshold {THRESHOLD}",
+        caption="estimate ± s.d. and exact value, in nats",
     )
 
 
@@ -133,7 +133,6 @@ def demo(
     """Run checks on simulated handwriters whose data drift, and on real flights; offline."""
     require_simulation()
     require_flights()
-    out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     console.print(
@@ -141,7 +140,7 @@ def demo(
         f"(Ray); {_DEMO['cohort']} asked in each check; from check "
         f"{_DEMO['drift-from']} on, mostly 1 and 7. Tolerated: {_DEMO['threshold']} nats."
     )
-    points = _followed(out, {**_DEMO, "out": str(out)}, _TIMEOUT, console)
+    points = _followed(out, {**_DEMO, "out": str(out.resolve())}, _TIMEOUT, console)
     if len(points) < _DEMO["checks"]:
         console.print(f"[red]The run ended early: see {out / 'flower.log'}[/]")
         raise typer.Exit(ExitCode.ERROR)
@@ -149,8 +148,8 @@ def demo(
     console.print(checks.table(title="KL(reference ‖ clients)"))
     title = "Private drift checks on handwriting"
     subtitle = "Simulation with real handwriting on Ray; the noise is not seeded"
-    for file in (*_save(checks, out, title, subtitle), *check_flights(out, console)):
-        console.print(f"  {file}")
+    files = [*_save(checks, out, title, subtitle), *check_flights(out, console)]
+    console.print(f"\nin {out}: {', '.join(file.name for file in files)}")
 
 
 def _save(checks: CheckSeries, out: Path, title: str, subtitle: str = "") -> list[Path]:

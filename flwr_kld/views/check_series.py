@@ -229,15 +229,15 @@ class CheckSeries(Series[Report]):
             "clients": True,
         }
         thresholds = sorted({r.verdict.threshold for r in reports if r.verdict})
-        caption = "KL(reference ‖ clients) in nats: estimates ± s.d."
+        caption = "KL(reference ‖ clients) in nats ± s.d."
         if known:
-            caption += " of the population that the clients were drawn from"
+            caption += " of the population"
         if columns["cohort"]:
-            caption += f"{' and' if known else ''} of the cohort's own records"
+            caption += f"{' and' if known else ''} of the asked clients"
         if decided:
             levels = sorted({r.verdict.alarm.level for r in reports if r.verdict})
             sure = ", ".join(f"{100 * level:g} %" for level in levels)
-            caption += f"; bounds of the asked clients' own divergence, each with {sure} confidence"
+            caption += f"; bounds of the asked clients, {sure} each"
         if columns["drifted"]:
             caption += "; of a table, numbers of the first column by decision and lower bound"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"

@@ -113,6 +113,30 @@ def test_demo_shows_every_check_or_says_that_it_ended_early(cli, superlink, tmp_
 
 
 @pytest.mark.usefixtures("no_plots")
+def test_the_demos_notes_are_few_and_its_lines_short(cli, superlink, monkeypatch, caplog, tmp_path):
+    whole = flights.Flights.load()
+    own = whole.aircraft < 120
+    columns = {name: column[own] for name, column in whole.columns.items()}
+    few = flights.Flights(columns, whole.month[own], whole.day_of_year[own], whole.aircraft[own])
+    monkeypatch.setattr(flights.Flights, "load", lambda: few)
+    monkeypatch.setattr(flights, "MONTHS", range(1, 3))
+    monkeypatch.chdir(tmp_path)
+    superlink.checks = 8
+    done = cli("demo")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert max(map(len, lines)) <= 100
+    # What follows a table up to the next blank line are its notes.
+    tables = re.split(r"─{9,}", done.output)[1:]
+    notes = [line for table in tables for line in re.findall(r"(?m)^[A-Za-z].*", _head(table))]
+    assert 2 <= len(notes) + len(caplog.records) <= 3, notes
+
+
+def _head(text):
+    return text.lstrip("\n").partition("\n\n")[0]
+
+
+@pytest.mark.usefixtures("no_plots")
 def test_simulate_hands_its_options_to_the_app_and_writes_files(cli, superlink, tmp_path):
     done = cli(
         "simulate", "--out", tmp_path, "--checks", 3, "--drift", "writers", "--epsilon", 2,
