@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import typer
@@ -21,9 +22,10 @@ from typer.utils import get_params_from_function
 
 from flwr_kld.cli.budget import budget
 from flwr_kld.cli.check import check, watch
-from flwr_kld.cli.common import ExitCode, complain, no_budget, unavailable
+from flwr_kld.cli.common import ExitCode, complain, no_budget, results, unavailable
 from flwr_kld.cli.describe import describe
 from flwr_kld.cli.doctor import doctor
+from flwr_kld.cli.guard import guard, receipts
 from flwr_kld.cli.init import init
 from flwr_kld.cli.node_keys import keys
 from flwr_kld.cli.plan import plan
@@ -134,15 +136,35 @@ app = typer.Typer(
     cls=_Commands,
     help="Private drift monitoring for Flower federations: KL(reference || clients) on a budget.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
 )
+
+
+def _show_version(asked: bool) -> None:
+    """Print the version, and end."""
+    if asked:
+        results.print(f"flwr-kld {version('flwr-kld')}")
+        raise typer.Exit
+
+
+@app.callback()
+def of_all(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options of no command."""
+
+
 for command in (
-    init, doctor, demo, simulate, plan, describe, check, watch, report, serve, budget,
+    init, doctor, demo, simulate, plan, describe, check, watch, report, serve, budget, receipts,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(reference, name="reference")
 app.add_typer(keys, name="keys")
+app.add_typer(guard, name="guard")
 
 
 def main() -> None:

@@ -22,6 +22,10 @@ from flwr_kld.common.errors import NoBudget
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.ledger.budget import Composition
+from flwr_kld.report.entries import is_check, report_of
+from flwr_kld.report.words import counted
+
+_YEAR = 365
 
 _ELSE = "; by default that of the budget in force, else"
 
@@ -53,7 +57,7 @@ def budget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the person charged most has spent in the window, and what is left."""
+    """Show what is spent in the window, what is left, and for how many more checks."""
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -83,5 +87,23 @@ def budget(
         f" (by {spent.composition})"
     )
     results.print(f"  left: {spent.left:.4g} nats")
+    if words := _room(opened, population):
+        results.print(f"  {words}", markup=False)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
+
+
+def _room(opened: Ledger, population: str) -> str:
+    """Say for how many more checks like the last one there is room; of a session, what is paid."""
+    checks = filter(is_check, opened.newest_first(population))
+    last, report = next(
+        ((one, report) for one in checks if (report := report_of(one))), (None, None)
+    )
+    if last is None or report is None:
+        return ""
+    if report.cost.nights > 1:
+        nights = report.cost.nights - report.cost.night
+        return f"paid already: {counted(nights, 'more night')} of the standing session"
+    room = opened.room_for(last)
+    number = counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
+    return f"room for {number} like the last one (epsilon {report.cost.epsilon:g}), same clients"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -169,7 +170,7 @@ class Receipts:
         protects, period = limits.protects, limits.period
         for name, used, asked, most in zip(
             ("epsilon", "delta"),
-            _spent(db, spend, now - period.seconds, protects),
+            _spent(db, spend.account, spend.session, now - period.seconds, protects),
             (spend.epsilon, spend.delta),
             (period.max_epsilon, period.max_delta),
             strict=True,
@@ -223,10 +224,10 @@ class Receipts:
 
 
 def _spent(
-    db: sqlite3.Connection, new: Claim, since: int, protects: Protected
+    db: sqlite3.Connection, account: str, session: str, since: int, protects: Protected
 ) -> tuple[Fraction, Fraction]:
     """Return what a client was charged for releases that a second, or a later one, may see."""
-    # The nights of a session are one charge, and those of the session of `new` are in what it asks.
+    # The nights of a session are one charge, and those of the one that asks are in what it asks.
     kinds = "epsilon, delta, protects"
     query = (
         f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
@@ -234,7 +235,7 @@ def _spent(
         f"GROUP BY {kinds}"
     )
     used = [Fraction(0), Fraction(0)]
-    for epsilon, delta, protected, times in db.execute(query, (new.account, since, new.session)):
+    for epsilon, delta, protected, times in db.execute(query, (account, since, session)):
         if protected != protects:
             raise QueryRefused(
                 f"this client answered a check in this period that protects each {protected}, and "
@@ -258,6 +259,30 @@ class Audit:
     public: bytes  # The key that signed them
 
 
+def spent_by_client(path: Path, limits: Limits, now: float) -> dict[str, tuple[Fraction, Fraction]]:
+    """Return epsilon and delta that each of a node's clients is charged for in the period.
+
+    Raises
+    ------
+    QueryRefused
+        If receipts of the period protect others than the limits do: the node refuses every check.
+    """
+    since = int(now) - limits.period.seconds
+    with _reading(path) as db:
+        found = db.execute("SELECT DISTINCT account FROM receipts").fetchall()
+        return {account: _spent(db, account, "", since, limits.protects) for (account,) in found}
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file of receipts, in one state, to be read alone."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        SCHEMA.require(db, path)
+        db.execute("BEGIN")
+        yield db
+
+
 def verify(path: str | Path, public: bytes | None = None, *, head: str | None = None) -> Audit:
     """Verify every signature and link.
 
@@ -279,10 +304,7 @@ def verify(path: str | Path, public: bytes | None = None, *, head: str | None = 
     sqlite3.Error
         If it is not a readable file of receipts, as this version writes them.
     """
-    uri = f"{Path(path).absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
-        SCHEMA.require(db, Path(path))
-        db.execute("BEGIN")  # one state of the file
+    with _reading(Path(path)) as db:
         rows = db.execute(f"SELECT {COLUMNS} FROM receipts ORDER BY number").fetchall()
         end = db.execute(HEAD).fetchone()
     if end is None:

@@ -36,6 +36,7 @@ from flwr_kld.ledger.window import (
     last_asked,
     refuse_uncharged,
     require_budget,
+    room_for,
     spent_by,
 )
 
@@ -124,6 +125,13 @@ class Ledger:
         with self._database.reading() as connection:
             seconds = rows.time_seen(connection, _clock(now))
             return spent_by(connection, rows.budget_of(connection, population), seconds)
+
+    def room_for(self, check: Entry, *, now: float | None = None) -> int:
+        """Return how often a check could be repeated now, of the same clients; 366 for more."""
+        with self._database.reading() as connection:
+            seconds = rows.time_seen(connection, _clock(now))
+            budget = rows.budget_of(connection, check.population)
+            return room_for(connection, budget, seconds, check.number)
 
     # ----------------------------------------------------------------------------------- checks
 

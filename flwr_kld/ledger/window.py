@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from datetime import datetime
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from flwr_kld.ledger.schema import checks
 
 _COUNTS = func.coalesce(checks.c.delivered, checks.c.asked)
 """Cost of a release that counts."""
+_MOST_REPEATED = 366
+"""Further checks that are counted at most: a year of nights, and one."""
 _PAGE = 64
 """Releases that are read at once, where not all are wanted."""
 
@@ -131,6 +134,21 @@ def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
         frees_at=window.leaves_at(0) if len(window) else None,
         budget=budget,
     )
+
+
+def room_for(connection: Connection, budget: Budget, now: int, number: int) -> int:
+    """Return how often a check could be repeated now, of the same clients; 366 for more."""
+    query = select(checks.c.asked, checks.c.members).where(checks.c.number == number)
+    row = connection.execute(query).one()
+    cost, members = read_costs(connection, {row.asked})[row.asked], unpack(row.members)
+    cost.require(budget)
+    past = Window(connection, budget, now, members).spends()
+
+    def needed(times: int) -> Fraction:
+        again = Spend(cost, members, times)
+        return worst([*past, again], budget, touched=members).epsilon
+
+    return bisect_right(range(1, _MOST_REPEATED + 1), budget.exact_epsilon, key=needed)
 
 
 def require_budget(connection: Connection, budget: Budget, now: int, new: Spend) -> None:

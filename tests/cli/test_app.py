@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from io import BytesIO, TextIOWrapper
 
 import pytest
@@ -23,6 +24,17 @@ COMMANDS = (
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(cli, command):
     assert cli(command, "--help").exit_code == 0
+
+
+def test_the_version_is_that_of_the_package(cli):
+    done = cli("--version")
+    assert (done.exit_code, done.stdout.split()) == (0, ["flwr-kld", version("flwr-kld")])
+
+
+def test_a_shell_completes_commands(cli, monkeypatch):
+    for name, value in (("", "complete_bash"), ("COMP_WORDS", "flwr-kld rec"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name or "_FLWR_KLD_COMPLETE", value)
+    assert cli().stdout.split() == ["receipts"]
 
 
 @pytest.mark.parametrize("arguments", [["unknown"], ["report", "--last", "none"], ["reference"]])

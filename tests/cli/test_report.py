@@ -128,4 +128,5 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     assert shown["frees_at"] is not None
     text = cli("budget", "--ledger", url).stdout
     assert "left: 0.75 nats" in text
+    assert "room for 3 more checks" in text
     assert "leaves the window on" in text

@@ -1,0 +1,87 @@
+"""``flwr-kld guard check`` and ``receipts``: what an operator and an auditor see of a node."""
+
+import json
+from pathlib import Path
+
+import pytest
+from guard.files import guard_file, question
+
+from flwr_kld.guard.guard import Guard
+
+
+@pytest.fixture
+def node(tmp_path):
+    """The guard file of a node that answered two checks of one client, and one of another."""
+    file = guard_file(tmp_path)
+    guard = Guard.from_file(file)
+    for check, account in (("monday", "0"), ("tuesday", "0"), ("tuesday", "1")):
+        guard.admit(question(check), account)
+    return file
+
+
+def test_a_guard_file_is_sound_before_the_first_check(cli, tmp_path):
+    done = cli("guard", "check", guard_file(tmp_path))
+    assert (done.exit_code, "nothing answered yet" in done.stdout) == (0, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["guard.toml"]  # it makes no key
+
+
+def test_what_is_left_is_that_of_the_client_charged_most(cli, node):
+    before = {file.name: file.read_bytes() for file in node.parent.iterdir()}
+    done = cli("guard", "check", node)
+    assert done.exit_code == 0, done.stderr
+    assert "3 checks answered" in done.stdout
+    assert "epsilon 1 of 3" in done.stdout
+    assert {name: node.with_name(name).read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda node: guard_file(node.parent, ("min_asked = 5", "")), "min_asked"),
+        (lambda node: guard_file(node.parent, ('key = "node.key"', 'key = "k"')), "restore"),
+        (lambda node: node.with_name("node.key").chmod(0o644), "0600"),
+        (lambda node: node.with_name("receipts.db").write_bytes(b"not a database"), "receipts.db"),
+        (lambda node: node.unlink(), "guard.toml"),
+        (
+            lambda node: guard_file(
+                node.parent, ('key = "node.key"', 'key = "node.key"\nprotects = "client"')
+            ),
+            "protects each record",
+        ),
+    ],
+)
+def test_what_would_make_the_node_refuse_every_check_is_named(cli, node, spoil, named):
+    spoil(node)
+    done = cli("guard", "check", node)
+    assert (done.exit_code, "Traceback" in done.output) == (4, False)
+    assert named in done.stderr
+
+
+def test_receipts_are_listed_and_summed(cli, node):
+    file = node.with_name("receipts.db")
+    done = cli("receipts", file)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count("tuesday") == 2
+    assert "epsilon 3 in all" in done.stdout
+    listed = json.loads(cli("receipts", file, "--json").stdout)
+    assert [(one["check"], one["account"]) for one in listed] == [
+        ("monday", "0"), ("tuesday", "0"), ("tuesday", "1"),
+    ]  # fmt: skip
+
+
+def test_an_auditor_holds_receipts_against_a_key_and_an_earlier_head(cli, node):
+    file = node.with_name("receipts.db")
+    *_, signed, following = cli("receipts", file).stdout.splitlines()
+    public, head = signed.split()[-1], following.split()[-1]
+    assert cli("receipts", file, "--public", public, "--head", head).exit_code == 0
+    for option in ("--public", "--head"):
+        for other in ("0" * 64, "not-hex"):
+            done = cli("receipts", file, option, other)
+            assert (done.exit_code, "Traceback" in done.output) == (4, False)
+
+
+@pytest.mark.parametrize("file", [Path("nowhere.db"), Path(__file__)])
+def test_a_file_that_holds_no_receipts_is_named(cli, file):
+    done = cli("receipts", file)
+    assert (done.exit_code, file.name in done.stderr) == (4, True)
+    assert "Traceback" not in done.output
