@@ -27,6 +27,7 @@ from flwr_kld.cli.common import (
 )
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
+from flwr_kld.cli.foreseen import foreseen
 from flwr_kld.cli.new_app import (
     BOOK,
     LEDGER,
@@ -371,7 +372,7 @@ def init(
         )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
-    budget = Budget(epsilon, 1e-6, days)
+    budget, yearly = Budget(epsilon, 1e-6, days), most_in_window(Cron(at), _YEAR)
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
@@ -389,7 +390,7 @@ def init(
     proposal = Proposal(
         clients, most_in_window(Cron(at), days), budget, rows.made_up,
         None if period is None else rows.period(period),
-        0 if identifier is None else most_in_window(Cron(at), _YEAR),
+        0 if identifier is None else yearly,
     )  # fmt: skip
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
@@ -423,6 +424,8 @@ def init(
         _open(ledger, budget)
         undo.pop_all()
     _print_summary(rows, proposal, folder, ledger, package / "table.toml")
+    for words in foreseen(rows, proposal, yearly):
+        print_note(words)
 
 
 def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | None) -> str:

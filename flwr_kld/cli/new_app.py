@@ -52,7 +52,7 @@ _MADE = 'drift-statistics = ""  # set by flwr-kld describe\n'
 
 _LATER = 'plans = "any"  # pin the real one, once clients have made the reference'
 
-_DELTA = 1e-06
+STANDING_DELTA = 1e-06
 """Of a standing session."""
 
 
@@ -136,7 +136,7 @@ class Proposal:
         trust = f"Trusted(epsilon={self.epsilon})"
         if self.is_standing:
             trust = (
-                f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={_DELTA}),\n"
+                f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={STANDING_DELTA}),\n"
                 f"        nights={self.nights},\n"
                 "        moves=4,  # a row comes, may change once, and goes\n"
                 f"        book=str({config}[{quoted(BOOK)}]),\n    )"
@@ -162,7 +162,7 @@ class Proposal:
                 domain=reference.domain.fingerprint,
                 plans=f'plans = ["{plan}"]' if plan else _LATER if self.made_up else drawn,
                 epsilon=self.share if self.made_up else self.epsilon,
-                delta=_DELTA if self.is_standing else 0,
+                delta=STANDING_DELTA if self.is_standing else 0,
                 cohort=self.least,
                 days=self.budget.window_days,
                 budget=self.budget.epsilon,

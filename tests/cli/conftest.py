@@ -22,6 +22,12 @@ from flwr_kld.ledger import Budget, Charge, Cost, Ledger
 from flwr_kld.ledger.entry import Failure, FailureKind
 
 
+@pytest.fixture(autouse=True)
+def no_forecasts(monkeypatch):
+    """Let `init` forecast nothing: that takes seconds for each column."""
+    monkeypatch.setattr("flwr_kld.cli.init.foreseen", lambda *_: ())
+
+
 @pytest.fixture
 def url(tmp_path: Path, ledger_at: Callable[[Path], str]) -> str:
     """A ledger with a budget."""

@@ -1,0 +1,87 @@
+"""What checks of an app that ``init`` writes will find, and what would let them find more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flwr_kld.cli.common import messages
+from flwr_kld.cli.new_app import STANDING_DELTA, Proposal
+from flwr_kld.cli.plan import trust_of
+from flwr_kld.cli.sample import Sample
+from flwr_kld.kernel import Guarantee
+from flwr_kld.table.frame import texts_in
+
+if TYPE_CHECKING:
+    from flwr_kld.planner.forecast import Forecast
+
+_MOST_COLUMNS = 8
+"""That are forecast at once: each takes a second or two."""
+
+
+def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
+    """Yield a line about the proposal; one about a better choice, where there is one."""
+    total = len(next(iter(rows.rows.values())))
+    if rows.made_up:
+        return
+    if len(rows.table.columns) > _MOST_COLUMNS:
+        yield "flwr-kld plan forecasts what checks of so many columns will find: it takes a minute"
+        return
+    with messages.status("forecasting what checks will find"):
+        now = _in_words(_forecast(rows, proposal, total))
+        if now:
+            yield f"forecast, if {proposal.clients} clients hold {total:,} rows together: {now}"
+        better = replace(proposal, nights=yearly)
+        identifier = _identifier(rows)
+        if identifier and better.is_standing and not proposal.is_standing:
+            yield f"with --id {identifier}: {_in_words(_forecast(rows, better, total))}"
+
+
+def _identifier(rows: Sample) -> str | None:
+    """Return a column that is left out and whose values are all there, and all different."""
+    for name in rows.table.left_out:
+        values = texts_in(rows.rows[name]) if name in rows.rows else []
+        if len(values) and len(set(values)) == len(values) and None not in values:
+            return name
+    return None
+
+
+def _forecast(rows: Sample, proposal: Proposal, total: int) -> Sequence[Forecast]:
+    """Forecast a check of so many rows in all, column by column."""
+    # Imported here: the other commands do without it.
+    from flwr_kld.planner import Setting, forecast
+
+    clients = proposal.size or proposal.clients
+    nights = proposal.nights if proposal.is_standing else 1
+    promised = Guarantee(proposal.epsilon, STANDING_DELTA if nights > 1 else 0.0)
+    try:
+        setting = Setting(
+            clients=clients,
+            records=total / proposal.clients,
+            trust=trust_of("trusted", promised, clients, nights),
+            population=proposal.clients,
+        )
+        return forecast(rows.reference, setting).by_column
+    except ValueError:  # too few rows to say anything
+        return ()
+
+
+def _in_words(columns: Sequence[Forecast]) -> str:
+    """Say which drifts are found, and which are excluded where nothing drifted."""
+    if not columns:
+        return ""
+    finds = _range([one.smallest for one in columns], "finds drifts of {} nats")
+    sees = _range([one.seen_from for one in columns], "excludes drifts above {} nats")
+    return (
+        f"a check {finds or 'finds no drift'}; where nothing moved, it {sees or 'is inconclusive'}"
+    )
+
+
+def _range(nats: Sequence[float | None], words: str) -> str:
+    known = sorted(one for one in nats if one is not None)
+    if not known:
+        return ""
+    ends = dict.fromkeys(f"{one:.2g}" for one in (known[0], known[-1]))
+    where = f" in {len(known)} of {len(nats)} columns" if len(known) < len(nats) else ""
+    return words.format(" to ".join(ends)) + where

@@ -1,0 +1,52 @@
+"""What ``flwr-kld init`` says that its app will find, and which choice finds more."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from flwr_kld.cli.foreseen import foreseen
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The settings that are forecast; each forecast finds what the noise of its trust lets it."""
+    settings = []
+
+    def forecast(reference, setting):
+        settings.append(setting)
+        found = 0.25 if setting.trust.nights > 1 else None
+        columns = [SimpleNamespace(smallest=found, seen_from=None) for _ in reference.columns]
+        return SimpleNamespace(by_column=columns)
+
+    monkeypatch.setattr("flwr_kld.planner.forecast", forecast)
+    monkeypatch.setattr("flwr_kld.cli.init.foreseen", foreseen)
+    return settings
+
+
+@pytest.fixture
+def sample(tmp_path):
+    rows = [f"{number},{number * 7 % 31}" for number in range(200)]
+    file = tmp_path / "sample.csv"
+    file.write_text("\n".join(["visit_nr,age", *rows]))
+    return file
+
+
+def test_it_says_what_checks_find_and_which_column_lets_them_find_more(
+    cli, sample, asked, tmp_path
+):
+    done = cli("init", sample, "--out", tmp_path / "app", "--clients", 5)
+    assert done.exit_code == 0, done.output
+    now, better = done.stderr.splitlines()[-2:]
+    assert "200 rows" in now
+    assert "finds no drift" in now
+    assert "--id visit_nr" in better
+    assert "0.25 nats" in better
+    assert [(one.clients, one.records) for one in asked] == [(5, pytest.approx(40))] * 2
+    assert [one.trust.nights > 1 for one in asked] == [False, True]
+
+
+def test_a_standing_session_is_forecast_alone(cli, sample, asked, tmp_path):
+    done = cli("init", sample, "--out", tmp_path / "app", "--id", "visit_nr")
+    assert done.exit_code == 0, done.output
+    assert [one.trust.nights > 1 for one in asked] == [True]
+    assert "0.25 nats" in done.stderr.splitlines()[-1]
