@@ -15,7 +15,7 @@ SPELLINGS = ["0", "00", "+0", " 0", "0 ", "٠", "0_0", "-0", "0.0", "", "zero", 
 
 @pytest.mark.parametrize("key", SPELLINGS[1:])
 def test_a_member_has_one_spelling(key):
-    with pytest.raises(QueryRefused, match="not the number of a client"):
+    with pytest.raises(QueryRefused, match="number"):
         member_of(key)
 
 

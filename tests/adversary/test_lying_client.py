@@ -98,7 +98,7 @@ def test_a_lie_in_a_sum_with_shares_says_what_cannot_be(lie, name):
     monitor = KLDrift(REFERENCE, trust, aggregation=SecureSum(), threshold=0.05)
     grid = grid_of(app_of(secure_sum=FirstUse()))
     if name in NEGATIVE:
-        with pytest.raises(CheckFailed, match="no records"):
+        with pytest.raises(CheckFailed, match="records"):
             monitor.check(grid)
         return
     report = monitor.check(grid)
@@ -112,7 +112,7 @@ def test_no_statistics_are_told_of_numbers_that_cannot_be_true(lie, name):
     """Nor do they serve as a reference."""
     lie(vector=VECTORS[name])
     statistics = Statistics(FRUIT, Distributed(1.0, min_clients=5), aggregation=SecureSum())
-    with pytest.raises(CheckFailed, match=r"contradict|no records"):
+    with pytest.raises(CheckFailed, match=r"contradict|records"):
         statistics.ask(grid_of(app_of(secure_sum=FirstUse())))
 
 

@@ -80,7 +80,7 @@ def test_the_first_turn_is_in_random_order():
 def test_too_few_for_the_rotation_fails_and_forgets_nothing():
     cohort, rng = RotatingCohort(3), np.random.default_rng(0)
     first = cohort.draw(people(1, 2, 3, 4, 5, 6), rng)
-    with pytest.raises(CheckFailed, match="needs 3 clients and 2 are connected: wait for more"):
+    with pytest.raises(CheckFailed, match="needs 3"):
         cohort.draw(people(1, 2), rng)
     assert disjoint([first, cohort.draw(people(1, 2, 3, 4, 5, 6), rng)])
 
@@ -88,7 +88,7 @@ def test_too_few_for_the_rotation_fails_and_forgets_nothing():
 @pytest.mark.parametrize("size", [0, -1])
 @pytest.mark.parametrize("rule", [UniformCohort, RotatingCohort])
 def test_an_empty_cohort_is_refused(rule, size):
-    with pytest.raises(ValueError, match=f"clients, at least 1, got {size}"):
+    with pytest.raises(ValueError, match=f"got {size}"):
         rule(size)
 
 

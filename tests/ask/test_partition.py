@@ -106,7 +106,7 @@ def test_each_record_is_counted_once(weights, seed, data):
 
 @pytest.mark.parametrize("cells", [-1, 0, 15])
 def test_too_small_a_budget(cells):
-    with pytest.raises(ValueError, match=f"cells must be a whole number .*, got {cells}"):
+    with pytest.raises(ValueError, match="cells"):
         Partition(cells)
 
 

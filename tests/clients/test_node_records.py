@@ -210,10 +210,10 @@ def test_simulated_nodes_share_out_the_sample(places, monkeypatch, source):
 def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, caplog, ray):
     monkeypatch.setitem(sys.modules, "ray", ray)
     own = {"drift-records": str(places["csv"]["drift_records"])} if ray else {}
-    with pytest.raises(QueryRefused, match="real one: run it with drift-sample = ''"):
+    with pytest.raises(QueryRefused, match="drift-sample"):
         node_records(simulated(places["csv"]["drift_records"], **own))
     nowhere = Context(0, 1, {}, RecordDict(), {"drift-sample": "/etc/rows.csv"})
-    with pytest.raises(QueryRefused, match="real one"):
+    with pytest.raises(QueryRefused, match="real"):
         node_records(nowhere)
     assert "run it with drift-sample = ''" in caplog.text
 
@@ -224,17 +224,17 @@ def test_a_server_is_told_that_its_run_names_a_sample():
     grid = InProcessGrid(app, 4)
     for node in grid._contexts.values():
         node.run_config["drift-sample"] = "/srv/sample.csv"
-    with pytest.raises(CheckFailed, match="run it with drift-sample = ''"):
+    with pytest.raises(CheckFailed, match="drift-sample"):
         KLDrift(uniform(), Trusted(1.0)).check(grid)
 
 
 def test_a_sample_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", Ray)
-    with pytest.raises(QueryRefused, match=r"cannot be loaded \(FileNotFoundError\)"):
+    with pytest.raises(QueryRefused, match="FileNotFoundError"):
         node_records(simulated(tmp_path / "gone.csv"))
 
 
 def test_a_simulation_is_refused_before_a_nodes_guard_spends_for_it(places):
     own = {"drift-records": str(places["csv"]["drift_records"]), "drift-guard": "/not/read.toml"}
-    with pytest.raises(QueryRefused, match="this node is a real one"):
+    with pytest.raises(QueryRefused, match="real"):
         Gate(simulated("/srv/sample.csv", **own), None)  # no question is read

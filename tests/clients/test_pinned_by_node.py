@@ -90,7 +90,7 @@ def test_a_node_signs_no_other_challenge(hospitals, challenge):
 
 def test_a_server_with_another_list_is_refused(hospitals):
     other = Roster({**hospitals.public, "hospital-5": Identity.generate().public})
-    with pytest.raises(CheckFailed, match="roster is not the one pinned here"):
+    with pytest.raises(CheckFailed, match="pinned"):
         hospitals.check(other)
 
 
@@ -156,7 +156,7 @@ def test_the_operators_log_says_which_file_and_why(hospitals, caplog):
 def test_a_key_that_is_not_listed_is_refused_with_what_to_list(hospitals):
     other_key(hospitals)
     public = Identity(hospitals.key.read_bytes()).public.hex()
-    with pytest.raises(QueryRefused, match=f"should have the public key {public}"):
+    with pytest.raises(QueryRefused, match=public):
         PinnedByNode().identity(hospitals.context(), 0)
 
 

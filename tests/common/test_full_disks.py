@@ -86,7 +86,7 @@ def after_settle(folder):
     assert (entry.state, entry.report) == ("reserved", None)
     assert ledger(folder).spent(now=NOW).epsilon == 0.5
     settle(folder)
-    with pytest.raises(LedgerError, match="closed before"):
+    with pytest.raises(LedgerError, match="closed"):
         settle(folder)
     assert ledger(folder).spent(now=NOW).epsilon == 0.5
 
@@ -117,7 +117,7 @@ def remember(folder):
 
 def after_remember(folder):
     remember(folder)
-    with pytest.raises(QueryRefused, match="has counted night 3"):
+    with pytest.raises(QueryRefused, match="night 3"):
         remember(folder)
 
 
@@ -132,7 +132,7 @@ def admit(folder):
 def after_admit(folder):
     assert [r.check for r in verify(folder / "receipts.db").receipts] == ["first"]
     admit(folder)
-    with pytest.raises(QueryRefused, match="answered this check before"):
+    with pytest.raises(QueryRefused, match="before"):
         admit(folder)
 
 

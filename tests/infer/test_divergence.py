@@ -57,10 +57,10 @@ def test_an_unseen_symbol_is_infinite_only_without_skew(recwarn):
 
 @pytest.mark.parametrize("theta", [-0.1, 1, 2, math.nan])
 def test_theta_out_of_range(theta):
-    with pytest.raises(ValueError, match=r"theta must be a number in \[0, 1\)"):
+    with pytest.raises(ValueError, match="theta"):
         skewed_divergence([0.5, 0.5], [1, 1], theta)
 
 
 def test_a_distribution_without_mass():
-    with pytest.raises(ValueError, match="without any mass"):
+    with pytest.raises(ValueError, match="mass"):
         skewed_divergence([0.5, 0.5], [0, 0], 0.01)

@@ -61,7 +61,7 @@ def test_a_huge_density_is_a_member_like_any_other(huge):
 
 @pytest.mark.parametrize("density", [np.ones(2), [], [np.nan, 1, 1], [np.inf, 1, 1], ["a", 1, 1]])
 def test_what_is_no_density_is_refused_without_being_shown(density):
-    with pytest.raises(ValueError, match=r"a density('s masses must be| needs)"):
+    with pytest.raises(ValueError, match="density"):
         BoxLaw(finite_base([0.6, 0.3, 0.1]), Mollifier.symmetric(1.0), density)
 
 

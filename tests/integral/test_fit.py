@@ -70,9 +70,9 @@ def test_all_mass_on_one_symbol_is_a_member_like_any_other():
 @pytest.mark.parametrize("records", [[], [1], np.array([], dtype=float)])
 def test_fewer_than_two_records_are_refused(records):
     base = finite_base([1, 1])
-    with pytest.raises(ValueError, match="at least two records"):
+    with pytest.raises(ValueError, match="two"):
         mbde(records, base, 1.0)
-    with pytest.raises(ValueError, match="at least two records"):
+    with pytest.raises(ValueError, match="two"):
         mollify(records, base, Mollifier.symmetric(1.0))
 
 
@@ -105,15 +105,15 @@ def test_points_that_are_none_are_refused(records, message):
 @pytest.mark.parametrize("rounds", [0, -1])
 def test_boosting_without_rounds_is_refused(rounds):
     base = finite_base([1, 1])
-    with pytest.raises(ValueError, match="rounds must be"):
+    with pytest.raises(ValueError, match="rounds"):
         boost_freely([0, 1, 1], base, rounds=rounds)
-    with pytest.raises(ValueError, match="rounds must be"):
+    with pytest.raises(ValueError, match="rounds"):
         mbde([0, 1, 1], base, 1.0, rounds=rounds)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan])
 def test_epsilons_that_protect_nothing_are_refused(epsilon):
-    with pytest.raises(ValueError, match="epsilon must be"):
+    with pytest.raises(ValueError, match="epsilon"):
         mbde([0, 1, 1], finite_base([1, 1]), epsilon)
 
 
@@ -129,5 +129,5 @@ def test_symbols_are_described_in_their_domains_own_terms():
     assert base.mass == pytest.approx([0.2475, 0.495, 0.2475, 0.005, 0.005])
     known = Reference.from_counts(Labels(["a", "b"]), [1, 1, 1, 1])
     assert FiniteBase.of(known).mass.tolist() == [0.25] * 4
-    with pytest.raises(ValueError, match="positive mass"):
+    with pytest.raises(ValueError, match="mass"):
         FiniteBase.of(Reference.from_counts(Labels(["a", "b"]), [1, 0]))

@@ -45,7 +45,7 @@ def test_impossible_epsilons_are_refused(epsilon):
         lambda: Mollifier.asymmetric(epsilon, 0.1),
         lambda: Mollifier(epsilon, 0.5),
     ):
-        with pytest.raises(ValueError, match="epsilon must be a number"):
+        with pytest.raises(ValueError, match="epsilon"):
             make()
 
 
@@ -171,7 +171,7 @@ def test_65536_symbols_with_masses_over_600_nats():
     ids=str,
 )
 def test_what_is_no_target_is_refused(target):
-    with pytest.raises(ValueError, match=r"the target('s masses)? must be"):
+    with pytest.raises(ValueError, match="target"):
         project(target, finite_base(np.ones(3)), Mollifier.symmetric(1.0))
 
 
@@ -205,5 +205,5 @@ def test_what_is_no_base_is_refused(mass, message):
     [np.zeros((3, 1)), np.zeros(2), np.full((2, 1), np.nan), [["a"], ["b"]], [[0], [1, 2]]],
 )
 def test_features_that_do_not_fit_are_refused(features):
-    with pytest.raises(ValueError, match="features must be"):
+    with pytest.raises(ValueError, match="features"):
         FiniteBase(np.array([0.5, 0.5]), features)

@@ -29,7 +29,7 @@ def test_the_draw_after_the_last_is_refused(law):
     assert sampler.draw().shape == (1,)
     assert sampler.draw(3).shape == (3,)
     assert sampler.left == 1
-    with pytest.raises(BudgetSpent, match="1 of 5 draws are left, not 2"):
+    with pytest.raises(BudgetSpent):
         sampler.draw(2)
     assert sampler.left == 1  # refused whole: nothing drawn, nothing lost
     sampler.draw()
@@ -104,7 +104,7 @@ def test_only_paid_draws_tell_what_a_law_was_fitted_to(fit):
 @pytest.mark.parametrize("other", [None, "mollify", BASE, Sampler(mollify(RECORDS, BASE, BOX), 1)])
 def test_a_sampler_takes_fitted_laws_only(other):
     """Whatever else can be drawn from does not know what a draw costs."""
-    with pytest.raises(ValueError, match="law must be what mollify or mbde returned"):
+    with pytest.raises(ValueError, match="law"):
         Sampler(other, 3)
 
 
@@ -119,7 +119,7 @@ def test_nothing_is_logged_or_printed(caplog):
 
 @pytest.mark.parametrize("draws", [0, -1])
 def test_samplers_without_draws_are_refused(law, draws):
-    with pytest.raises(ValueError, match="draws must be"):
+    with pytest.raises(ValueError, match="draws"):
         Sampler(law, draws)
-    with pytest.raises(ValueError, match="size must be"):
+    with pytest.raises(ValueError, match="size"):
         Sampler(law, 1).draw(draws)

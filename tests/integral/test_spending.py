@@ -58,7 +58,7 @@ def test_draws_cost_every_budget_their_own_epsilon(open_ledger, law, protects):
 
 def test_a_budget_without_room_refuses_before_anything_is_drawn(open_ledger):
     ledger, sampler = open_ledger(1.4), Sampler(mollify(RECORDS, BASE, BOX), 3)
-    with pytest.raises(BudgetExhausted, match="it never fits"):
+    with pytest.raises(BudgetExhausted):
         reserve(ledger, sampler)
     assert (sampler.left, ledger.spent().epsilon, ledger.history()) == (3, 0, [])
 
@@ -87,5 +87,5 @@ def test_draws_add_to_what_checks_spend_on_the_same_people(open_ledger):
 def test_seeded_draws_are_not_booked_as_private(open_ledger):
     ledger = open_ledger()
     sampler = Sampler(mollify(RECORDS, BASE, BOX), 3, bits=SeededBits(1))
-    with pytest.raises(ValueError, match="protect nobody"):
+    with pytest.raises(ValueError, match="nobody"):
         reserve(ledger, sampler)

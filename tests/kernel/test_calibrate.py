@@ -25,7 +25,7 @@ def test_gaussian_variances_are_those_of_the_analytic_mechanism(epsilon, varianc
 
 
 def test_gaussian_needs_delta():
-    with pytest.raises(ValueError, match="needs delta > 0"):
+    with pytest.raises(ValueError, match="delta"):
         calibrated_gaussian(Guarantee(1.0))
 
 
@@ -36,12 +36,12 @@ def test_epsilon_that_no_table_serves(epsilon):
 
 
 def test_delta_below_the_accountant_resolution_is_refused_not_rounded():
-    with pytest.raises(ValueError, match="no noise table serves"):
+    with pytest.raises(ValueError, match="table"):
         calibrated_gaussian(Guarantee(1.0, 1e-14))
 
 
 def test_scales_that_would_round_to_no_noise_at_all_are_refused():
-    with pytest.raises(ValueError, match="protects nobody"):
+    with pytest.raises(ValueError, match="nobody"):
         discrete_gaussian(0.06)
 
 

@@ -197,14 +197,14 @@ def test_no_usual_look_at_it_shows_a_value(private):
 def test_it_has_no_state_to_copy_or_store(private):
     with pytest.raises(TypeError, match=r"vars\(\)"):
         vars(private)
-    with pytest.raises(TypeError, match="is private"):
+    with pytest.raises(TypeError, match="private"):
         private.__getstate__()
     assert not dataclasses.is_dataclass(private)
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(TypeError, match="must not be pickled or copied"):
+        with pytest.raises(TypeError, match="pickled"):
             pickle.dumps(private, protocol)
     for duplicate in (copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="must not be pickled or copied"):
+        with pytest.raises(TypeError, match="pickled"):
             duplicate(private)
 
 

@@ -136,7 +136,7 @@ def test_a_ledger_that_is_held_too_long_is_refused(url, ledger):
     thread.start()
     try:
         assert held.wait(10)
-        with pytest.raises(LedgerUnavailable, match=r"locked|lock timeout"):
+        with pytest.raises(LedgerUnavailable, match="lock"):
             Ledger(url, patience=0.2)
         assert ledger.spent(now=NOW).epsilon == 0  # who reads does not wait
     finally:

@@ -111,11 +111,11 @@ def test_setting_the_same_budget_again_changes_nothing(ledger):
 
 def test_a_budget_takes_only_releases_that_protect_the_same(ledger):
     whole = pure(0.1, protects="client")
-    with pytest.raises(ValueError, match="for each record, but this release protects each client"):
+    with pytest.raises(ValueError, match="each record"):
         ledger.reserve("1", Charge(whole, ["a"]), now=NOW)
     ledger.set_budget(Budget(1.0, 1e-6, 30, population="whole", protects="client"), now=NOW)
     assert ledger.budget("whole").protects == "client"
-    with pytest.raises(ValueError, match="for each client, but this release protects each record"):
+    with pytest.raises(ValueError, match="each client"):
         ledger.reserve("1", ask(0.1), population="whole", now=NOW)
     ledger.reserve("1", Charge(whole, ["a"]), population="whole", now=NOW)
 
@@ -126,7 +126,7 @@ def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledge
     run(ledger, "tuesday", ask(0.1, "b"), NOW + DAY)
     before, whole = ledger.budget(), Budget(1.0, 0.0, 30, protects="client")
     frees = datetime.fromtimestamp(NOW + 31 * DAY + 1, UTC)
-    with pytest.raises(ValueError, match=f"before {frees:%Y-%m-%d %H:%M:%S} UTC: .* 'tuesday'"):
+    with pytest.raises(ValueError, match=str(frees)):
         ledger.set_budget(whole, now=frees.timestamp() - 1)
     assert ledger.budget() == before
     ledger.set_budget(whole, now=frees.timestamp())
@@ -137,7 +137,7 @@ def test_a_budget_that_the_window_cannot_be_charged_to_is_not_put_in_force(ledge
 
 def test_what_was_delivered_protects_what_the_budget_promises(ledger):
     reservation = ledger.reserve("1", ask(0.1), now=NOW)
-    with pytest.raises(ValueError, match="protects each client"):
+    with pytest.raises(ValueError, match="client"):
         ledger.settle(reservation, REPORT, delivered=pure(0.1, protects="client"), now=NOW)
     assert ledger.check("1").state == "reserved"
     assert ledger.spent(now=NOW).epsilon == 0.1
@@ -145,9 +145,9 @@ def test_what_was_delivered_protects_what_the_budget_promises(ledger):
 
 def test_a_check_needs_a_key_and_a_charge(ledger):
     for key in ("", 1, b"1"):
-        with pytest.raises(ValueError, match="needs a key"):
+        with pytest.raises(ValueError, match="key"):
             ledger.reserve(key, ask(0.1), now=NOW)
-    with pytest.raises(ValueError, match="charge must be a Charge"):
+    with pytest.raises(ValueError, match="Charge"):
         ledger.reserve("1", pure(0.1), now=NOW)
     assert ledger.history() == []
 
@@ -164,5 +164,5 @@ def test_a_check_needs_a_key_and_a_charge(ledger):
     ],
 )
 def test_a_charge_is_a_cost_to_somebody(charge):
-    with pytest.raises(ValueError, match=r"must be|each once"):
+    with pytest.raises(ValueError, match=r"must|once"):
         charge()

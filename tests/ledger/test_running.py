@@ -99,5 +99,5 @@ def test_a_lock_that_cannot_be_made_is_said(url, ledger, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("flwr_kld.ledger.database.make", full)
-    with pytest.raises(LedgerUnavailable, match="No space left"), ledger.running(NAME):
+    with pytest.raises(LedgerUnavailable, match="space"), ledger.running(NAME):
         pass

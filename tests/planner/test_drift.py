@@ -41,7 +41,7 @@ def test_spread_moves_every_symbol_its_own_way_and_always_the_same():
 
 def test_what_cannot_be_reached_is_refused():
     for divergence, shape in ((4.7, "spread"), (-0.1, "spread"), (4.7, "tilted")):
-        with pytest.raises(ValueError, match="out of reach"):
+        with pytest.raises(ValueError, match="reach"):
             Drift(REFERENCE, shape).at(divergence)
-    with pytest.raises(ValueError, match=r"'spread', .*, got 'sideways'"):
+    with pytest.raises(ValueError, match="sideways"):
         Drift(REFERENCE, "sideways")

@@ -188,10 +188,10 @@ def test_only_the_same_set_up_is_restored():
         BayesMixture(Hypotheses(dict(zip("abcd", laws_of(TABLE), strict=True))), 1.0),
     ]
     for other in others:
-        with pytest.raises(ValueError, match="another set-up"):
+        with pytest.raises(ValueError, match="another"):
             other.restore(base.state())
     changed = BayesMixture(named(random_laws(4, 11, 8).probabilities), 1.0)
-    with pytest.raises(ValueError, match="have changed"):
+    with pytest.raises(ValueError, match="changed"):
         changed.restore(base.state())
 
 
@@ -242,7 +242,7 @@ def test_counts_of_other_queries_are_refused():
     wide, narrow = (BayesMixture(named(TABLE), 1.0, design=d) for d in ("ovr", "mlq"))
     wide.update(batch(wide, [[3, 1]]))
     state = narrow.state() | {key: wide.state()[key] for key in ("rounds", "contexts", "queries")}
-    with pytest.raises(ValueError, match="other queries"):
+    with pytest.raises(ValueError, match="queries"):
         narrow.restore(state)
 
 

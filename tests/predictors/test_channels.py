@@ -76,10 +76,10 @@ def test_push_is_the_law_of_the_symbol():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 def test_an_epsilon_that_means_nothing_is_refused(epsilon):
-    with pytest.raises(ValueError, match="epsilon must be a number of nats above 0"):
+    with pytest.raises(ValueError, match="epsilon"):
         RandomisedResponse(3, epsilon)
 
 
 def test_too_few_classes_are_refused():
-    with pytest.raises(ValueError, match="classes must be"):
+    with pytest.raises(ValueError, match="classes"):
         RandomisedResponse(1, 1.0)

@@ -62,7 +62,7 @@ def test_empty_classes_are_not_asked_about():
 
 @pytest.mark.parametrize("name", ["nothing", "ovr", "ovr/9", "pair/1", "cells/1", "cells/x/1"])
 def test_names_of_no_query_are_refused(name):
-    with pytest.raises(ValueError, match=r"no query named|invalid literal"):
+    with pytest.raises(ValueError, match=r"named|literal"):
         named_query(LAWS, name, 1.0)
 
 

@@ -118,9 +118,9 @@ def test_the_endpoint_tells_the_present_state():
 
 
 def test_wrong_names_and_a_missing_extra(tmp_path: Path, monkeypatch):
-    with pytest.raises(ValueError, match=r"end in \.prom"):
+    with pytest.raises(ValueError, match=r"\.prom"):
         save_metrics([], tmp_path / "kld.txt")
-    with pytest.raises(ValueError, match="unknown outcome 'fine'"):
+    with pytest.raises(ValueError, match="fine"):
         MonitorState("digits", outcome="fine")
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(ImportError, match=r"flwr-kld\[metrics\]"):

@@ -36,9 +36,9 @@ def test_json_is_read_back(series):
 
 
 def test_a_series_of_checks_takes_no_rounds():
-    with pytest.raises(ValueError, match="not the report of a check"):
+    with pytest.raises(ValueError, match="check"):
         CheckSeries.from_json(ROUNDS.to_json())
-    with pytest.raises(ValueError, match="not the report of a round"):
+    with pytest.raises(ValueError, match="round"):
         RoundSeries.from_json(CHECKS.to_json())
 
 
@@ -79,6 +79,6 @@ def test_the_ending_says_what_is_saved(series, tmp_path):
     assert (tmp_path / "s.html").read_text() == series.to_html(title="Fleet")
     assert (tmp_path / "s.csv").read_bytes().decode() == series.to_csv()
     assert (tmp_path / "s.json").read_text() == series.to_json()
-    with pytest.raises(ValueError, match=r"must end in one of \.html"):
+    with pytest.raises(ValueError, match=r"\.html"):
         series.save(tmp_path / "s.pdf")
     assert f"<title>{series.heading}</title>" in series.to_html()

@@ -26,7 +26,7 @@ def test_clients_refuse_repetition_and_disorder(phase):
 
 def test_clients_refuse_a_later_phase_first():
     ahead, behind = at(Phase.MASK), at(Phase.SHARE)
-    with pytest.raises(errors.OutOfOrder, match="MASK comes after SHARE"):
+    with pytest.raises(errors.OutOfOrder):
         behind.answer(0, Phase.MASK, ahead.requests[0])
     behind.answer(0, Phase.SHARE, behind.requests[0])  # and the session goes on
 
@@ -95,7 +95,7 @@ def test_a_server_that_shows_one_client_another_session_is_noticed(change):
 def test_the_server_takes_no_vector_from_a_client_that_dealt_no_shares():
     total = at(Phase.MASK, drop={2: Phase.SHARE})
     vector = decode(total.answer(0, Phase.MASK, total.requests[0]))
-    with pytest.raises(errors.UnknownSender, match="has already dropped out"):
+    with pytest.raises(errors.UnknownSender):
         total.server.receive(signed_again(total, replace(vector, sender=2)))
     total.server.receive(vector)
 

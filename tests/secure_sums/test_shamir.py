@@ -115,6 +115,6 @@ def test_impossible_thresholds_are_refused(holders, threshold):
 
 def test_too_few_shares_never_open():
     shares = split(bytes(32), 3, 3)
-    with pytest.raises(ValueError, match="fewer shares"):
+    with pytest.raises(ValueError, match="shares"):
         combine(shares.transpose(1, 0, 2), np.array([[True, True, False]]), 3)
     assert combine(shares[:0].transpose(1, 0, 2)[:0], np.zeros((0, 3), bool), 3) == []

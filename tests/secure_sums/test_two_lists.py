@@ -102,7 +102,7 @@ def test_regions_that_are_told_different_lists_open_nothing(k):
 def test_no_session_has_fewer_shares():
     for k in (4, 6, 24, 62):
         Shape(k, Shape.fewest_shares(k, 100)).require_ring(100)
-        with pytest.raises(ThresholdTooLow, match="too few to open a secret"):
+        with pytest.raises(ThresholdTooLow):
             Shape(k, Shape.fewest_shares(k, 100) - 1).require_ring(100)
 
 

@@ -183,7 +183,7 @@ def test_a_token_in_the_address_is_none(full_ledger):
 
 
 def test_a_short_token_is_refused(full_ledger):
-    with pytest.raises(ValueError, match="has 15 characters, and needs 16"):
+    with pytest.raises(ValueError, match="15"):
         Door(door_of(full_ledger), token="x" * 15)
 
 
@@ -217,21 +217,21 @@ def test_a_ledger_of_another_version_is_not_guessed_at(copied):
     answer = visitor.get("/")
     assert answer.status == 503
     assert "use the version that made it" in answer.text
-    with pytest.raises(LedgerUnavailable, match="use the version that made it"):
+    with pytest.raises(LedgerUnavailable, match="version"):
         LedgerView(f"sqlite:///{copied}")
 
 
 def test_what_is_no_ledger_is_refused(tmp_path):
     file = tmp_path / "drift.db"
-    with pytest.raises(LedgerUnavailable, match="unable to open"):
+    with pytest.raises(LedgerUnavailable, match="open"):
         LedgerView(f"sqlite:///{file}")
     assert not file.exists()
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE diary (day TEXT)")
-    with pytest.raises(LedgerUnavailable, match="is not a ledger of flwr-kld"):
+    with pytest.raises(LedgerUnavailable, match="ledger"):
         LedgerView(f"sqlite:///{file}")
     file.write_bytes(b"Dear diary, " * 1000)
-    with pytest.raises(LedgerUnavailable, match="not a database"):
+    with pytest.raises(LedgerUnavailable, match="database"):
         LedgerView(f"sqlite:///{file}")
 
 

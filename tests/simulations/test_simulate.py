@@ -112,9 +112,9 @@ def test_without_a_seed_the_noise_is_private():
 
 def test_what_cannot_be_simulated_is_said():
     key = bytes(range(1, 33))
-    with pytest.raises(ValueError, match="TrustedAggregator needs an aggregator"):
+    with pytest.raises(ValueError, match="TrustedAggregator"):
         simulate(KLDrift(REFERENCE, TrustedAggregator(1.0, aggregator=key)), ["apple"], clients=2)
     with pytest.raises(ValueError, match="clients"):
         simulate(KLDrift(REFERENCE, Trusted(1.0)), ["apple"], clients=1)
-    with pytest.raises(ValueError, match="a KLDrift, PrivatePredictor, Statistics or"):
+    with pytest.raises(ValueError, match="KLDrift"):
         simulate(REFERENCE, ["apple"], clients=5)

@@ -18,7 +18,7 @@ from flwr_kld.trust.envelopes import Answer
 
 def test_another_domain_is_refused_by_the_client():
     other = Reference.from_probabilities(Labels(["a", "b"]), [0.5, 0.5])
-    with pytest.raises(CheckFailed, match="20: refused: the server's domain is not this client's"):
+    with pytest.raises(CheckFailed, match="domain"):
         KLDrift(other, Trusted(epsilon=1.0)).check(grid_of())
 
 

@@ -188,7 +188,7 @@ def test_a_small_rotating_cohort_that_decides_costs_each_client_one_check(ledger
 
 
 def test_what_cannot_decide():
-    with pytest.raises(ValueError, match="needs threshold="):
+    with pytest.raises(ValueError, match="threshold"):
         KLDrift(REFERENCE, Trusted(1.0), alarm=Alarm())
     with pytest.raises(ValueError, match="threshold"):
         KLDrift(REFERENCE, Trusted(1.0), threshold=-1.0)
@@ -196,7 +196,7 @@ def test_what_cannot_decide():
     own = Reference.from_counts(table, np.arange(1, table.size + 1))
     assert KLDrift(own, Trusted(1.0)).tolerated is not None
     for threshold in (-1.0, 0.2):  # none is read
-        with pytest.raises(ValueError, match="no effect"):
+        with pytest.raises(ValueError, match="effect"):
             KLDrift(own, Trusted(1.0), threshold=threshold)
     assert KLDrift(own, Trusted(1.0), threshold={"job": 0.2}).tolerated["job"][0] == 0.2
     for bad in ({"rate": 0.0}, {"horizon": 0}, {"level": 1.0}, {"resolution": 0.0}):

@@ -93,7 +93,7 @@ def test_an_aggregator_that_rejects_nobody_asked_is_not_believed(aggregator_says
         return reply
 
     grid._deliver = lying
-    with pytest.raises(CheckFailed, match=r"aggregator's (answer|numbers)"):
+    with pytest.raises(CheckFailed, match="aggregator"):
         sealing().check(grid)
 
 

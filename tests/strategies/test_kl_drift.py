@@ -73,7 +73,7 @@ def test_every_release_is_near_the_truth(trust):
 def test_below_the_minimum_cohort_nothing_is_released():
     grid = grid_of(lose=lambda m: m.metadata.dst_node_id >= 1004)
     monitor = KLDrift(REFERENCE, Trusted(epsilon=1.0), min_clients=5)
-    with pytest.raises(CheckFailed, match=r"4 clients answered and 5 are needed \(16: no reply\)"):
+    with pytest.raises(CheckFailed, match="4 clients"):
         monitor.check(grid)
 
 

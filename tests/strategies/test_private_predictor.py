@@ -193,7 +193,7 @@ def test_the_guard_caps_what_reports_cost(tmp_path):
         (tmp_path / str(i)).mkdir()
         context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
     assert learning.ask(grid).cohort.survivors == learning.ask(grid).cohort.survivors == 3
-    with pytest.raises(CheckFailed, match="epsilon 2 is more than this client has left: 0 of 4"):
+    with pytest.raises(CheckFailed, match="left: 0"):
         learning.ask(grid)
 
 
@@ -202,7 +202,7 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
     """A channel is pure: no delta makes up for it."""
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
-    with pytest.raises(CheckFailed, match="the channel spends more than the server claims"):
+    with pytest.raises(CheckFailed, match="channel"):
         learning.ask(grid_of(app(), 3))
 
 
@@ -210,7 +210,7 @@ def test_a_server_that_claims_less_than_its_query_spends_is_refused(claim):
 def test_a_server_that_claims_to_protect_something_else_is_refused(claim):
     learning = predictor()
     learning.predictor.guarantee = replace(learning.predictor.guarantee, **claim)
-    with pytest.raises(CheckFailed, match="the claim must be WholeClients"):
+    with pytest.raises(CheckFailed, match="WholeClients"):
         learning.ask(grid_of(app(), 3))
 
 
@@ -223,7 +223,7 @@ def test_a_query_whose_number_no_report_holds_is_refused(number):
         message.content[f"query.{number}"] = message.content[f"query.{old}"]
         return False
 
-    with pytest.raises(CheckFailed, match="the predictor's query is not readable"):
+    with pytest.raises(CheckFailed, match="query"):
         predictor().ask(InProcessGrid(app(), 3, lose=renumber))
 
 
@@ -250,7 +250,7 @@ def test_a_damaged_state_is_refused(ledger, change):
 
 def test_a_round_that_broke_off_is_paid_and_skipped(ledger):
     learning = predictor(ledger=ledger)
-    with pytest.raises(CheckFailed, match="no reply"):
+    with pytest.raises(CheckFailed, match="reply"):
         learning.ask(grid_of(app(), 3, lose=lambda message: True))
     again = predictor(ledger=ledger)
     assert again.rounds == 1

@@ -64,7 +64,7 @@ def test_noise_that_would_leave_no_room_for_records_is_refused_before_anybody_is
     monkeypatch.setattr("flwr_kld.strategies.secure_sum._MOST_RECORDS", 2**63 - 2**8)
     counted = []
     monkeypatch.setattr(ClientRows, "count", lambda *_: counted.append(1))
-    with pytest.raises(ValueError, match="leave their 64 bits"):
+    with pytest.raises(ValueError, match="64"):
         KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(SUMMING()))
     assert not counted
 
@@ -104,12 +104,12 @@ def test_too_many_dropouts_give_up_without_a_number():
         return node < 1012 and heard[node] >= 3
 
     monitor = KLDrift(REFERENCE, distributed(), aggregation=SecureSum())
-    with pytest.raises(CheckFailed, match="the secure sum was given up"):
+    with pytest.raises(CheckFailed, match="sum"):
         monitor.check(grid_of(SUMMING(), lose=lose))
 
 
 def test_clients_that_sign_nothing_take_no_part():
-    with pytest.raises(CheckFailed, match="no client takes part in secure sums"):
+    with pytest.raises(CheckFailed, match="secure"):
         KLDrift(REFERENCE, distributed(), aggregation=SecureSum()).check(grid_of(app_of()))
 
 
@@ -335,7 +335,7 @@ def test_what_goes_wrong_inside_a_sum_is_said_by_type_only():
 def test_clients_that_pin_no_list_take_no_part_under_one():
     roster = Roster({f"other-{i}": Identity.generate().public for i in range(3)})
     monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
-    with pytest.raises(CheckFailed, match="20: its name and key are not in the server's roster"):
+    with pytest.raises(CheckFailed, match="roster"):
         monitor.check(grid_of(SUMMING()))
 
 

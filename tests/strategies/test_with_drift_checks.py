@@ -234,7 +234,7 @@ def test_own_metrics_keep_their_values_whatever_their_names():
 
 @pytest.mark.parametrize("every", [0, -1])
 def test_every_is_a_positive_number(every):
-    with pytest.raises(ValueError, match="every must be a whole number of rounds"):
+    with pytest.raises(ValueError, match="every"):
         WithDriftChecks(FedAvg(), monitor(), every=every)
 
 
@@ -278,5 +278,5 @@ def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
 
 
 def test_a_predictor_raises_no_drift():
-    with pytest.raises(ValueError, match="a predictor gives no verdict"):
+    with pytest.raises(ValueError, match="verdict"):
         WithDriftChecks(FedAvg(), learner(), on_drift=lambda *_: None)

@@ -35,14 +35,14 @@ ENTRIES = {
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_table_is_refused_with_what_to_take_instead(entry):
-    with pytest.raises(DomainError, match=r"takes one symbol a record.*\[name\].*Categories\("):
+    with pytest.raises(DomainError, match="Categories"):
         ENTRIES[entry]()
 
 
 @pytest.mark.parametrize("fit", [mollify, mbde])
 def test_rows_of_a_table_are_no_draws_of_a_base(fit):
     base = FiniteBase.of(REFERENCE.columns["hand"])
-    with pytest.raises(ValueError, match="of a Table, fit one column, or Categories"):
+    with pytest.raises(ValueError, match="Categories"):
         fit(TABLE.encode(ROWS), base, BOX if fit is mollify else 1.0)
 
 
@@ -58,7 +58,7 @@ def test_a_node_with_a_table_reports_no_label():
     host_predictor_queries(app, lambda context, _: ROWS, lambda _: [0], lambda _: TABLE)
     usual = {"apples": FRUIT, "others": Reference.from_probabilities(FRUIT.domain, [0, 0, 0, 1])}
     predictor = PrivatePredictor(BayesMixture(Hypotheses(usual), epsilon=1.0))
-    with pytest.raises(CheckFailed, match="this client's domain is a table"):
+    with pytest.raises(CheckFailed, match="domain"):
         predictor.ask(grid_of(app))
 
 

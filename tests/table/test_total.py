@@ -244,7 +244,7 @@ def test_columns_of_a_data_frame() -> None:
     frame = pandas.DataFrame({"colour": ["red", None], "age": [5.0, None]})
     table = Categories({"colour": COLOURS, "age": BINS})
     assert table.encode(frame).tolist() == [2, 5 * 5 + 4]
-    with pytest.raises(DomainError, match=r"select a single column"):
+    with pytest.raises(DomainError, match="column"):
         BINS.encode(frame[["age"]])
 
 

@@ -78,7 +78,7 @@ def sealed_by_the_rfc(one_use, public: bytes, counts: bytes, info: bytes) -> byt
     ],
 )
 def test_a_box_opens_in_no_other_context(change):
-    with pytest.raises(NotOpened, match="sealed for another check, sender or key"):
+    with pytest.raises(NotOpened):
         open_sealed(KEY, seal(KEY.public, COUNTS, CONTEXT.to_bytes()), replace(CONTEXT, **change))
 
 
@@ -144,7 +144,7 @@ def test_whatever_else_a_box_holds_it_just_does_not_open(box):
 
 @pytest.mark.parametrize("public", [b"", bytes(31), bytes(33), "aa" * 32, None])
 def test_a_public_key_is_32_bytes(public):
-    with pytest.raises(ValueError, match=r"32 bytes: AggregatorKey\.public"):
+    with pytest.raises(ValueError, match="32"):
         check_public(public)
 
 

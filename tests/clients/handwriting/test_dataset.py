@@ -53,7 +53,7 @@ def test_with_labels_keeps_images_labels_and_writers_together() -> None:
 def test_split_writers_shares_no_writer_and_loses_no_image(writer: list[int], seed: int) -> None:
     data = numbered(writer)
     if len(set(writer)) < 2:
-        with pytest.raises(ValueError, match="at least two writers"):
+        with pytest.raises(ValueError, match="writers"):
             split_writers(data, seed)
         return
     first, second = split_writers(data, seed)
@@ -108,7 +108,7 @@ def test_bad_arrays_are_refused_and_shown_to_nobody(arguments: Any, message: str
 
 @pytest.mark.parametrize("writer", [-1, 4, 217])
 def test_an_unknown_writer_is_refused(writer: int) -> None:
-    with pytest.raises(ValueError, match="no such writer") as caught:
+    with pytest.raises(ValueError, match="writer") as caught:
         numbered([0, 3, 9]).of_writer(writer)
     assert str(writer) not in str(caught.value)
 

@@ -85,5 +85,5 @@ def test_a_design_effect_widens_and_below_1_is_refused():
     counts = noisy(Binned([10, 20]), [400, 2000, 1200, 400])
     narrow, wide = histogram(counts), histogram(counts, DesignEffects(4.0))
     assert all(w > n for w, n in zip(wide.deviation, narrow.deviation, strict=True))
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="1"):
         histogram(counts, DesignEffects(0.5))

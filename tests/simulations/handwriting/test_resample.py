@@ -165,7 +165,7 @@ def test_bad_arguments_are_refused() -> None:
         resampler.writer(1, -5)
     with pytest.raises(ValueError, match="seed"):
         WriterResampler(source(), -1)
-    with pytest.raises(ValueError, match="at least one image"):
+    with pytest.raises(ValueError, match="image"):
         WriterResampler(source().with_labels([]), 1)
 
 
