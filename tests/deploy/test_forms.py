@@ -1,9 +1,8 @@
 """Files that other programs read have the form that those programs ask for."""
 
-import subprocess
-
 import pytest
-from flower_deployment import BIN
+from check_jsonschema import main
+from click.testing import CliRunner
 from recipes import ROOT
 
 GITHUB = ROOT / ".github"
@@ -18,6 +17,5 @@ FORMS = [
 
 @pytest.mark.parametrize(("form", "path"), FORMS, ids=lambda value: getattr(value, "name", value))
 def test_a_file_has_its_form(form, path):
-    command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.{form}", path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(main, ["--builtin-schema", f"vendor.{form}", str(path)])
+    assert done.exit_code == 0, done.output
