@@ -56,43 +56,14 @@ def test_a_duration_is_its_seconds() -> None:
         assert Binned([86_400]).encode(column).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float16, np.float32])
-def test_every_numeric_dtype_is_taken(dtype: type) -> None:
-    assert Binned([3]).encode(np.array([2, 3, 4], dtype=dtype)).tolist() == [0, 1, 1]
-
-
 def test_zero_has_one_sign() -> None:
     assert Binned([-0.0]) == Binned([0.0])
     assert Binned([-0.0]).name_of(0) == "< 0"
 
 
-@pytest.mark.parametrize("empty", [[], np.array([], dtype=int)])
-def test_no_records_give_no_symbols(empty: object) -> None:
-    assert Binned([1]).encode(empty).shape == (0,)
-
-
-def test_what_is_no_number_is_missing_and_a_text_may_spell_one() -> None:
-    domain = Binned([0, 1])
-    assert domain.encode([0.5, float("nan"), None, "x", "0.5", True]).tolist() == [1, 3, 3, 3, 1, 2]
-    assert domain.unlisted == ("missing",)
-    assert domain.unlisted_index().tolist() == [-1, -1, -1, 0]
-
-
 @pytest.mark.parametrize(
     "edges",
-    [
-        [],
-        [1, 1],
-        [2, 1],
-        [float("nan")],
-        [0, float("inf")],
-        [0, 2e75],
-        ["a"],
-        [[1, 2]],
-        [True],
-        3.0,
-        [None],
-    ],
+    [[], [1, 1], [0, float("inf")], [0, 2e75], [[1, 2]], 3.0],
 )
 def test_bad_edges_are_refused(edges: list[float]) -> None:
     with pytest.raises(DomainError, match="edge"):

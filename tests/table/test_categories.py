@@ -46,10 +46,6 @@ def test_structured_rows_and_mappings_agree_and_other_columns_are_ignored() -> N
     assert TABLE.encode({name: rows[name] for name in ("sex", "age", "ward")}).tolist() == [25, 4]
 
 
-def test_no_records_give_no_symbols() -> None:
-    assert TABLE.encode({"sex": [], "age": [], "ward": []}).shape == (0,)
-
-
 @pytest.mark.parametrize(
     ("records", "message"),
     [

@@ -228,11 +228,11 @@ def test_scores_that_do_not_fit_a_table_are_refused(scored):
 
 def test_rows_that_show_no_dependence_get_no_score():
     table = Table({"a": ["x", "y"], "b": ["x", "y"]})
-    with pytest.raises(ValueError, match="public rows"):
+    with pytest.raises(ValueError, match="public"):
         Reference.from_frame(table, {"a": ["x"] * 100, "b": ["y"] * 100}, score="s")
-    with pytest.raises(ValueError, match="rows or more"):
+    with pytest.raises(ValueError, match="rows"):
         Reference.from_frame(table, {"a": ["x"], "b": ["y"]}, score="s")
-    with pytest.raises(ValueError, match="two or more"):
+    with pytest.raises(ValueError, match="two"):
         Reference.from_frame(Table({"a": ["x", "y"]}), {"a": ["x", "y"] * 40}, score="s")
     with pytest.raises(ValueError, match="Table"):
         Reference.from_samples(Labels(["x"]), ["x"] * 100, score="s")
@@ -254,18 +254,14 @@ def test_another_processor_scores_alike(scored, tmp_path):
     """NumPy without the instructions that it would choose here."""
     scored.save(tmp_path / "r.json")
     features = np._core._multiarray_umath.__cpu_dispatch__
-    plain, without = (
-        subprocess.run(
-            [sys.executable, "-c", _OTHER, tmp_path / "r.json"],
-            env={**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for disabled in ("", " ".join(features))
-    )
-    assert plain == without
-    assert scored.domain.fingerprint in plain
+    without = subprocess.check_output(
+        [sys.executable, "-c", _OTHER, tmp_path / "r.json"],
+        env={**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(features)}, text=True,
+    )  # fmt: skip
+    x = np.random.default_rng(9).normal(size=3000)
+    symbols = scored.domain.encode({"x": x, "place": np.where(x > 0, "north", "south")})
+    plain = [scored.domain.fingerprint, scored.fingerprint, f"{symbols[:, -1].tolist()}\n"]
+    assert without.split(" ", 2) == plain
 
 
 def test_all_that_is_counted_with_is_whole(scored):
