@@ -49,28 +49,6 @@ def test_columns_stand_in_rank_and_the_first_one_that_drifted_is_open():
     assert not tags.open
 
 
-def test_a_column_that_is_opened_says_all_that_is_known_of_it():
-    text = words(TABLE)
-    opened = text[text.index("<details") : text.index("</details>")]
-    column = TABLE.columns[NAMES[1]]
-    for said in (
-        f'<span class="moved">{column.sentence}</span>',
-        f"{column.reading.of_population} nats",
-        "<dt>Threshold<dd>0.05 nats",
-        f"<dt>Stability index (PSI)<dd>{column.figures.psi.value:.3g} nats",
-        f"<dt>Wasserstein<dd>{column.figures.ordered.wasserstein.value:.3g}",
-        "<dt>Median<dd>",
-        "<dt>Missing<dd>",
-        '<th scope="row">[20, 40)',
-    ):
-        assert said in opened
-    assert opened.count('<th scope="row">') == len(column.histogram.names)
-    share = column.histogram.clients[0]
-    assert f'<td class="beyond">{100 * share:.2f} %' in opened
-    assert '<td class="words">age &lt;years&gt;' in text[text.index("<h2>Checks</h2>") :]
-    assert "Which cells moved" not in text  # each column has its own
-
-
 def test_a_table_without_a_threshold_or_without_counts():
     bare = table_report(dict.fromkeys(NAMES, 0.0), threshold=False)
     text = words(bare)

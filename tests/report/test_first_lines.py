@@ -145,17 +145,3 @@ def test_each_outcome_has_a_first_word_of_its_own():
     assert heads.keys() == {*Outcome, None}
     assert all(len(words) == 1 for words in heads.values())
     assert len(set.union(*heads.values())) == len(heads)
-
-
-def test_what_the_reference_does_not_know_is_said_as_such():
-    found = column("ward", "unlisted", 8000, 3.0, 0.15, drawn=False)
-    line = replace(REPORT, columns={"ward": found}).summary
-    assert "25 % of the records have a ward that the reference does not know" in line
-
-
-def test_a_movement_within_the_threshold_is_said():
-    found = column("age", "little", 8000, 3.0, 0.15, drawn=False)
-    assert found.moved
-    line = replace(REPORT, columns={"age": found}).summary
-    assert "within what you tolerate" in line
-    assert str(found.moved[0]) in line

@@ -60,18 +60,3 @@ def test_colours_go_one_way_in_lightness(axes_of):
         lightness = ramp @ [0.2126, 0.7152, 0.0722]
         steps = np.diff(lightness) * (1 if dark else -1)
         assert (steps > 0).all()
-
-
-def test_many_columns_make_a_taller_picture(axes_of):
-    many = table_report({f"a column with a name that is rather long, {n}": 0.0 for n in range(40)})
-    above, *_ = axes_of(CheckSeries([many]))
-    assert above.figure.get_figheight() > 8
-    assert all(len(tick.get_text()) <= 26 for tick in above.get_yticklabels())
-    plain, *_ = axes_of(CheckSeries([REPORT]))
-    assert plain.figure.get_figheight() == pytest.approx(5.2)
-
-
-def test_without_a_threshold_heat_is_in_nats(axes_of):
-    bare = table_report(dict.fromkeys(NAMES, 0.2), threshold=False)
-    _, _, scale = axes_of(CheckSeries([bare]))
-    assert scale.get_ylabel() == "D  [nats]"

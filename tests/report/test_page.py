@@ -14,7 +14,7 @@ from flwr_kld.report.envelope import Point
 from flwr_kld.views import CheckSeries, RoundSeries
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
-WIDTHS = (390, 1280)
+screens = pytest.mark.parametrize(("dark", "width"), [(False, 390), (True, 1280)])
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,7 @@ def file(request, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", WIDTHS)
+@screens
 def test_the_page_fits_and_nothing_complains(page, file, dark, width):
     page.complaints.clear()
     page.open(file, dark=dark, width=width)
@@ -76,8 +75,7 @@ def test_accessibility_rules_are_kept(page, file, dark):
     assert "html-has-lang" in " ".join(page.faults())
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", WIDTHS)
+@screens
 def test_the_plot_is_the_one_for_this_screen(page, file, dark, width):
     """Four renderings; the ground of the chosen one is that of the card around it."""
     page.open(file, dark=dark, width=width)
@@ -126,8 +124,7 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", WIDTHS)
+@screens
 def test_columns_are_seen_and_open(page, tmp_path, dark, width):
     tables_page(tmp_path / "table.html")
     page.open(tmp_path / "table.html", dark=dark, width=width)

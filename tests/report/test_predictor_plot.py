@@ -85,13 +85,6 @@ def test_nothing_learnt_yet(drawn):
     assert marks(above) == {"not ended": [1]}
 
 
-def test_days_have_dates_and_rounds_of_a_day_have_numbers(drawn):
-    _, below = drawn(mornings(6, change_at=5))
-    assert below.xaxis.get_major_formatter()(1, 0) == "02 Nov"
-    _, below = drawn([Point(n, altered(learnt(1), round=n)) for n in (1, 2)])
-    assert below.get_xlabel() == "round"
-
-
 @pytest.mark.parametrize("name", ["r.png", "r.svg"])
 def test_files_are_pictures(tmp_path, name):
     rounds = RoundSeries(mornings(4, change_at=2))

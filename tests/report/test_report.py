@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,25 +29,6 @@ CHECKS = [
 def test_error_is_the_root_of_the_sum_of_squares():
     assert REPORT.reading.deviation == pytest.approx(0.05)
     assert CHECKS[3].report.reading.deviation == pytest.approx(0.04)
-
-
-def test_what_is_left_of_a_simulations_budget_is_a_number_that_people_read():
-    assert replace(REPORT.cost, left=999.7, budget=1000.0).rest == "999.7 of 1000"
-
-
-def test_text_says_direction_epsilon_and_who():
-    text = " ".join(str(REPORT).split())
-    assert "KL(reference ‖ clients) in nats, 0 for no difference" in text
-    assert "labels: D 0.250 ± 0.050 of the very records counted" in text
-    assert "ε = 1 for each record" in text
-    assert "1,800 records of 18 of 20 clients" in text
-
-
-def test_text_says_why_clients_are_missing():
-    dropouts = {"no reply": 2, "refused: too small a cohort": 17, "none": 0}
-    text = " ".join(str(altered(REPORT, dropouts=dropouts, survivors=1)).split())
-    assert "17 × refused: too small a cohort; 2 × no reply" in text
-    assert "×" not in str(altered(REPORT, dropouts={}))
 
 
 def test_a_bound_below_0_says_0_to_people_and_keeps_its_number_in_json(tmp_path: Path):
