@@ -16,15 +16,6 @@ from flwr_kld import Labels, Reference
 from flwr_kld.cli import show
 from flwr_kld.cli.app import app, main
 
-COMMANDS = (
-    "demo", "simulate", "plan", "check", "watch", "report", "budget", "reference",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(cli, command):
-    assert cli(command, "--help").exit_code == 0
-
 
 def test_the_version_is_that_of_the_package(cli):
     done = cli("--version")

@@ -14,7 +14,6 @@ from report.samples import REPORT, decided
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.common import ExitCode
-from flwr_kld.common.errors import LedgerUnavailable
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Charge, Cost, Ledger
 from flwr_kld.ledger.entry import FailureKind
@@ -75,11 +74,6 @@ def test_a_refusal_before_anybody_was_asked_is_in_the_ledger(cli, flwr, flower_a
     people = cli("check", flower_app, "--key", KEY)
     assert people.stdout.startswith(f"REFUSED  check {KEY}\n{why}; next: ")
     assert Ledger(flwr.ledger).spent().epsilon == 0
-
-
-def test_other_errors_of_the_ledger_are_errors(cli, flwr, flower_app):
-    flwr.will("fail aloud", exception=LedgerUnavailable)
-    assert cli("check", flower_app, "--key", KEY).exit_code == 4
 
 
 def test_an_unexpected_end_is_an_error_then_and_later(cli, flwr, flower_app):

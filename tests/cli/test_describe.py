@@ -135,12 +135,6 @@ def test_a_bad_place_is_noticed_before_anybody_is_asked(describe, flwr, tmp_path
     assert why in done.stderr
 
 
-def test_names_with_brackets_stay_as_they_are(describe, flwr):
-    named = replace(REPORT, whom="the records of [bold]30[/bold] clients")
-    settle(flwr.ledger, KEY, named.to_dict(), reference_state(MADE, KEY), kind=Kind.STATISTICS)
-    assert named.whom in " ".join(describe("--key", KEY).stdout.split())
-
-
 def test_a_first_look_makes_the_table_that_is_asked_next(describe, flwr, tmp_path):
     """20,000 numbers between 64 and 1,024, most of them low."""
     table = Table({"income": Binned.powers()})

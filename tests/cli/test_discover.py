@@ -57,21 +57,6 @@ def test_another_column_under_the_same_key_is_an_error(discover, flwr):
     assert "baker" not in other.stdout
 
 
-@pytest.mark.parametrize(
-    ("does", "code", "why"),
-    [
-        ("fail", 3, "nothing was released: 3 clients answered"),
-        ("refuse", 3, "no room until [Sunday]"),
-        ("misconfigured", 4, "declares drift-discovery = ''"),
-    ],
-)
-def test_without_an_answer_the_reason(discover, flwr, does, code, why):
-    flwr.will(does)
-    done = discover(*OPTIONS)
-    assert done.exit_code == code
-    assert why in done.stdout
-
-
 def test_a_name_that_no_run_config_holds_asks_nobody(discover, flwr):
     flwr.will("name", FOUND.to_dict())
     for column in ('jo"b', "jo\\b", "jo\nb"):

@@ -136,14 +136,6 @@ def test_a_sample_that_does_not_serve_is_refused_and_nothing_is_written(
     assert not (tmp_path / "app").exists()
 
 
-def test_a_column_may_be_called_nan(cli, tmp_path):
-    write(tmp_path / "sample.csv", ["NaN", "None", "null", "age"])
-    done = cli("init", tmp_path / "sample.csv", "--out", tmp_path / "app")
-    assert done.exit_code == 0, done.output
-    reference = Reference.load(tmp_path / "app" / "app" / "reference.json")
-    assert set(reference.columns) == {"NaN", "None", "null", "age"}
-
-
 def test_nothing_of_anybodys_is_written_over(cli, sample, tmp_path):
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "mine.txt").write_text("mine")
@@ -242,11 +234,6 @@ def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
     assert "cost: numbers are read without $ and €; values with different signs" in done.stderr
     assert "plain: numbers are read without" not in done.stderr
     assert Table.from_toml("table.toml").features["cost"].edges[0] > 1234
-
-
-def test_init_needs_one_place(cli, sample, tmp_path):
-    done = cli("init", sample, "--out", tmp_path / "a", "--into", tmp_path / "b")
-    assert "give either --out, a new folder, or --into" in done.stderr
 
 
 def test_the_data_dictionary_is_written_first_and_the_app_made_of_what_became_of_it(

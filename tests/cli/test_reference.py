@@ -125,29 +125,6 @@ def test_no_table_of_public_rows(cli, folder, file, options, message):
     assert message in " ".join(done.stderr.split())
 
 
-def test_what_is_recognised_and_left_out_is_said_of_any_kind_of_file(cli, folder):
-    """Two files of the same rows, one of them typed: each left-out column has its true reason."""
-    rows = {
-        "income": [(-999.0, 5.5, 7.25, 9.0, 11.5)[i * 7 % 5] for i in range(400)],
-        "patient": [f"P{i * 7919}" for i in range(400)],
-        "note": [" ".join(["word"] * (20 + i % 30)) for i in range(400)],
-        "year": [2015] * 400,
-        "admitted": [f"2024-{1 + i * 5 % 12:02}-{1 + i * 7 % 28:02}" for i in range(400)],
-    }
-    file = folder.out.with_name("public.parquet")
-    pl.DataFrame(rows).write_parquet(file)
-    pl.DataFrame(rows).write_csv(file.with_suffix(".csv"))
-    for place in (file, file.with_suffix(".csv")):
-        done = cli("reference", "build", place)
-        assert done.exit_code == 0, done.output
-        for words in (
-            "missing in income as -999", "patient is left out: 400 different values in 400 rows",
-            "note is left out: long texts, 34 words on average", "year is left out: a calendar's",
-            "admitted: hour is left out", "admitted: weekday: times, by weekday",
-        ):  # fmt: skip
-            assert words in done.stderr.replace("\n", " ")
-
-
 def test_a_score_becomes_a_column_of_the_reference_and_of_its_dictionary(cli, folder):
     rng = np.random.default_rng(1)
     x = rng.normal(size=400)

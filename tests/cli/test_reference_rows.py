@@ -72,16 +72,6 @@ def test_a_threshold_that_is_given_counts_unless_the_table_has_one(built, tmp_pa
     }
 
 
-def test_init_says_it_of_a_sample_and_not_of_made_up_rows(cli, tmp_path):
-    rows(900).write_csv(tmp_path / "rows.csv")
-    done = cli("init", tmp_path / "rows.csv", "--out", tmp_path / "app", "--labels", 60)
-    assert done.exit_code == 0, done.output
-    assert "its 900 records are too few" in " ".join(done.stderr.split())
-    done = cli("init", tmp_path / "app" / "app" / "table.toml", "--out", tmp_path / "other")
-    assert done.exit_code == 0, done.output
-    assert "records are" not in " ".join(done.stderr.split())
-
-
 @pytest.mark.parametrize(("number", "words"), [(400, "too few"), (40_000, "enough")])
 def test_plan_says_it_once_and_of_each_column(cli, tmp_path, monkeypatch, number, words):
     monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
