@@ -15,10 +15,11 @@ from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.result import Divergences
 from flwr_kld.infer.one_thread import one_thread
+from flwr_kld.infer.verdict import Verdict
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport, Reading
-from flwr_kld.report.decider import Decided, Decider
+from flwr_kld.report.decider import Decider
 from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import column_report, read
 from flwr_kld.table.table import Table
@@ -83,38 +84,31 @@ class Conclusions:
         self, name: str, measured: Measured, budget: str, contradiction: str | None
     ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
         """Return what a check says of one column, and what it keeps."""
-        decided = Decided(None)
-        effects, clients = measured.effects, measured.survivors
+        effects = measured.effects
         found = self._divergences(measured.published, effects)
-        population = None if found is None else found.population
-        reading = read(measured.published, found, effects=effects)
-        if (decider := self._deciders.get(name)) is not None:
-            if contradiction is None:
-                decided = decider.decide(measured, population, reading.outside, budget)
-            else:
-                decided = Decided(contradicted(decider.threshold, decider.alarm, contradiction))
-        if measured.asked.drawn and clients <= _FEW and reading.of_population:
-            few = (
-                "the population's ± may be too small if a few of its clients are much larger than "
-                f"the rest, or far from them: these {clients} may have none"
-            )
-            reading = replace(reading, note="; ".join(filter(None, (reading.note, few))))
-        decided, note = self._doubt(decided, reading, contradiction)
+        reading = self._reading(measured, found, effects)
+        contradiction = contradiction or impossible_estimate(
+            reading.estimate, reading.error.privacy
+        )
+        if contradiction is not None:
+            note = f"the published numbers contradict each other: {contradiction}"
+            reading = replace(reading, note=note)
+        verdict, states = self._decided(name, measured, found, reading, contradiction, budget)
         table = self.reference.domain
         units, descriptions = (
             (table.units, table.descriptions) if isinstance(table, Table) else ({}, {})
         )
         report = column_report(
             measured.published,
-            replace(reading, note=note, drawn_from=measured.drawn_from, counted=measured.whose),
-            decided.verdict,
+            replace(reading, drawn_from=measured.drawn_from, counted=measured.whose),
+            verdict,
             columns=len(self.reference.columns),
             effects=effects,
             draws="client" if measured.asked.drawn else "record",
             unit=units.get(name, ""),
             description=descriptions.get(name, ""),
         )
-        return report, decided.states
+        return report, states
 
     def _divergences(self, published: NoisyCounts, effects: DesignEffects) -> Divergences | None:
         """Estimate the divergences; None of counts that nobody can have."""
@@ -123,21 +117,37 @@ class Conclusions:
         except EstimateUndefined:
             return None
 
-    def _doubt(
-        self, decided: Decided, reading: Reading, contradiction: str | None
-    ) -> tuple[Decided, str | None]:
-        """Hold the verdict against the estimate; return it with what a reader must know."""
-        estimate, note, of_population = reading.estimate, reading.note, reading.of_population
-        if contradiction is None:
-            contradiction = impossible_estimate(estimate, reading.error.privacy)
-        verdict = decided.verdict
+    def _reading(
+        self, measured: Measured, found: Divergences | None, effects: DesignEffects
+    ) -> Reading:
+        """Return what a column's counts say, with a note if few of many clients were drawn."""
+        reading, clients = read(measured.published, found, effects=effects), measured.survivors
+        if not measured.asked.drawn or clients > _FEW or not reading.of_population:
+            return reading
+        few = (
+            "the population's ± may be too small if a few of its clients are much larger than "
+            f"the rest, or far from them: these {clients} may have none"
+        )
+        return replace(reading, note="; ".join(filter(None, (reading.note, few))))
+
+    def _decided(
+        self,
+        name: str,
+        measured: Measured,
+        found: Divergences | None,
+        reading: Reading,
+        contradiction: str | None,
+        budget: str,
+    ) -> tuple[Verdict | None, tuple[Remembered, ...]]:
+        """Return the verdict, held against the estimates, and the evidence after it."""
+        if (decider := self._deciders.get(name)) is None:
+            return None, ()
         if contradiction is not None:
-            note = f"the published numbers contradict each other: {contradiction}"
-            if verdict is not None:
-                verdict = contradicted(verdict.threshold, verdict.alarm, contradiction)
-            return replace(decided, verdict=verdict, states=()), note
-        if verdict is None:
-            return decided, note
-        population = None if of_population is None else of_population.value
-        held = downgrade_contradicted(verdict, population, estimate, reading.outside)
-        return replace(decided, verdict=held), note
+            return contradicted(decider.threshold, decider.alarm, contradiction), ()
+        population = None if found is None else found.population
+        verdict, states = decider.decide(measured, population, reading.outside, budget)
+        shown = reading.of_population
+        held = downgrade_contradicted(
+            verdict, None if shown is None else shown.value, reading.estimate, reading.outside
+        )
+        return held, states

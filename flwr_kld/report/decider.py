@@ -51,14 +51,6 @@ _EVIDENCE = 1
 """Version of what is remembered. Another begins evidence anew: what was gathered does not count."""
 
 
-@dataclass(frozen=True)
-class Decided:
-    """A verdict, and what is to be remembered."""
-
-    verdict: Verdict | None  # None if no threshold was given
-    states: tuple[Remembered, ...] = ()  # For the ledger, written together with the report
-
-
 @dataclass
 class Decider:
     """Decides checks of one column in their order."""
@@ -126,8 +118,8 @@ class Decider:
         population: Estimate | None,
         outside: OutsideFraction | None,
         budget: str,
-    ) -> Decided:
-        """Return the verdict of one check, and the evidence after it.
+    ) -> tuple[Verdict, tuple[Remembered, ...]]:
+        """Return the verdict of one check, and the evidence after it, for the ledger.
 
         `population` and `outside` are estimated from the same counts.
         """
@@ -162,7 +154,7 @@ class Decider:
         verdict = self._unless_old(verdict, counts, law)
         detector = self._detector
         states = (self._remembered(budget, detector),) if detector else ()
-        return Decided(verdict, states)
+        return verdict, states
 
     def shown(
         self,
