@@ -1,4 +1,8 @@
-"""The false-alarm rate of verdicts of drift, and what they tolerate."""
+"""The false-alarm rate of verdicts of drift, and what they tolerate.
+
+`RESOLUTION` was chosen. "No drift" of 20 or 200 equally frequent symbols takes about 420 or 2,800
+records at ε = 1; half the resolution takes 540 or 3,500, twice 330 or 2,300.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 Sums over clients cannot be checked part by part. What does not add up beyond anything that the
 noise explains is not a ground to decide on. Lies within what clients may hold cannot be told from
 data: ``docs/threat-model.md``.
+
+`_UNLIKELY` was chosen: noise alone passes a margin in one of L counts with probability below
+2 e^-21. Of 1,000 counts a lie must be 28 times the e-folding length of the noise; half lets one of
+17 and refuses an honest check in 18,000, twice needs 49.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.estimators.score import THETA, score_ceiling
 
 _UNLIKELY = 21.0
-"""Noise alone passes a margin in one of L counts with probability below 2 e^-21."""
 
 
 def contradiction(noisy: NoisyCounts, clients: int, most_records: int = 0) -> str | None:

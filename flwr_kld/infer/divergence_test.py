@@ -74,7 +74,7 @@ from flwr_kld.kernel.law import RATIO_BITS, NoiseTable
 if TYPE_CHECKING:
     from flwr_kld.ask.noisy import NoisyCounts
 
-_RATIOS, _ORDERED = 0.8, (0.05, 0.05, 0.05, 0.05)
+_RATIOS = 0.8
 _NEAREST = 0.01
 _SHRUNK = 2.0
 _FLOOR_ERRORS, _HIGHEST_FLOOR = 2.0, 0.4
@@ -250,7 +250,7 @@ class _GivenRecords:
     def quantile(self, nats: float) -> float:
         """Return the standard normal quantile that the counts are worth against this D_θ."""
         parts = [(_RATIOS, self._of_ratios(nats))]
-        parts += zip(_ORDERED, self._along_order(nats), strict=False)
+        parts += [((1 - _RATIOS) / 4, quantile) for quantile in self._along_order(nats)]
         log_p = min(float(log_ndtr(-quantile)) - math.log(part) for part, quantile in parts)
         return -float(ndtri_exp(min(log_p, _CERTAIN)))
 

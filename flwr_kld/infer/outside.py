@@ -1,4 +1,9 @@
-"""Estimates the fraction of records where the reference has no mass, with its limits."""
+"""Estimates the fraction of records where the reference has no mass, with its limits.
+
+`_CLEAR` was chosen: a kind is named from so many standard deviations on. Under the normal law 2 %
+of kinds that nobody has are named; 16 % if it is halved, .003 % if it is doubled. `_MOST_NAMES` is
+for lack of space; `_ERRORS` and `_CLOSE` end a search for a p-value.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +44,7 @@ def outside_by_counts(
 
 
 _ERRORS, _CLOSE = (math.log(0.5), math.log(1e-15)), 1e-3
-"""Range of a p-value's logarithm, and how near to it is near enough."""
 _CLEAR = 2.0
-"""Standard deviations from which on a kind is named."""
 _MOST_NAMES = 3
 
 

@@ -4,6 +4,12 @@ A cohort's counts vary more than those of as many independent records, because r
 hang together. Each client counts how many of its records are alike, in expectation as many as are
 in the same cell as another of its own (`alike_records`). Beyond those that any two records of the
 population are, they are alike because they are one client's. Proof note: ``docs/proofs/counts.md``.
+
+`_ROUNDS` of a fixed point are enough: of 100 clients at a design effect of 3.39, twice as many
+change nothing, half of them .0002. `_ALONE`, over the smallest fraction, is the largest r that is
+tried: any makes a valid bound, larger ones none that is smaller by more than a percent. `_APART` is
+a ratio of design effects that is told from 1, and from that of records all alike, and `_DIFFERENT`
+the probability of two different records below which all are alike: they avoid divisions by 0.
 """
 
 from __future__ import annotations
@@ -24,14 +30,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _ROUNDS = 4
-"""Of the fixed point: the counts that say how alike any two records are vary by its solution."""
 _APART = 1.001
-"""Design effects of this ratio are told apart: from 1, and from that of records all alike."""
 _DIFFERENT = 1e-6
-"""Probability of two different records below which all are alike, and nothing varies."""
 _ALONE = 100.0
-"""Over the smallest fraction: from there on a larger r makes no bound of a design effect smaller by
-more than a percent."""
 
 
 @dataclass(frozen=True)

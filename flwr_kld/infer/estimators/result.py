@@ -1,4 +1,8 @@
-"""What estimators return: nats, where they come from, and three standard deviations."""
+"""What estimators return: nats, where they come from, and three standard deviations.
+
+`_FEW` records are a mean below which `_FEW_TERMS` terms of a Poisson law are summed, exactly but
+for 1e-5. Halved or doubled, no error of the 24 questions of `drift_shapes` changes.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,8 @@ from flwr_kld.infer.estimators.score import Floats, score
 if TYPE_CHECKING:
     from flwr_kld.ask.plan import QueryPlan
 
-_IMPOSSIBLE = 30.0
-"""Deviations below 0 at which logarithms of a normal law still tell it."""
-_FEW = 3.0
-_FEW_TERMS = 14
-"""P(Poisson(3) >= 14) is below 1e-5."""
+_IMPOSSIBLE = 30.0  # Not tuned: deviations below 0 at which logarithms still tell a normal law
+_FEW, _FEW_TERMS = 3.0, 14
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""The score whose Π-average is the skewed divergence D_θ = KL(Π || (1 - θ) P + θ Π)."""
+"""The score whose Π-average is the skewed divergence D_θ = KL(Π || (1 - θ) P + θ Π).
+
+`THETA` is a definition, and printed beside each number. Where two of 50 equally frequent labels
+vanish, D_θ is .145 nats; .173 if it is halved, .118 if it is doubled.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ THETA = 0.01
 """θ of D_θ: the fraction of the reference that is mixed into the clients' law. D_θ is then finite,
 and at most ln(1/θ) = 4.6 nats."""
 
-_NOTHING = -600.0
+_NOTHING = -600.0  # Not tuned: floats underflow below e^-708
 
 
 def check_theta(theta: float) -> float:

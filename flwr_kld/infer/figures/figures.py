@@ -7,7 +7,7 @@ over `drawn_laws`; fractions are unbiased; figures of an ordered column are made
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from flwr_kld.infer.figures.ordered import OrderedFigures, ordered_figures
 from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.table.binned import Binned
 
-_VARIATION = 2
-"""Place of the total variation among the distances."""
 _STEPS = np.linspace(0, 1, 9)
 """Parts of the way from Π to the counts at which it is tried how far off a law may look."""
 
@@ -53,24 +51,25 @@ class Figures:
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
     seen = noisy_fractions(noisy)
-    found = _read(noisy, seen, effects)
+    psi, jensen_shannon, total_variation, hellinger = _read(noisy, seen, effects)
     # The total variation of the very records counted, too: chance among them is in it
-    own = _read(noisy, seen, DesignEffects(0.0))[_VARIATION]
-    found[_VARIATION, 2] = min(found[_VARIATION, 2], own[2])
-    found[_VARIATION, 3] = max(found[_VARIATION, 3], own[3])
-    psi, jensen_shannon, total_variation, hellinger = (Figure(*of_one) for of_one in found.tolist())
+    _, _, own, _ = _read(noisy, seen, DesignEffects(0.0))
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
-        total_variation=total_variation,
+        total_variation=replace(
+            total_variation,
+            low=min(total_variation.low, own.low),
+            high=max(total_variation.high, own.high),
+        ),
         hellinger=hellinger,
         shares=tuple(_shares(noisy, seen, effects)),
         ordered=ordered_figures(noisy, seen, effects),
     )
 
 
-def _read(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Floats:
-    """Estimate the distances, with deviations and both ends of their intervals, shape [4, 4]."""
+def _read(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[Figure]:
+    """Estimate the distances, in the order of `distances`."""
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
@@ -90,7 +89,7 @@ def _read(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Floats:
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
     most = around[-1, :, -1 - cut] + 2 * (own - around[-1].mean(axis=1))
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
-    return np.array([mean, deviation, low, high]).T
+    return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
 
 
 def distances(laws: Floats, reference: Floats) -> Floats:
