@@ -6,6 +6,21 @@ noise and sampling do to a curve is found by drawing from what was read. A band 
 may be negative: noise in bins without events, once made non-negative, would be events. It holds
 for all times at once, and it and the test hold whatever comes first within bins, events or
 censoring: times are often whole months. Post-processing: it costs no privacy.
+
+Numbers that were tuned, and how many of 200 bands of 500 or 1,000 patients hold of these, and of
+the population, if they are halved, and doubled: 197 and 199 as they are, .119 wide on average
+(``survival.py``).
+
+======  ==========  ================================================================================
+number  unit        meaning, and what a half or twice as much does
+======  ==========  ================================================================================
+_DRAWS  draws       of what noise and sampling do to a curve: no change
+_LEVEL  confidence  a little more than is promised, as draws are around what was read, and not
+                    around the truth; half and twice what is left out: 200, 200, .133 wide / 192,
+                    195, .105
+_CLEAR  deviations  of its noise that a number at risk exceeds for a hazard to be read of it: no
+                    change / .138 wide
+======  ==========  ================================================================================
 """
 
 from __future__ import annotations
@@ -22,9 +37,7 @@ from flwr_kld.infer.fraction_interval import Floats
 
 _DRAWS = 1000
 _LEVEL = 0.96
-"""A little more than is promised: draws are around what was read, and not around the truth."""
 _CLEAR = 3.0
-"""Standard deviations of its noise that a number at risk exceeds for a hazard to be read of it."""
 
 
 @dataclass(frozen=True)

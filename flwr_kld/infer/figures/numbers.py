@@ -8,6 +8,11 @@ In the open outer bins all values are at the public mean, else at the edge. An i
 `Numbers.between` holds however the values lie, and that of a quantile ends at edges or grid points
 (Woodruff 1952). Both hold what a test does not reject with the noise that would be in the ratio if
 it were true, so that they are wide where noise is a large part of all records (Fieller 1954).
+
+`_CENTRES` values of the mean are tried where the standard deviation is limited: with half or twice
+as many, intervals of 50 drawn cohorts are .4443 or .4444 wide for .4444, and all hold. `_MOST`
+edges are read of columns that have more: of 800 edges, 100 or 400 make the interval of the median
+.226 or .160 wide for .180, in standard deviations.
 """
 
 from __future__ import annotations
@@ -32,12 +37,9 @@ from flwr_kld.table.rounded import RoundedNumbers
 
 Side = Literal["below", "above"]
 _WORDS: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
-SIDES = float(ndtri((1 + LEVEL) / 2))
-"""Standard deviations of such an interval under the normal law."""
+SIDES = float(ndtri((1 + LEVEL) / 2))  # Not tuned: standard deviations, under the normal law
 _CENTRES = 33
-"""Values of the mean that are tried."""
 _MOST = 200
-"""Edges at which F is read, of columns that have more."""
 
 
 @dataclass(frozen=True)
