@@ -7,6 +7,10 @@ which are empty bins, so that what is not known within bins hides nothing. Each 
 releases its counts as the product does, and holds every interval against the law: mean, standard
 deviation, deciles, histogram, the same of a group, and the figures of a check, whose reference is
 the population itself or lies off it. The same numbers of the very clients are held beside it.
+
+No interval knows of clients who were not drawn: of "3 % far, 100 clients", 5 % of cohorts have
+nobody who is far, and these are half of those whose mean is missed.
+
 Writes ``drawn_populations.csv`` and ``.json``.
 """
 
