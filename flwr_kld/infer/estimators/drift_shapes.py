@@ -6,8 +6,8 @@ and the mean follows Π by the trend, or not at all.
 
 Numbers that were tuned, and the root mean square error of the population's number if they are
 halved, and doubled: .118 as they are, in 24 questions of ``population_estimate.py`` at ε = .2 to 3,
-of which one or none is beyond two deviations in all of these. The cohort's is .087 to .097, .094 as
-they are. So no result hangs on any of them.
+of which two at most are beyond two deviations in all of these. The cohort's is .087 to .103, .094
+as they are. So no result hangs on any of them. Of lists, half and twice as many entries are tried.
 
 ====================  ========  ====================================================  ============
 number                unit      meaning                                               half, double
@@ -17,6 +17,13 @@ _PARTIAL              chance    that a part of each symbol's records moves      
 _TAIL                 chance    that the rarest symbols vanish                        .117, .119
 _SOME                 chance    that some of all symbols fall or vanish               .122, .113
 _SPREADS              of ln r   deviations of the factor                              .114, .122
+_FEW_SPREADS          of ln r   the same, where symbols fall                          .116, .122
+_PART_SPREADS         of ln r   the same, where a part of the records moves           .119, .117
+_PARTS                fraction  of each symbol's records that moves                   .118, .118
+_FALLEN               fraction  of the symbols that fall, and how likely it is        .124, .117
+_TAILS                nats      above the rarest symbol at which the tail ends        .118, .119
+_PLACES               nats      to which symbols fall (`_GONE`: r = 0), with these    .114, .126
+                                deviations, which are halved and doubled, and weights
 _GROWTHS              power     of 1 / Π by which a deviation grows                   .109, .102
 _WIDEST               of ln r   deviation of outliers                                 .124, .106
 _OUTLIERS             fraction  of the symbols that are outliers                      .119, .114
@@ -25,10 +32,6 @@ _NARROWEST            ratio     of a deviation to its own elsewhere, at least   
 _BROADEST             of ln r   deviation, at most                                    .093, .093
 _FARTHEST             nats      of a law's centre at most: it stays on the grid       .118, .118
 ====================  ========  ====================================================  ============
-
-`_FEW_SPREADS` and `_PART_SPREADS` are `_SPREADS` where more else varies; `_PARTS`, `_FALLEN`,
-`_TAILS` and `_PLACES` list the parts that move, that fall and with which chance, where the tail
-begins and where symbols fall to; `_GONE` stands for r = 0.
 """
 
 from __future__ import annotations

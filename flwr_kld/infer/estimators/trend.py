@@ -9,8 +9,8 @@ Two numbers were tuned. `_BENDS` are quantiles of ln Π over the single symbols 
 bend: closer where symbols are rare. `_DEVIATIONS` are those of the coefficients about 0, a priori,
 per deviation of ln Π; the level is free. Halved or doubled, the root mean square error of the
 population's number is .109 or .122 for .118, and the cohort's .089 or .095 for .094, in the 24
-questions of `drift_shapes`. `_STEPS` end the fit, `_MOST` bounds a (half of it and twice as much
-change nothing), and `_FINEST` is how finely floats tell a sum beside the prior.
+questions of `drift_shapes`. `_STEPS` end the fit, `_MOST` bounds a (half of each and twice as much
+change nothing), and `_FINEST` is how finely floats tell a sum beside the prior (no change by 10).
 """
 
 from __future__ import annotations
