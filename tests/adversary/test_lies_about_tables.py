@@ -4,7 +4,6 @@ Each lie of the server is as consistent as it can be (its fingerprints fit), and
 anything is counted, or bounds what is counted all the same.
 """
 
-import json
 import zlib
 from contextlib import suppress
 
@@ -44,10 +43,6 @@ SETTINGS = {
     "shares": (Distributed(3.0, min_clients=5), SecureSum),
 }
 LIAR = 1000
-
-
-def compact(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def told_otherwise(name, *, cells=None, terms=None):
@@ -250,5 +245,5 @@ def test_a_heavy_client_counts_a_sample_of_rows(name):
 
 
 def test_a_reply_of_one_column_is_not_spread_over_all():
-    with pytest.raises(InvalidReply, match="wrong shape"):
+    with pytest.raises(InvalidReply, match="shape"):
         ClearSum(PLAN.layout, rows_of(Layout((6,)), [1] * 6))

@@ -50,8 +50,8 @@ def from_one_to_another(amount):
 
 
 BITS = [
-    *(bit(place, value) for place in range(0, 40, 9) for value in (None, 2, -1, 10**9, P // 2)),
-    *(from_one_to_another(amount) for amount in (2, 7, 10**6, 10**9, P // 2)),
+    *(bit(place, value) for place in (0, 21) for value in (None, 2, -1, 10**9, P // 2)),
+    *(from_one_to_another(amount) for amount in (2, P // 2)),
 ]
 
 
@@ -118,11 +118,11 @@ def elements_of(content):
 
 
 MESSAGES = [
-    *map(other_records, (0, 1, 7, 99, 101, 10**6, 2**31 - 1, 2**32 - 1)),
+    *map(other_records, (0, 1, 99, 101, 2**31 - 1, 2**32 - 1)),
     other_head(nonce=bytes(16)), other_head(public=bytes(64)), of_another, of_another_check,
     of_another_run, of_its_other_counts, elements_of_its_other_counts, swapped,
-    *map(seeds_of, (b"", bytes(63), bytes(64), bytes(65))),
-    *map(elements_of, (b"", b"short", bytes(8 * 400), b"\xff" * 8 * 400)),
+    *map(seeds_of, (b"", bytes(64), bytes(65))),
+    *map(elements_of, (b"short", bytes(8 * 400), b"\xff" * 8 * 400)),
 ]  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_counts_that_lie(world, monkeypatch):
             return honest(own, np.clip(counts, 0, own.largest) * (own.columns == ()))
 
     monkeypatch.setattr(Counts, "encode", encode)
-    for _ in range(20):
+    for _ in range(8):
         row = actors.rows[LIAR] + rng.integers(-3, 4, 9) * rng.integers(0, 2, 9)
         require_own_records_at_most(actors, actors.parcel(LIAR, row=row))
 
@@ -182,5 +182,5 @@ def test_counts_that_lie(world, monkeypatch):
 @pytest.mark.parametrize("world", WORLDS)
 def test_honest_clients_are_not_refused(world):
     actors, rng = Actors(3, options=WORLDS[world]), np.random.default_rng(6)
-    for _ in range(20):
+    for _ in range(5):
         assert require_own_records_at_most(actors, actors.parcel(LIAR, row=actors.drawn(rng)))

@@ -4,10 +4,6 @@ Over programs that write text, Parquet and SQLite, and frames in memory. Each ex
 of about five records; with `FLWR_KLD_EXAMPLES=20` there are more than 10^5 in all.
 """
 
-import csv
-import datetime as dt
-import sqlite3
-from contextlib import closing
 from decimal import Decimal
 from functools import partial
 
@@ -23,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from flwr_kld import Binned, Dialect, Labels, Table, Times
+from flwr_kld import Binned, Labels, Table, Times
 from flwr_kld.clients import node_records
 
 DOMAINS = {
@@ -33,105 +29,11 @@ DOMAINS = {
     "hour": Times("hour"),
     "month": Times(["2024-01-01", "2024-02-01T12:00"]),
 }
-USUAL = ["nurse", "7", "1.5", "20", "-3", "2024-01-31", "2024-01-31 05:06:07", "é", "a,b;c", "x y"]
-PIECES = st.sampled_from(
-    ["nurse", "7", "1", ".", ",", ";", "\t", "|", "-", "+", "e400", "_", " ", "\u00a0", '"', '""',
-     "'", "\\", "\r", "\n", "\0", "\x1a", "\x85", "\u2028", "\ufeff", "é", "٣", "😀", "NA", "nan",
-     "inf", "true", "$", "%", "=", "#", "2024-01-31", "31.12.2024", "T24:00", "Z", "0000-00-00",
-     "x" * 70_000, "9" * 400]
-)  # fmt: skip
-TEXT = st.lists(PIECES, max_size=4).map("".join) | st.text(max_size=5)
-UTF8 = TEXT.filter(lambda text: text.isascii() or text.encode("utf-8", "replace").decode() == text)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("rows")
-
-
-def encoded(table, place, **config):
-    named = {"drift-records": str(place), "drift-query": "SELECT * FROM t ORDER BY i"}
-    own = {f"drift-{key}": value for key, value in config.items()}
-    context = Context(0, 1, {**named, **own}, RecordDict(), {})
-    return table.encode(node_records(context, table))
-
-
-def by_csv(file, rows, encoding="utf-8", **form):
-    with open(file, "w", newline="", encoding=encoding, errors="replace") as lines:
-        writer = csv.writer(lines, **form)
-        writer.writerow(rows)
-        writer.writerows(zip(*rows.values(), strict=True))
-
-
-def by_r(file, rows, mark=",", numbers=True):
-    """As write.csv and write.csv2 do: row names, quoted texts, numbers and NA without quotes."""
-
-    def spelt(text):
-        if text is None or (numbers and text.replace(".", "", 1).isdecimal()):
-            return "NA" if text is None else text
-        return '"' + text.replace('"', '""') + '"'
-
-    lines = [mark.join(['""', *map(spelt, rows)])]
-    for number, row in enumerate(zip(*rows.values(), strict=True), 1):
-        lines.append(mark.join([f'"{number}"', *map(spelt, row)]))
-    file.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "replace"))
-
-
-def by_sqlite(file, rows):
-    file.unlink(missing_ok=True)
-    with closing(sqlite3.connect(file)) as database:
-        kinds = ("TEXT", "INTEGER", "TIMESTAMP", "NUMERIC", "BLOB")
-        columns = [f"{n} {kind}" for n, kind in zip(rows, kinds, strict=True)]
-        database.execute(f"CREATE TABLE t (i INTEGER, {', '.join(columns)})")
-        for i, row in enumerate(zip(*rows.values(), strict=True)):
-            places = ", ".join("CAST(? AS TEXT)" if type(v) is bytes else "?" for v in row)
-            database.execute(f"INSERT INTO t VALUES ({i}, {places})", row)
-        database.commit()
-
-
-def by_pandas(file, rows, **form):
-    pd.DataFrame(rows, dtype=object).to_csv(file, errors="replace", **form)
-
-
-TEXT_FILES = {
-    # how it is written, its dialect, its line end
-    "csv": (by_csv, {}, "\r\n"),
-    "csv, unix": (partial(by_csv, dialect="unix"), {}, "\n"),
-    "csv, tabs": (partial(by_csv, dialect="excel-tab"), {"delimiter": "\t"}, "\r\n"),
-    "csv, CR": (partial(by_csv, lineterminator="\r"), {}, "\r"),
-    "csv, not quoted": (
-        partial(by_csv, quoting=csv.QUOTE_NONE, escapechar="\\", lineterminator="\n"), {}, "\n",
-    ),
-    "csv, no doubled quotes": (
-        partial(by_csv, doublequote=False, escapechar="\\", lineterminator="\n"), {}, "\n",
-    ),
-    "csv, apostrophes": (partial(by_csv, quotechar="'", lineterminator="\n"), {}, "\n"),
-    "Excel, semicolons": (
-        partial(by_csv, encoding="cp1252", delimiter=";"),
-        {"delimiter": ";", "encoding": "cp1252", "decimal": ","}, "\r\n",
-    ),
-    "Excel, UTF-8": (partial(by_csv, encoding="utf-8-sig"), {}, "\r\n"),
-    "Excel, Unicode text": (
-        partial(by_csv, encoding="utf-16", dialect="excel-tab"),
-        {"delimiter": "\t", "encoding": "utf-16"}, "\r\n",
-    ),
-    "R": (by_r, {}, "\n"),
-    "R, semicolons": (partial(by_r, mark=";"), {"delimiter": ";", "decimal": ","}, "\n"),
-    "R, bars": (partial(by_r, mark="|", numbers=False), {"delimiter": "|"}, "\n"),
-    "pandas": (partial(by_pandas, index=False), {}, "\n"),
-    "pandas, quoted": (partial(by_pandas, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, "\n"),
-    "pandas, gzip": (by_pandas, {}, "\n"),
-    "polars": (lambda file, rows: pl.DataFrame(rows).write_csv(file), {}, "\n"),
-    "polars, tabs": (
-        lambda file, rows: pl.DataFrame(rows).write_csv(
-            file, separator="\t", quote_style="always", include_bom=True
-        ), {"delimiter": "\t"}, "\n",
-    ),
-    "polars, never quoted": (
-        lambda file, rows: pl.DataFrame(rows).write_csv(file, quote_style="never"), {}, "\n",
-    ),
-    "pyarrow": (lambda file, rows: pyarrow.csv.write_csv(pa.table(rows), file), {}, "\n"),
-}  # fmt: skip
 
 
 class _NoFrame(Exception):
@@ -151,77 +53,6 @@ def require_each_by_itself(symbols, drawn):
     assert [len(one) for one in found] == [len(drawn)] * 3
     expected = np.where(np.array(changed)[:, None], found[1], found[0])
     np.testing.assert_array_equal(found[2], expected)
-
-
-def by_column(rows):
-    return dict(zip(DOMAINS, map(list, zip(*rows, strict=True)), strict=True))
-
-
-@pytest.mark.parametrize("writer", TEXT_FILES)
-@given(data=st.data())
-@settings(max_examples=examples(20))
-def test_no_value_in_a_text_file_moves_another(folder, writer, data):
-    write, told, end = TEXT_FILES[writer]
-    table = Table(DOMAINS, dialect=Dialect(**told))
-    odd = UTF8 if writer.startswith(("polars", "pyarrow")) else TEXT
-    text = st.sampled_from(USUAL) | odd.filter(lambda text: end not in text) | st.none()
-    packed = ".csv.gz" if "gzip" in writer else ".csv"
-    file = folder / f"rows{packed}"
-
-    def symbols(rows):
-        write(file, by_column(rows))
-        return encoded(table, file)
-
-    require_each_by_itself(symbols, data.draw(rows_of(st.tuples(*[text] * len(DOMAINS)))))
-
-
-NUMBERS = st.integers() | st.floats() | st.decimals() | st.fractions() | st.complex_numbers()
-TIMES = st.datetimes(timezones=st.none() | st.timezones()) | st.dates() | st.times()
-NESTED = st.lists(NUMBERS | TEXT, max_size=2) | st.dictionaries(TEXT, NUMBERS, max_size=2)
-OBJECTS = TEXT | NUMBERS | TIMES | NESTED | st.timedeltas() | st.binary(max_size=6) | st.none()
-HELD = st.integers(0, 9).map(
-    [
-        Decimal("sNaN"), pd.NA, pd.NaT, np.datetime64(2**62, "Y"), np.array([1, 2]), object(),
-        pd.Period("2024-01"), "\ud800", np.float16(7), {1, 2},
-    ].__getitem__
-)  # fmt: skip
-TYPED = [
-    [7, 1, 20], [1.0, 7.0, 1.5], [True, False], USUAL, [dt.date(2024, 1, 31), None],
-    [dt.datetime(2024, 1, 31, 5), dt.datetime(1970, 1, 1, 23, 59, 59, 999_999)],
-    [Decimal("7.00"), Decimal(1)], [b"nurse", b"7"], [1, "nurse", None],
-]  # fmt: skip
-FRAMES = {
-    "lists": dict,
-    "list of dicts": lambda rows: [
-        dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)
-    ],
-    "pandas objects": lambda rows: pd.DataFrame(rows, dtype=object),
-    "pandas": pd.DataFrame,
-    "polars objects": lambda rows: pl.DataFrame(
-        {name: pl.Series(column, dtype=pl.Object) for name, column in rows.items()}
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", FRAMES)
-@given(data=st.data())
-@settings(max_examples=examples(20))
-def test_no_object_in_a_frame_moves_another(kind, data):
-    table = Table(DOMAINS)
-    usual = data.draw(st.lists(st.sampled_from(TYPED), min_size=5, max_size=5))
-    row = st.tuples(*(st.sampled_from(values) | OBJECTS | HELD for values in usual))
-
-    def symbols(rows):
-        try:
-            frame = FRAMES[kind](by_column(rows))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise _NoFrame from error
-        return table.encode(frame)
-
-    try:
-        require_each_by_itself(symbols, data.draw(rows_of(row)))
-    except _NoFrame:
-        assert kind == "pandas"
 
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -325,17 +156,3 @@ def test_no_value_in_a_typed_column_moves_another(folder, kind, holder, data):
         require_each_by_itself(symbols, data.draw(rows_of(st.tuples(value))))
     except _NoFrame:
         assert holder != "pyarrow"
-
-
-@given(data=st.data())
-@settings(max_examples=examples(40))
-def test_no_value_in_sqlite_moves_another(folder, data):
-    file = folder / "rows.db"
-    value = st.sampled_from([*USUAL, 1, 7.0, None]) | UTF8 | INT64 | st.floats()
-    row = st.tuples(*[value | st.binary(max_size=6)] * len(DOMAINS))
-
-    def symbols(rows):
-        by_sqlite(file, by_column(rows))
-        return encoded(Table(DOMAINS), f"sqlite:///{file}")
-
-    require_each_by_itself(symbols, data.draw(rows_of(row)))

@@ -109,11 +109,11 @@ def other_key(hospitals):
 SPOILT = [
     (
         without("drift-identity"),
-        "signing key must be named in the node config by its absolute path, under drift-identity",
+        "drift-identity",
     ),
     (
         without("drift-roster"),
-        "roster must be named in the node config by its absolute path, under drift-roster",
+        "drift-roster",
     ),
     (named("drift-identity", "node.key"), "signing key must be named in the node config"),
     (named("drift-identity", 7), "signing key must be named in the node config"),

@@ -23,17 +23,17 @@ class Promise(Model, what="the promise"):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ((0.0,), "epsilon must be a number of nats above 0"),
-        ((-1.0,), "epsilon must be"),
-        ((math.inf,), "epsilon must be"),
-        ((math.nan,), "epsilon must be"),
-        ((True,), "epsilon must be"),
-        (("1",), "epsilon must be"),
-        ((1.0, -1e-9), "delta must be"),
-        ((1.0, 1.0), "delta must be"),
-        ((1.0, math.nan), "delta must be"),
-        ((1.0, 0.0, "client"), "protects must be"),
-        ((1.0, 0.0, 50), "protects must be"),
+        ((0.0,), "epsilon"),
+        ((-1.0,), "epsilon"),
+        ((math.inf,), "epsilon"),
+        ((math.nan,), "epsilon"),
+        ((True,), "epsilon"),
+        (("1",), "epsilon"),
+        ((1.0, -1e-9), "delta"),
+        ((1.0, 1.0), "delta"),
+        ((1.0, math.nan), "delta"),
+        ((1.0, 0.0, "client"), "protects"),
+        ((1.0, 0.0, 50), "protects"),
     ],
 )
 def test_what_is_no_promise_is_refused(values, words):

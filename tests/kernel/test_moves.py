@@ -1,14 +1,11 @@
 """Sets of moves: the corner of a box is worst, and one event says for all of them."""
 
 import math
-from fractions import Fraction
-from itertools import pairwise, product
 
 import pytest
 
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.delta import exp_below, hockey_stick, release_delta
-from flwr_kld.kernel.law import TOTAL, NoiseTable, noise_sum
+from flwr_kld.kernel.delta import hockey_stick, release_delta
 from flwr_kld.kernel.promise import Ball, WholeClients
 from flwr_kld.ledger import Cost
 from flwr_kld.ledger.delivered import epsilon_of
@@ -21,43 +18,6 @@ from flwr_kld.trust.noise_laws import (
     discrete_gaussian,
     discrete_laplace,
 )
-
-TABLES = {
-    "gaussian": discrete_gaussian(7.3),
-    "narrow gaussian": discrete_gaussian(0.4),
-    "laplace": discrete_laplace(5.7),
-    "wide laplace": discrete_laplace(300.0),
-    "gaussian shares": noise_sum(discrete_gaussian(1.5), 12),
-}
-
-
-def is_log_concave(weights):
-    return all(
-        b * b >= a * c for (a, b), (_, c) in pairwise(pairwise((0, *weights, 0)))
-    )  # fmt: skip
-
-
-def some_table(falls):
-    """Symmetric, positive, and neither unimodal nor log-concave."""
-    unit = TOTAL // (falls[0] + 2 * sum(falls[1:]))
-    side = [unit * weight for weight in falls]
-    side[0] = TOTAL - 2 * sum(side[1:])
-    return NoiseTable((*side[:0:-1], *side))
-
-
-def brute(table, shifts, epsilon):
-    """Sum of (P - e**eps Q)+ over all outcomes of a table without a tail."""
-    bound, values = exp_below(epsilon), range(-table.reach, table.reach + 1)
-
-    def law(k):
-        return table.probability(k) if abs(k) <= table.reach else Fraction(0)
-
-    whole = Fraction(0)
-    for outcome in product(values, repeat=len(shifts)):
-        p = math.prod(map(law, outcome))
-        q = math.prod(law(k - shift) for k, shift in zip(outcome, shifts, strict=True))
-        whole += max(p - bound * q, Fraction(0))
-    return whole
 
 
 def test_a_ball_counts_for_all_its_moves_at_any_epsilon():

@@ -41,7 +41,7 @@ def test_aggregation_follows_from_trust():
         ({"design_effect": 0.5}, "design_effect"),
         ({"level": 0.4}, "level"),
         ({"population": 100}, "population"),
-        ({"trust": "trusted"}, "must be a trust model"),
+        ({"trust": "trusted"}, "trust"),
         ({"trust": Trusted(1.0, protects=WholeClients(50))}, "records"),
         ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
         ({"records": 0.01}, "too few"),

@@ -124,7 +124,7 @@ def test_a_client_that_deals_bad_shares_spoils_the_sum_but_no_number_comes_out()
     total = at(Phase.REVEAL)
     lying_holder(total, 1, own=0)
     total.collect(Phase.REVEAL)
-    with pytest.raises(errors.Tampered, match="client 1 of the cohort open to a different seed"):
+    with pytest.raises(errors.Tampered, match="seed"):
         total.server.advance()
     with pytest.raises(errors.OutOfOrder):
         total.server.result()
@@ -136,7 +136,7 @@ def test_a_dropouts_bad_shares_are_noticed_too():
     slot = total.client(holder)._seat.neighbours.tolist().index(1)
     lying_holder(total, holder, shares=slot * SHARES.itemsize + SHARE + 1)
     total.collect(Phase.REVEAL)
-    with pytest.raises(errors.Tampered, match="client 1 of the cohort open to a different key"):
+    with pytest.raises(errors.Tampered, match="key"):
         total.server.advance()
 
 
@@ -145,7 +145,7 @@ def test_the_server_refuses_shares_of_other_neighbours(change):
     total = at(Phase.REVEAL, drop={1: Phase.MASK})
     told = decode(total.answer(0, Phase.REVEAL, total.requests[0]))
     changed = replace(told, sealed=bytes(len(told.sealed) + change))
-    with pytest.raises(errors.Tampered, match="shares of clients that are not its neighbours"):
+    with pytest.raises(errors.Tampered, match="neighbours"):
         total.server.receive(decode(signed_again(total, changed).to_bytes()))
     total.server.receive(told)  # the session goes on
 
@@ -182,7 +182,5 @@ def test_a_neighbourhood_below_the_threshold_is_left():
     mask[1:-1] = False
     first, *_, last = message.adverts.items(128)
     few = replace(message, adverts=Slots.of(mask, [first, last]))
-    with pytest.raises(
-        errors.TooFewSurvivors, match=r"2 of this client's neighbours.* 5 are needed"
-    ):
+    with pytest.raises(errors.TooFewSurvivors, match="5 are"):
         ask(total, 0, Phase.SHARE, few)

@@ -68,14 +68,6 @@ def sit(book: SessionBook, number: int, *answers: tuple[bytes, bytes], **about: 
     return silent
 
 
-def test_a_silent_client_counts_as_it_did_before(book):
-    first, second = bytes(SIZE), bytes([1] * SIZE)
-    assert sit(book, 1, (ANN, first), (BOB, first)) == {}
-    assert sit(book, 2, (ANN, second)) == {BOB: first}
-    assert sit(book, 3) == {ANN: second, BOB: first}
-    assert sit(book, 4, (BOB, second)) == {ANN: second}
-
-
 def test_nobody_answers_twice_in_a_night_or_in_another_length(book):
     night = opened(book, 1)
     assert night.came(ANN + ALL, bytes(SIZE), "x")
@@ -98,35 +90,6 @@ def test_rows_lose_the_names_in_front_and_silent_clients_follow(book):
     assert rows.into(list) == [bytes([1] * SIZE)]
     assert last.into(list) == [bytes([9] * SIZE)]
     assert len(others) == night.carried == 1
-
-
-def test_who_has_forgotten_its_name_counts_as_before(book):
-    """Its records would come a second time, beside those that count already."""
-    sit(book, 1, (ANN, bytes(SIZE)))
-    for number in (2, 3):
-        night = opened(book, number)
-        assert not night.came(BOB + ALL, bytes([1] * SIZE), ANN)
-        assert "lost its memory" in night.refused[ANN]
-        assert night.silent() == {ANN: bytes(SIZE)}
-        night.claim(SystemBits())
-    night = book.open(terms(4), SIZE)
-    assert night.came(ANN + ALL, bytes([2] * SIZE), "its node has another id now")
-    assert night.came(BOB + ALL, bytes(SIZE), BOB)
-
-
-def test_who_has_forgotten_a_night_that_was_answered_counts_as_before(book):
-    """Its memory was put back. Nights of which no answer came may be forgotten, and missed."""
-    first, second = bytes(SIZE), bytes([1] * SIZE)
-    sit(book, 1, (ANN, first), (BOB, first))
-    sit(book, 2, (ANN, second))
-    for number, nights in ((3, 0b1011), (4, 0b11011)):
-        night = opened(book, number)
-        assert not night.came(ANN + bytes([nights]), first, ANN)
-        assert "lost its memory" in night.refused[ANN]
-        assert night.came(BOB + bytes([nights]), first, BOB)
-        assert night.silent() == {ANN: second}
-        night.claim(SystemBits())
-    assert opened(book, 5).came(ANN + bytes([0b100111]), first, ANN)
 
 
 def test_who_answers_with_a_copy_of_anothers_memory_counts_as_before(book):

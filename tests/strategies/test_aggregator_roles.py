@@ -47,7 +47,7 @@ def test_the_aggregators_node_answers_no_other_check(key_file):
     [{}, {"drift-key": "key"}, {"drift-key": "/nowhere/key"}, {"drift-key": "/etc/hostname"}],
 )
 def test_an_aggregator_without_its_key_is_no_client_either(config, monkeypatch):
-    with pytest.raises(CheckFailed, match="no connected node holds the aggregator's key: start a"):
+    with pytest.raises(CheckFailed, match="key"):
         monitor().check(deployed(shared_app(), config))
     failure = r"the aggregator refused: the aggregator's key (cannot be read|must be named)"
     monkeypatch.setattr(ByAggregators, "holder", lambda *_: AGGREGATOR)
@@ -58,7 +58,7 @@ def test_an_aggregator_without_its_key_is_no_client_either(config, monkeypatch):
 def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
     grid = deployed(shared_app(), {"drift-key": key_file})
     monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1003)
-    with pytest.raises(CheckFailed, match="the aggregator refused: this node is not an aggregator"):
+    with pytest.raises(CheckFailed, match="aggregator"):
         monitor().check(grid)
 
 
@@ -116,7 +116,7 @@ def test_pairs_that_keep_no_promise_fail_at_construction(trust, aggregations, me
     [
         ({"aggregator": b"short"}, "32 bytes: AggregatorKey.public"),
         ({"aggregator": bytes(32)}, "low-order point"),
-        ({"protects": 5}, "protects must be"),
+        ({"protects": 5}, "protects"),
     ],
 )
 def test_contradictions_fail_at_construction(arguments, message):
@@ -125,16 +125,14 @@ def test_contradictions_fail_at_construction(arguments, message):
 
 
 def test_a_client_pins_a_key_that_protects():
-    with pytest.raises(ValueError, match="low-order point"):
+    with pytest.raises(ValueError, match="order"):
         app_of(aggregator=bytes(32))
 
 
 def test_a_client_seals_to_no_other_key_than_the_pinned_one():
     other = AggregatorKey.generate()
     trust = TrustedAggregator(1.0, aggregator=other.public)
-    with pytest.raises(
-        CheckFailed, match="20: refused: WrongAggregator: the key to seal to is not"
-    ):
+    with pytest.raises(CheckFailed, match="WrongAggregator"):
         KLDrift(REFERENCE, trust).check(federation(key=other))
 
 
@@ -143,12 +141,12 @@ def test_an_aggregator_opens_nothing_for_another_key():
         told = AggregatorNoise((AggregatorKey.generate().public.hex(),))
         content["terms"]["noise"] = told.to_json()
 
-    with pytest.raises(CheckFailed, match="refused: WrongAggregator: the counts are sealed for an"):
+    with pytest.raises(CheckFailed, match="WrongAggregator"):
         monitor().check(federation(meddle=on_request(change)))
 
 
 def test_clients_that_pinned_nobody_seal_nothing():
-    with pytest.raises(CheckFailed, match="claims trust model 'trusted-aggregator'"):
+    with pytest.raises(CheckFailed, match="trusted-aggregator"):
         monitor().check(federation(app_of()))
 
 

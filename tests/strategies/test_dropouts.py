@@ -48,10 +48,9 @@ def adds_up(report) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("nodes", [20, 40])
-def test_each_client_is_left_out_once(path, nodes):
+def test_each_client_is_left_out_once(path):
     """Also where a check decides by the counts of all."""
-    trust, aggregation = PATHS[path]
+    (trust, aggregation), nodes = PATHS[path], 20
     grid = grid_of(app_of(odd, secure_sum=FirstUse()), nodes, lose=lost)
     report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
     adds_up(report)
@@ -106,9 +105,8 @@ class Echo(InProcessGrid):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("nodes", [12, 40])
-def test_messages_that_come_twice_leave_nobody_out(path, nodes):
-    trust, aggregation = PATHS[path]
+def test_messages_that_come_twice_leave_nobody_out(path):
+    (trust, aggregation), nodes = PATHS[path], 12
     grid = Echo(app_of(secure_sum=FirstUse()), nodes)
     report = KLDrift(REFERENCE, trust, aggregation=aggregation(), threshold=0.05).check(grid)
     assert (report.cohort.survivors, report.cohort.dropouts) == (nodes, {})

@@ -30,8 +30,6 @@ from flwr_kld.strategies.aggregators import ByAggregators
 from flwr_kld.trust import terms
 from flwr_kld.trust.terms import NoiseShares
 
-TEN = Distributed(epsilon=1.0, min_clients=10)
-
 
 def test_a_broken_file_refuses_everything_and_tells_the_operator_only(limits, caplog):
     limits(("min_asked = 5", "min_asked = 5\nsecret_plan = 7"))
@@ -52,20 +50,20 @@ def test_a_file_that_breaks_during_a_sum_ends_it(limits):
             path.write_text("")
         return app(message, context)
 
-    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+    with pytest.raises(CheckFailed, match="guard"):
         summed().check(grid_of(spoil))
 
 
 @pytest.mark.parametrize("place", ["guard.toml", "", "./guard.toml"])
 def test_a_relative_path_is_refused(monkeypatch, place):
     monkeypatch.setenv("FLWR_KLD_GUARD", place)
-    with pytest.raises(CheckFailed, match="this client's guard is not usable"):
+    with pytest.raises(CheckFailed, match="guard"):
         plain().check(grid_of())
 
 
 def test_a_missing_file_is_refused_without_its_name(monkeypatch, tmp_path):
     monkeypatch.setenv("FLWR_KLD_GUARD", str(tmp_path / "hospital.toml"))
-    with pytest.raises(CheckFailed, match="guard is not usable") as failure:
+    with pytest.raises(CheckFailed, match="guard") as failure:
         plain().check(grid_of())
     assert "hospital" not in str(failure.value)
 
@@ -81,7 +79,7 @@ def test_neither_message_nor_run_config_names_the_file(limits, receipts, tmp_pat
 
     grid = grid_of(ask)
     grid.set_run_config({"drift-guard": loose, "FLWR_KLD_GUARD": loose})
-    with pytest.raises(CheckFailed, match=r"limit for a check is 0\.5"):
+    with pytest.raises(CheckFailed, match=r"0\.5"):
         plain().check(grid)
 
 
@@ -110,10 +108,10 @@ SHARES = NoiseShares(10).to_json()
         (
             plain(),
             {"guarantee": claim(protects={"most_records": 5})},
-            "most_records is out",
+            "most_records",
         ),
         (summed(), {"noise": "null"}, "the session has other terms"),
-        (summed(), {"guarantee": claim(protects={"most_records": 5})}, "most_records is out"),
+        (summed(), {"guarantee": claim(protects={"most_records": 5})}, "most_records"),
         (summed(Thinning(1.0, min_clients=3)), {}, "fewer clients than the noise needs"),
     ],
 )
@@ -138,7 +136,7 @@ def test_claims_are_held_against_what_really_happens(
     ("lie", "message"),
     [
         ({"guarantee": claim(epsilon=2.0)}, "limit for a check is 1"),
-        ({"noise": NoiseShares(2**20).to_json()}, "fewer clients than the noise needs"),
+        ({"noise": NoiseShares(2**20).to_json()}, "noise"),
         ({}, "a cohort of 20; this client's minimum is 30"),
     ],
 )
@@ -181,7 +179,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
     monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1019)
     trusted = TrustedAggregator(1.0, aggregator=key)
     monitor = plain() if ask == "plain" else KLDrift(REFERENCE, trusted)
-    with pytest.raises(CheckFailed, match=r"could not go on \(RuntimeError\)") as error:
+    with pytest.raises(CheckFailed, match="RuntimeError") as error:
         monitor.check(grid_of(app_of(aggregator=key)))
     assert "durian" not in str(error.value)
 
@@ -202,7 +200,7 @@ def test_a_phase_that_is_none_is_refused_in_words(limits, receipts, phase, openi
             return replies[-1]
         return app(message, context)
 
-    with pytest.raises(CheckFailed, match="refused: QueryRefused: th"):
+    with pytest.raises(CheckFailed, match="QueryRefused"):
         summed().check(grid_of(garble))
     assert len(receipts()) == (0 if opening else 20)
     assert all('"answered":[]' in str(reply.content["answer"]) for reply in replies)
@@ -229,6 +227,6 @@ def test_a_member_does_not_answer_by_the_terms_of_another(limits):
             reopened.append(app(message, context))
         return reply
 
-    with pytest.raises(CheckFailed, match="this client is not in a secure sum"):
+    with pytest.raises(CheckFailed, match="secure"):
         summed(population=HostedClients()).check(grid_of(reopen, nodes=10))
     assert all('"answered":[1]' in str(reply.content["answer"]) for reply in reopened)

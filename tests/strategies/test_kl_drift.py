@@ -91,9 +91,9 @@ def test_only_the_cohort_is_asked():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cells": 8}, "cells must be a whole number from 16"),
-        ({"min_clients": 0}, "min_clients must be a whole number"),
-        ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+        ({"cells": 8}, "cells"),
+        ({"min_clients": 0}, "min_clients"),
+        ({"timeout": 0}, "timeout"),
     ],
 )
 def test_arguments_out_of_range_fail_at_construction(arguments, message):

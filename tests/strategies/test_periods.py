@@ -200,11 +200,11 @@ def test_one_period_follows_another():
             SinceLastCheck("visited", **wrong)
 
 
-@pytest.mark.parametrize("at", range(0, 24, 5))
+@pytest.mark.parametrize("at", [0, 10, 20])
 @pytest.mark.parametrize(
     ("clock", "rule"),
     [
-        *((f"Etc/GMT{-hours:+d}", SinceLastCheck("t")) for hours in range(-12, 15)),
+        *((f"Etc/GMT{-hours:+d}", SinceLastCheck("t")) for hours in range(-12, 15, 13)),
         ("America/New_York", SinceLastCheck("t")),
         ("America/New_York", SinceLastCheck("t", lag=0, zone="America/New_York")),
         ("Australia/Lord_Howe", SinceLastCheck("t", lag=0, zone="Australia/Lord_Howe")),

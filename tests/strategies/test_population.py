@@ -149,7 +149,5 @@ def test_silence_is_named_too():
 def test_where_no_node_says_it_the_app_is_to_blame():
     everybody = range(1000, 1004)
     monitor = KLDrift(REFERENCE, Trusted(3.0), population=HostedClients())
-    with pytest.raises(
-        CheckFailed, match="no node says which clients it hosts: does its app call host_drift"
-    ):
+    with pytest.raises(CheckFailed, match="host_drift"):
         monitor.check(Lying(LIES["no record"], liars=everybody))

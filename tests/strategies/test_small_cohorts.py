@@ -36,9 +36,7 @@ def monitor(epsilon=1.0, **options):
     return KLDrift(REFERENCE, Trusted(epsilon), threshold=0.05, alarm=ALONE, **options)
 
 
-@pytest.mark.parametrize(
-    ("clients", "each"), [(150, 1), (150, 5), (199, 2), (40, 1), (39, 1), (39, 3), (12, 5)]
-)
+@pytest.mark.parametrize(("clients", "each"), [(150, 1), (39, 3), (12, 5)])
 def test_few_records_each_are_too_few_to_say_no_drift_and_that_is_said(clients, each):
     """At ε = .05 no power is there, whatever was drawn."""
     rng = np.random.default_rng(clients)
@@ -69,12 +67,11 @@ def test_the_order_of_records_does_not_matter(nodes):
     assert report.outcome is not Outcome.DRIFT  # a design effect read too large: inconclusive
 
 
-@pytest.mark.parametrize("nodes", [30, 60])
-def test_a_drift_is_found_in_ordered_records(nodes):
+def test_a_drift_is_found_in_ordered_records():
     def ordered(context):
         return sorted(basket(context, each=1000))
 
-    report = monitor(20.0).check(grid_of(app_of(ordered), nodes))
+    report = monitor(20.0).check(grid_of(app_of(ordered), 30))
     assert report.outcome is Outcome.DRIFT
     assert abs(report.reading.estimate - TRUTH) < 0.045  # over seven standard deviations
 
@@ -149,7 +146,7 @@ def test_a_small_reference_makes_no_drift_of_nothing_and_says_what_it_hides(symb
     assert KLDrift(exact, Trusted(1.0), threshold=0.05).check(grid).outcome is Outcome.DRIFT
 
 
-@pytest.mark.parametrize("rows", [60, 100, 300, 1000])
+@pytest.mark.parametrize("rows", [60, 1000])
 def test_no_year_of_checks_tests_less_than_its_reference_is_off(rows):
     """Chance in a reference is one draw for all checks of a year: it may not bring an alarm."""
     rng = np.random.default_rng(rows)

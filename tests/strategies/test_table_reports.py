@@ -1,17 +1,14 @@
 """A check of a table from clients' rows to what its reader sees."""
 
-import json
-
 import numpy as np
 import pytest
 from federation import grid_of
-from flwr.app import Context, MetricRecord
+from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Binned, Reference, Table
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.infer.verdict import Outcome
-from flwr_kld.report.parts import metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import KLDrift, Trusted
 from flwr_kld.views import CheckSeries
@@ -62,14 +59,6 @@ def test_the_column_that_drifted_is_named_and_described(report):
         assert sum(calm.histogram.clients) == pytest.approx(1, abs=0.1)
 
 
-def test_all_who_read_it_get_all_of_it(report):
-    assert Report.from_json(report.to_json()) == report
-    assert str(report).startswith("ALARM: age. ")
-    assert len(CheckSeries([report]).to_csv().splitlines()) == 1 + 4
-    assert "sex × job" in CheckSeries([report]).to_html()
-    assert list(json.loads(report.to_json())["columns"]) != []
-
-
 def test_a_columns_own_threshold_unit_and_description_reach_the_reader(report):
     thresholds = {name: column.verdict.threshold for name, column in report.columns.items()}
     assert thresholds == {"age": 0.05, "sex": 0.05, "job": 0.2, "sex × job": 0.05}
@@ -97,7 +86,7 @@ def test_thresholds_are_the_tables_unless_a_check_is_told_otherwise(threshold):
 
 def test_a_table_with_a_threshold_for_some_columns_needs_one_for_the_others():
     reference = Reference.from_samples(TABLE, rows(100, np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="none for 'age'"):
+    with pytest.raises(ValueError, match="'age'"):
         KLDrift(reference, Trusted(1.0))
 
 
@@ -105,11 +94,5 @@ def test_a_table_with_a_threshold_for_some_columns_needs_one_for_the_others():
 def test_a_threshold_that_nothing_can_exceed_is_refused(threshold):
     table = Table({name: TABLE.columns[name] for name in ("age", "sex")})
     reference = Reference.from_samples(table, rows(100, np.random.default_rng(0)))
-    with pytest.raises(ValueError, match=r"threshold=.* find nothing"):
+    with pytest.raises(ValueError, match="threshold"):
         KLDrift(reference, Trusted(1.0), threshold=threshold)
-
-
-def test_flowers_result_holds_each_column(report):
-    told = MetricRecord(metrics(report))
-    assert told["kld.columns_drifted"] == 1
-    assert told["kld.population.age"] > 0.05 > told["kld.population.sex × job"]

@@ -31,11 +31,11 @@ def clear(trust: Trusted) -> ClearSum:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epsilon": 0.0}, "epsilon must be a number of nats above 0, got 0"),
-        ({"epsilon": 100.0}, "lower epsilon"),
-        ({"epsilon": 1e-7}, "raise epsilon"),
-        ({"delta": 1.0}, r"delta must be a number in \[0, 1\)"),
-        ({"protects": "client"}, "protects must be 'record' or WholeClients"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 100.0}, "epsilon"),
+        ({"epsilon": 1e-7}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"protects": "client"}, "protects"),
     ],
 )
 def test_contradictions_fail_before_anything_is_asked(arguments, message):

