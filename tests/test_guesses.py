@@ -36,7 +36,7 @@ def test_other_names_are_as_in_any_object():
         (Budget, {"epsilon": 1.0, "days": 30}, "window_days="),
         (KLDrift, {"epsilon": 1.0}, r"trust=Trusted\("),
         (Setting, {"clients": 9, "records": 9, "epsilon": 1.0}, r"trust=Trusted\("),
-        (Reference, {"rows": 1}, "it takes domain, probabilities"),
+        (Reference, {"rows": 1}, "probabilities"),
     ],
 )
 def test_an_argument_of_another_tool_names_ours(make, named, better):

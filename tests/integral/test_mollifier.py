@@ -185,14 +185,14 @@ def test_a_density_outside_is_no_member():
 @pytest.mark.parametrize(
     ("mass", "message"),
     [
-        ([0.5, 0.5, 0.0], "positive mass"),
+        ([0.5, 0.5, 0.0], "positive"),
         ([0.5, 0.6, 0.1], "sum to 1"),
-        ([0.5, np.nan, 0.5], "must be finite"),
-        ([0.5, 10**400], "must be numbers"),
-        ([0.5, 0.5j], "must be numbers"),
-        (["a", "b"], "must be numbers"),
-        ([1.0], "at least two"),
-        ([], "at least two"),
+        ([0.5, np.nan, 0.5], "finite"),
+        ([0.5, 10**400], "numbers"),
+        ([0.5, 0.5j], "numbers"),
+        (["a", "b"], "numbers"),
+        ([1.0], "least"),
+        ([], "least"),
     ],
 )
 def test_what_is_no_base_is_refused(mass, message):

@@ -94,13 +94,13 @@ def test_nobody_answers_and_nothing_is_added_up():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.array([[SECRET] * 5]), "wrong dtype: int32"),
-        (np.array([[SECRET] * 5], np.uint32), "wrong dtype: int32"),
-        (np.array([[float("nan")] * 5]), "wrong dtype: int32"),
-        (np.array([[SECRET] * 5], object), "wrong dtype: int32"),
-        (np.array([[SECRET] * 4], np.int32), "wrong shape"),
-        (np.array([SECRET] * 5, np.int32), "wrong shape"),
-        (np.array(SECRET, np.int32), "wrong shape"),
+        (np.array([[SECRET] * 5]), "dtype"),
+        (np.array([[SECRET] * 5], np.uint32), "dtype"),
+        (np.array([[float("nan")] * 5]), "dtype"),
+        (np.array([[SECRET] * 5], object), "dtype"),
+        (np.array([[SECRET] * 4], np.int32), "shape"),
+        (np.array([SECRET] * 5, np.int32), "shape"),
+        (np.array(SECRET, np.int32), "shape"),
     ],
 )
 def test_rows_of_another_form_are_refused_without_a_value(values, message):

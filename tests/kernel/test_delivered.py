@@ -222,8 +222,8 @@ def shares(epsilon, delta, **options):
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": 60.0}, "epsilon|claims|deliver|scale"),
         ({"n_min": 0}, "n_min"),
-        ({"mechanism": "gauss"}, "mechanism must be .*'discrete-gaussian'"),
-        ({"delta": 1e-40}, "do not deliver"),
+        ({"mechanism": "gauss"}, "discrete-gaussian"),
+        ({"delta": 1e-40}, "deliver"),
     ],
 )
 def test_what_cannot_be_served_is_refused(change, match):

@@ -57,13 +57,13 @@ def test_a_sqlite_ledger_writes_ahead_and_is_for_its_owner(tmp_path):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("drift.db", "not a database URL: try sqlite:///drift.db"),
-        ("sqlite://", "name a file, not memory"),
-        ("sqlite:///:memory:", "name a file, not memory"),
-        ("sqlite:///file:m1?mode=memory&cache=shared&uri=true", "name a file, not memory"),
-        ("sqlite:///file:m1?vfs=memdb&uri=true", "name a file, not memory"),
-        ("sqlite:///drift.db?mode=ro&uri=true", "and no options"),
-        ("mysql://host/name", "SQLite or PostgreSQL, not in mysql"),
+        ("drift.db", "database"),
+        ("sqlite://", "memory"),
+        ("sqlite:///:memory:", "memory"),
+        ("sqlite:///file:m1?mode=memory&cache=shared&uri=true", "memory"),
+        ("sqlite:///file:m1?vfs=memdb&uri=true", "memory"),
+        ("sqlite:///drift.db?mode=ro&uri=true", "options"),
+        ("mysql://host/name", "PostgreSQL"),
     ],
 )
 def test_a_url_of_no_such_database_is_refused(url, why):

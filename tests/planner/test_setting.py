@@ -43,7 +43,7 @@ def test_aggregation_follows_from_trust():
         ({"population": 100}, "population"),
         ({"trust": "trusted"}, "trust"),
         ({"trust": Trusted(1.0, protects=WholeClients(50))}, "records"),
-        ({"aggregation": "sealed-sum"}, "goes with plain-sum or secure-sum"),
+        ({"aggregation": "sealed-sum"}, "secure"),
         ({"records": 0.01}, "too few"),
         ({"design_effect": 20_000.0}, "too few"),
     ],

@@ -96,13 +96,13 @@ SHARES = Distributed(1.0, min_clients=5)
         (
             ONE,
             [PlainSum, SecureSum, SplitSum],
-            "needs aggregation=SealedSum",
+            "SealedSum",
         ),
-        (TWO, [PlainSum, SecureSum, SealedSum], "needs aggregation=SplitSum"),
-        (SHARES, [lambda: None, PlainSum], r"Distributed\(…\) needs aggregation=SecureSum\(\)"),
-        (SHARES, [SealedSum], r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"),
-        (Trusted(1.0), [SealedSum], r"SealedSum\(…\) needs trust=TrustedAggregator\(…\)"),
-        (Trusted(1.0), [SplitSum], "needs trust=TwoAggregators"),
+        (TWO, [PlainSum, SecureSum, SealedSum], "SplitSum"),
+        (SHARES, [lambda: None, PlainSum], "SecureSum"),
+        (SHARES, [SealedSum], "SealedSum"),
+        (Trusted(1.0), [SealedSum], "SealedSum"),
+        (Trusted(1.0), [SplitSum], "TwoAggregators"),
     ],
 )
 def test_pairs_that_keep_no_promise_fail_at_construction(trust, aggregations, message):
@@ -114,8 +114,8 @@ def test_pairs_that_keep_no_promise_fail_at_construction(trust, aggregations, me
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"aggregator": b"short"}, "32 bytes: AggregatorKey.public"),
-        ({"aggregator": bytes(32)}, "low-order point"),
+        ({"aggregator": b"short"}, "AggregatorKey"),
+        ({"aggregator": bytes(32)}, "point"),
         ({"protects": 5}, "protects"),
     ],
 )

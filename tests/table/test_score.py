@@ -62,8 +62,8 @@ def test_the_masks_find_the_leaf_that_a_walk_finds(forest, edge):
     [
         ([], "pre-order"),
         ([[0, 1], 3], "pre-order"),
-        ([3, 4], "last leaf"),
-        ([[0, 1], 3, 4, 5], "last leaf"),
+        ([3, 4], "leaf"),
+        ([[0, 1], 3, 4, 5], "leaf"),
         ([[0, 4], 3, 4], "split"),
         ([[3, 0], 3, 4], "split"),
         ([[-1, 0], 3, 4], "split"),
@@ -73,7 +73,7 @@ def test_the_masks_find_the_leaf_that_a_walk_finds(forest, edge):
         ([[0, 1], 3, True], "leaf"),
         ([[0, 1], 3, 2**40], "leaf"),
         ([*([[0, 1], 1] * 16), 1], "16"),
-        ([3, [0, 1], 4], "last leaf"),
+        ([3, [0, 1], 4], "leaf"),
         ("tree", "tree"),
     ],
 )

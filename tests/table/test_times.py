@@ -81,13 +81,13 @@ def test_what_is_no_time_is_missing():
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("year", "hour, weekday, month"),
+        ("year", "weekday"),
         ([], "one or more"),
-        (7, "a list of datetimes"),
+        (7, "datetimes"),
         (["2024"], "one or more"),
         ([2024, 2025], "one or more"),
-        (["2024-01-01", "2024-01-01T00:00"], "strictly increasing"),
-        (["2024-01-01T00:00+01:00"], "without a time zone"),
+        (["2024-01-01", "2024-01-01T00:00"], "increasing"),
+        (["2024-01-01T00:00+01:00"], "without"),
     ],
 )
 def test_no_times(by, message):

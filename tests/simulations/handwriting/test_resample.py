@@ -172,9 +172,9 @@ def test_bad_arguments_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"shift_spread": -0.1}, "at least 0"),
-        ({"slant_spread": -0.1}, "at least 0"),
-        ({"thickness_spread": -0.1}, "at least 0"),
+        ({"shift_spread": -0.1}, "least"),
+        ({"slant_spread": -0.1}, "least"),
+        ({"thickness_spread": -0.1}, "least"),
         ({"digit_concentration": 0}, "above 0"),
         ({"slant": float("nan")}, "a number"),
         ({"thickness": float("inf")}, "a number"),
