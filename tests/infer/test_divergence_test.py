@@ -82,10 +82,10 @@ def read_of(counts, error=0.05):
     [
         (2, 500, Trusted(1.0)),
         (20, 3_000, Gaussian(0.3, 1e-6)),
-        (20, 20_000, Gaussian(0.1, 1e-6)),
+        pytest.param(20, 20_000, Gaussian(0.1, 1e-6), marks=pytest.mark.slow),
         (100, 500, Trusted(1.0)),
         (100, 3_000, Trusted(1.0, protects=WholeClients(1))),
-        (20, 200_000, Trusted(1.0)),
+        pytest.param(20, 200_000, Trusted(1.0), marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("nats", [pytest.param(0.01, marks=pytest.mark.slow), 0.1])

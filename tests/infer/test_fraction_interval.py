@@ -76,7 +76,7 @@ def family_errors(protects, runs, level, records=800, each=1, most=None):
 @pytest.mark.parametrize("each", [1, 8])
 def test_chance_is_rarely_taken_for_movement(protects, each):
     """At level 0.8; a rate of 0.2 gives more than the bound with probability under 1e-6."""
-    runs = 400
+    runs = 200
     assert family_errors(protects, runs, 0.8, each=each) <= stats.binom.isf(1e-6, runs, 0.2)
 
 
@@ -134,7 +134,7 @@ def test_without_noise_sums_have_none():
 def test_the_interval_of_a_group_holds_its_share(protects):
     """At 90 %; more misses than the bound have a probability under 1e-6."""
     law = np.array([0.3, 0.3, 0.2, 0.1, 0.08, 0.02])
-    plan, runs = plan_of(PORTS, law), 400
+    plan, runs = plan_of(PORTS, law), 200
     groups = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]], dtype=bool)
     missed = np.zeros(len(groups))
     for counts in releases(plan, law, 600, runs, LAPLACE, protects=protects):

@@ -38,7 +38,7 @@ def least(reference, law, lowest, highest):
 
 
 @pytest.mark.parametrize("part", [0.0, 0.05, 0.3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_missed_part_may_follow_any_law(seed, part):
     reference, law = laws(seed)
     lowest = (1 - part) * law
@@ -47,7 +47,7 @@ def test_a_missed_part_may_follow_any_law(seed, part):
 
 
 @pytest.mark.parametrize("part", [0.0, 0.05, 0.3, 1.0])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_law_that_lies_so_near_has_less(seed, part):
     """Of many laws within this total variation none has less, and some have hardly more."""
     reference, law = laws(seed)

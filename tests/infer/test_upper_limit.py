@@ -8,7 +8,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.score import score
 from flwr_kld.infer.upper_limit import upper_limit
 
-THETA, RUNS = 0.05, 100
+THETA, RUNS = 0.05, 50
 CEILING = -math.log(THETA)
 
 

@@ -31,7 +31,6 @@ def test_without_noise_it_is_exact(plan_for, release, exact, zipf, theta):
         (100, 0.5, 20_000, 0.5, 0.02),
         (1000, 0.0, 20_000, 0.05, 0.12),
         (1000, 1.0, 20_000, 1.0, 0.03),
-        (1000, 1.0, 1_000_000, 0.05, 0.02),
         (65_536, 2.0, 1_000_000, 1.0, 0.01),
     ],
 )
@@ -54,25 +53,11 @@ def ours(counts):
 @pytest.mark.rate(1e-4)
 def test_errs_little_where_counts_are_small(plan_for, release, exact, zipf):
     p, errors = zipf(400), []
-    for seed in range(24):
+    for seed in range(12):
         h = drifted(p, 2.0, 4000, seed)
         value = ours(release(plan_for(p), h, 0.5, seed)).value
         errors.append(value - exact(p, h))
     assert np.mean(np.square(errors)) < 0.2**2
-
-
-@pytest.mark.rate(1e-4)
-def test_the_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
-    # Half the cohort lies where the reference says nothing is; only the last cell shows it.
-    p = np.append(zipf(300), 0.0)
-    read, truth = [], []
-    for seed in range(12):
-        h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
-        read.append(posterior_ratios(release(plan_for(p), h, 0.05, seed)).cohort.value)
-        truth.append(exact(p, h))
-    assert np.mean(truth) == pytest.approx(np.log(2), abs=0.06)
-    assert np.mean(read) == pytest.approx(np.mean(truth), abs=0.25)
-    assert np.std(read) < 0.1
 
 
 def test_order_of_cells_does_not_matter(plan_for, release, zipf):
@@ -101,10 +86,10 @@ def test_grows_with_drift(plan_for, release, zipf, epsilon):
 
 @pytest.mark.rate(1e-4)
 def test_privacy_deviation_matches_fresh_noise(plan_for, release, zipf):
-    p = zipf(300)
+    p = zipf(40)
     h = drifted(p, 1.0, 5000, 8)
     plan = plan_for(p)
-    runs = [posterior_ratios(release(plan, h, 1.0, seed)).cohort for seed in range(60)]
+    runs = [posterior_ratios(release(plan, h, 1.0, seed)).cohort for seed in range(100)]
     told = np.sqrt(np.mean([run.error.privacy**2 for run in runs]))
     seen = np.std([run.value for run in runs])
     assert 0.6 < told / seen < 1.7
@@ -143,7 +128,7 @@ def test_any_counts_give_finite_numbers(plan_for, release, data, size, epsilon, 
 def test_a_prior_that_follows_the_tilt_does_not_run_away(plan_for, release, exact):
     """Cells alike, under noise nearly as large: too long steps for the sum read .5 for .05."""
     pi, errors = np.full(420, 1 / 420), []
-    for seed in range(30):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         p = pi * np.exp(0.3 * rng.standard_normal(420))
         h = rng.multinomial(27_000, p / p.sum())

@@ -29,8 +29,7 @@ def population(drift, p):
 @pytest.mark.parametrize(
     ("drift", "records", "within"),
     [
-        ("none", 20_000, 0.005), ("none", 5_000, 0.01), ("spread", 20_000, 0.015),
-        ("vanished", 20_000, 0.03), ("vanished", 5_000, 0.08),
+        ("none", 20_000, 0.005), ("spread", 20_000, 0.015), ("vanished", 5_000, 0.08),
     ],
 )  # fmt: skip
 def test_drifts_of_any_shape(plan_for, release, zipf, drift, records, within):
@@ -89,8 +88,8 @@ def test_a_small_undrifted_cohort_reads_zero(plan_for, release, zipf, cells):
     [
         (0.5, 20_000, 1.0, 600, 0.06),
         (1.0, 350_000, 0.5, 600, 0.12),
-        (1.0, 350_000, 1.0, 65_536, 0.03),
-        (1.0, 1_000_000, 0.05, 65_536, 0.1),
+        pytest.param(1.0, 350_000, 1.0, 65_536, 0.03, marks=pytest.mark.slow),
+        pytest.param(1.0, 1_000_000, 0.05, 65_536, 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_recovers_known_drift_within_the_stated_error(
@@ -130,22 +129,24 @@ def test_drift_of_rare_symbols_shows_in_remainders_alone(plan_for, release, zipf
 
 
 @pytest.mark.rate(1e-4)
-def test_known_total_speaks_where_single_counts_cannot(plan_for, release, zipf):
+def test_known_total_speaks_where_single_counts_cannot(plan_for, release, exact, zipf):
     # Half of P lies where the reference says nothing is: r is 1/2 everywhere else.
     p = np.append(zipf(300), 0.0)
-    read, errors = [], []
-    for seed in range(12):
+    read, of_cohort, truth, errors = [], [], [], []
+    for seed in range(8):
         h = np.append(np.random.default_rng(seed).multinomial(10_000, zipf(300)), 10_000)
+        truth.append(exact(p, h))
         counts = release(plan_for(p), h, 0.05, seed)
         promised = replace(counts.event.guarantee, protects=WholeClients(1))
         event = replace(counts.event, guarantee=promised)
-        known, summed = (
-            posterior_ratios(one).population for one in (counts, replace(counts, event=event))
-        )
-        read.append(known.value)
-        errors.append((known.error.total, summed.error.total))
+        known, summed = (posterior_ratios(one) for one in (counts, replace(counts, event=event)))
+        read.append(known.population.value)
+        of_cohort.append(known.cohort.value)
+        errors.append((known.population.error.total, summed.population.error.total))
     assert np.mean(read) == pytest.approx(np.log(2), abs=0.1)
     assert np.std(read) < 0.15
+    assert np.mean(of_cohort) == pytest.approx(np.mean(truth), abs=0.25)
+    assert np.std(of_cohort) < 0.1
     # Where N itself is the sum of the noisy counts it may not be trusted as much.
     known, summed = np.mean(errors, axis=0)
     assert summed > known

@@ -16,7 +16,7 @@ EVENT = calibrated_laplace(Guarantee(0.3))
 BINS = Binned(np.linspace(0, 1, 11)[1:-1])
 MIDDLES = np.linspace(0.05, 0.95, 10)
 LABELS = Labels(["no", "yes"])
-RUNS = 400
+RUNS = 200
 
 
 def column(predicted, outcome):
@@ -58,9 +58,9 @@ def test_predicted_labels_have_an_accuracy():
 
 
 @pytest.mark.rate(1e-5)
-@pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
+@pytest.mark.parametrize("shift", [0.0, 0.2])
 def test_limits_hold_the_truth(shift):
-    """At 95 %, in 400 runs."""
+    """At 95 %, in 200 runs."""
     rng, bits = np.random.default_rng(7), SeededBits(7)
     events = np.clip(MIDDLES + shift, 0, 1)
     truth = np.abs(events - MIDDLES).mean()
@@ -78,9 +78,9 @@ def test_limits_hold_the_truth(shift):
 
 @pytest.mark.rate(1e-5)
 @pytest.mark.parametrize("labels", [2, 8])
-@pytest.mark.parametrize("right", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("right", [0.5, 1.0])
 def test_limits_hold_where_noise_is_much_of_the_number_of_records(labels, right):
-    """Of 60 records under noise in 4 or 64 cells; at 95 %, in 400 runs."""
+    """Of 60 records under noise in 4 or 64 cells; at 95 %, in 200 runs."""
     rng, bits = np.random.default_rng(7), SeededBits(7)
     names = Labels([*"abcdefgh"[:labels]])
     domain = column(names, names)

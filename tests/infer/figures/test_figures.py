@@ -34,6 +34,9 @@ from flwr_kld.infer.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.trust.noise_laws import discrete_gaussian
 
+noises = pytest.mark.parametrize(
+    ("noise", "protects"), [(GAUSSIAN, "record"), (LAPLACE, WholeClients(1))]
+)
 DISTANCES = ("psi", "jensen_shannon", "total_variation", "hellinger")
 
 
@@ -86,8 +89,7 @@ def test_limits_of_shares_are_clopper_and_pearsons():
 
 
 @pytest.mark.rate(1e-4)
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
-@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+@noises
 def test_where_nothing_drifted_they_read_about_zero(noise, protects):
     """Seeded: 0 is within two deviations of every distance in 90 % of 150 runs, three in 98 %."""
     plan, z = plan_of(DELAYS, BEFORE), []
@@ -113,8 +115,7 @@ def test_noise_is_not_taken_for_drift():
 
 
 @pytest.mark.rate(1e-4)
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
-@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
+@noises
 def test_a_drift_is_read_without_bias_and_within_its_interval(noise, protects):
     """Bias under half of a figure's deviation; intervals hold at 95 %, in 200 runs."""
     plan, true = plan_of(DELAYS, BEFORE), exact(AFTER, BEFORE)
@@ -129,7 +130,7 @@ def test_a_drift_is_read_without_bias_and_within_its_interval(noise, protects):
 
 
 @pytest.mark.rate(1e-4)
-@pytest.mark.parametrize("deviation", [2.0, 20.0])
+@pytest.mark.parametrize("deviation", [pytest.param(2.0, marks=pytest.mark.slow), 20.0])
 @pytest.mark.parametrize("records", [150, 10_000])
 def test_the_interval_of_changed_records_holds_for_the_law_and_for_the_records(records, deviation):
     """At 95 %, in 100 runs each: of 60 bins whose records are tilted, or have not moved."""
@@ -175,7 +176,7 @@ def test_the_interval_of_changed_records_holds_for_the_population_of_drawn_clien
 @pytest.mark.parametrize("protects", ["record", WholeClients(1)])
 def test_limits_of_shares_hold(protects):
     """At 95 %: fewer than the bound would be seen with probability under 1e-6."""
-    plan, runs = plan_of(DELAYS, BEFORE), 300
+    plan, runs = plan_of(DELAYS, BEFORE), 200
     found = [figures(c) for c in releases(plan, AFTER, 3000, runs, LAPLACE, protects=protects)]
     for place, share in enumerate((0.06, 0.01, 0.05)):
         held = sum(f.shares[place].low <= share <= f.shares[place].high for f in found)
