@@ -159,7 +159,8 @@ class Dialect:
             return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
         listed = frozenset(kept)
         gone = {"", *self.missing, *self.sentinels.get(name, ())}
-        spell: Callable[[str], Any] = {"number": self.number, "time": self.time}.get(reads, str)
+        spells: dict[str, Callable[[str], Any]] = {"number": self.number, "time": self.time}
+        spell = spells.get(reads, self._text)
         value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
         nothing, known = frozenset(values.tolist()), dict[str, Any]()
         of_text = {kind for kind in set(map(type, column)) if issubclass(kind, str | bytes)}
@@ -177,6 +178,13 @@ class Dialect:
             return known[text]
 
         return [plain(value) for value in column]
+
+    def _text(self, text: str) -> str | float:
+        """Return a text, or the number that it spells with another decimal mark than a point."""
+        if self.decimal == "." or self.decimal not in text:
+            return text
+        number = self.number(text)
+        return text if math.isnan(number) else number
 
     def sentinel_values(self, name: str, reads: str, kept: Sequence[str] = ()) -> NDArray[Any]:
         """Return a column's sentinels as the numbers or times that they are."""

@@ -318,6 +318,14 @@ def test_a_sentinel_has_the_decimal_mark_of_its_dialect():
     assert found[:, 0].tolist() == [2, 2, 2, 0, 0]
 
 
+def test_labels_and_codes_that_are_numbers_have_the_decimal_mark_of_their_file():
+    columns = {"level": Labels(["1", "2", "1,5", "x"]), "code": Codes(["17", "4"])}
+    comma = Table(columns, dialect=Dialect(decimal=","))
+    written = {"level": ["1,0", "2,00", "1,5", "x", "3,0"], "code": ["17,0", "4", "a,b", "", "5,0"]}
+    plain = {"level": [1.0, 2.0, "1,5", "x", 3.0], "code": [17, "4", "a,b", None, 5.0]}
+    np.testing.assert_array_equal(comma.encode(written), Table(columns).encode(plain))
+
+
 @pytest.mark.parametrize(
     "held",
     [
