@@ -9,7 +9,9 @@ deviation, deciles, histogram, the same of a group, and the figures of a check, 
 the population itself or lies off it. The same numbers of the very clients are held beside it.
 
 No interval knows of clients who were not drawn: of "3 % far, 100 clients", 5 % of cohorts have
-nobody who is far, and these are half of those whose mean is missed.
+nobody who is far, and no mean of these holds at ε = 1 and 5. Of the others' .969 and .995 hold, at
+ε = .3 .928: there the noise in the number of alike records is four times the design effect, to
+which one standard deviation of it is added.
 
 Writes ``drawn_populations.csv`` and ``.json``.
 """
