@@ -254,10 +254,9 @@ def _found(
     level: float,
 ) -> _Found | None:
     """Return what is too much, first what alarms."""
-    threshold, lower, by_chance = divergence.threshold, divergence.lower, []
-    at_least = f", at least {lower:.3f} nats" if lower > threshold else ""
+    threshold, by_chance = divergence.threshold, []
     shows: list[tuple[Divergence | Outside, Cause, str]] = [
-        (divergence, Cause.DIVERGENCE, f"the divergence is above {threshold:g} nats{at_least}")
+        (divergence, Cause.DIVERGENCE, f"the divergence is above the tolerated {threshold:g} nats")
     ]
     if outside is not None:
         tolerated = f"{100 * outside.limits.tolerated:.3g} %"
@@ -282,15 +281,14 @@ def _found(
         return Outcome.INCONCLUSIVE, Cause.DRAW, reason, population.resolve
     if detector is not None and detector.alarmed:
         reason = (
-            f"the evidence of {detector.checks} checks for a divergence above {threshold:g} nats"
-            f"{at_least} has reached {detector.evidence:.3g}, and alarms from "
-            f"{detector.alarm_at:.3g} on"
+            f"the evidence of {detector.checks} checks for a divergence above {threshold:g} nats "
+            f"has reached {detector.evidence:.3g}, and alarms from {detector.alarm_at:.3g} on"
         )
         return Outcome.DRIFT, Cause.EVIDENCE, reason, None
-    if lower > threshold:
+    if divergence.lower > threshold:
         reason = (
-            f"the divergence is at least {lower:.3f} nats, above {threshold:g}, but only "
-            f"with confidence {100 * alarm.level:g} %, too little for an alarm"
+            f"the divergence is above {threshold:g} nats, but only with confidence "
+            f"{100 * alarm.level:g} %, too little for an alarm"
         )
         return (
             Outcome.INCONCLUSIVE,
@@ -300,9 +298,8 @@ def _found(
         )
     if outside is not None and outside.limits.lower > outside.limits.tolerated:
         reason = (
-            f"at least {100 * outside.limits.lower:.3g} % of the records are outside the "
-            f"reference, above the tolerated {tolerated}, but only with confidence "
-            f"{100 * alarm.level:g} %, too little for an alarm"
+            f"more records than the tolerated {tolerated} are outside the reference, but only with "
+            f"confidence {100 * alarm.level:g} %, too little for an alarm"
         )
         return Outcome.INCONCLUSIVE, Cause.NEAR, reason, _MORE
     return None
@@ -319,30 +316,23 @@ def _records_for(level: float, p_value: float) -> str:
 def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
     """Keep "no drift" or "no alarm" if the fraction outside the reference is small enough, too."""
     outcome, cause, reason, _ = found
-    most, excluded = f"{100 * limits.upper:.3g} % of the records", alarm.excluded(limits.tolerated)
+    excluded = alarm.excluded(limits.tolerated)
     if limits.upper <= excluded:
-        return outcome, cause, f"{reason}; at most {most} are outside the reference", None
+        return outcome, cause, reason, None
     reason = (
-        f"{reason}; but up to {most} may be outside the reference, not only the "
-        f"{100 * excluded:.3g} % that are allowed"
+        f"{reason}; but more than the {100 * excluded:.3g} % of the records that are allowed may "
+        "be outside the reference"
     )
     return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, _MORE
 
 
 def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
     """Return "no drift" if everything from `excluded` nats on is excluded."""
-    confident = f"with confidence {100 * upper.level:g} %"
-    rule = f'"no drift" allows {excluded:.3g}, {allowed}'
+    rule = f'the {excluded:.3g} nats that "no drift" allows, {allowed}'
     if upper.value > excluded:
-        reason = (
-            "no drift was found, but the divergence is only known to be at most "
-            f"{upper.value:.3g} nats ({confident}); {rule}"
-        )
+        reason = f"no drift was found, but the divergence may be above {rule}"
         return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
-    reason = (
-        f"the divergence is at most {upper.value:.3g} nats {confident}, whatever its shape; {rule}"
-    )
-    return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
+    return Outcome.NO_DRIFT, Cause.LIMITS, f"whatever its shape, a drift is below {rule}", None
 
 
 def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
@@ -350,6 +340,6 @@ def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
     reason = (
         f"nothing was found; a drift of {seen:.3g} nats would have shown as an estimate above "
         f"{threshold:g} with probability {LIKELY:g} if it were spread, tilted, vanishing or one "
-        f"new symbol; a drift of any other shape may have up to {upper.value:.3g} nats"
+        "new symbol; one of another shape may be larger"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

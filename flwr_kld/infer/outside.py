@@ -72,8 +72,13 @@ class OutsideFraction:
         """Names of those that are there beyond the noise."""
         return [kind.name for kind in self.kinds if kind.share > _CLEAR * kind.deviation]
 
+    @property
+    def named(self) -> list[str]:
+        """As many of these as a line has room for."""
+        return self.clear[:_MOST_NAMES]
+
     def __str__(self) -> str:
-        return ", ".join([percent(self.share, self.deviation), *self.clear[:_MOST_NAMES]])
+        return ", ".join([percent(self.share, self.deviation), *self.named])
 
 
 def percent(share: float, deviation: float) -> str:

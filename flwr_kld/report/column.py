@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.table import Table
@@ -104,6 +104,11 @@ class Move:
     unknown: bool = False  # Whether the reference has none of them
 
     @property
+    def least(self) -> float:
+        """How many of the records moved, at least, in [0, 1]."""
+        return max(self.low - self.reference, self.reference - self.high, 0.0)
+
+    @property
     def interval(self) -> str:
         """Write the ends: ``44–52 %``."""
         return f"{self._percent(self.low)}–{self._percent(self.high)} %"
@@ -175,8 +180,21 @@ class ColumnReport(Decided):
 
     @property
     def changed(self) -> Figure | None:
-        """Fraction of the records that would have to be others: total variation, in [0, 1]."""
-        return None if self.figures is None else self.figures.total_variation
+        """Fraction of the records that would have to be others: total variation, in [0, 1].
+
+        At least what each of its moves comes to, which may stand out of the noise more clearly;
+        and where records are outside the reference, at least these.
+        """
+        if self.figures is None:
+            return None
+        found = self.figures.total_variation
+        value = max([found.value, *(abs(one.clients - one.reference) for one in self.moved)])
+        low = max([found.low, *(one.least for one in self.moved if not one.unknown)])
+        high = max(found.high, value)
+        outside = None if self.verdict is None else self.verdict.outside
+        if outside is not None and outside.lower > 0:
+            low, high = max(low, outside.lower), max(high, outside.upper)
+        return replace(found, value=value, low=low, high=high)
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:

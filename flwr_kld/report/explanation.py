@@ -56,8 +56,8 @@ def cell_name(plan: QueryPlan, cell: int, symbol: int) -> str:
     return f"{count} {rare}, each about 1 in {float(f'{each:.2g}'):,.0f}"
 
 
-MOST = 24
-"""Bars of a picture."""
+MOST = 25
+"""Bars of a picture: the hours of a day, and 'missing'."""
 _KEPT = 2000
 """Counts of a column that a report keeps, at most."""
 

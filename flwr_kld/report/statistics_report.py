@@ -288,7 +288,9 @@ def what(column: ColumnStatistics) -> Iterator[str]:
     if column.numbers is not None:
         yield from _numbers(column, column.numbers)
         return
-    yield ", ".join(map(frequent, column.most_frequent(_FREQUENT)))
+    more = len(column.histogram) - _FREQUENT
+    others = [f"{more:,} more"] if more > 0 else []
+    yield ", ".join([*map(frequent, column.most_frequent(_FREQUENT)), *others])
 
 
 def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[str]:

@@ -77,7 +77,7 @@ def _what_moved(name: str, column: ColumnReport) -> str:
         return ""
     move = column.moved[0]
     if move.unknown and move.name == "other":
-        share = f"{100 * move.clients:.2g} %"
+        share = str(move).rpartition("→ ")[2]
         return f"{share} of the records have a {brief(name)} that the reference does not know."
     said = str(move)
     return f"{said[:1].upper()}{said[1:]} of the records."

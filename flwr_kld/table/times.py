@@ -36,6 +36,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "July", "August", "September", "October", "November", "December",
     ),
 }  # fmt: skip
+CALENDARS = tuple(_NAMES.values())
+"""Names in the order in which people expect them."""
 _HOUR = 3_600_000_000
 """Microseconds."""
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}

@@ -228,5 +228,5 @@ def _scale(
     bar.outline.set_visible(False)
     if decided:
         bar.set_ticks([0, 1, 2, highest], labels=["0", "1", "2", f"≥ {highest:g}"])
-    bar.set_label("D / threshold" if decided else "D  [nats]", color=theme.ink)
+    bar.set_label("divergence ÷ threshold" if decided else "divergence  [nats]", color=theme.ink)
     bar.ax.tick_params(color=theme.faint, labelcolor=theme.ink)

@@ -24,7 +24,7 @@ from flwr_kld.report.words import evidence, nats, some_of, table_of
 from flwr_kld.views.check_plot import draw_checks, draw_heat_map, rows_of
 from flwr_kld.views.panels import Theme
 from flwr_kld.views.series import Series, views
-from flwr_kld.views.text import WIDTH, about, check_lines, details, next_step, privacy
+from flwr_kld.views.text import WIDTH, about, check_lines, details, next_step, outside, privacy
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
@@ -188,6 +188,7 @@ class CheckSeries(Series[Report]):
             "next_step": next_step,
             "privacy": privacy,
             "details": details,
+            "outside": outside,
             "decided": any(report.verdict for report in self.reports),
         }
 

@@ -38,6 +38,8 @@ DARK: Final = Theme(
 )  # fmt: skip
 CROWD = 60
 """More than this are drawn with smaller marks, or as a band."""
+_ALONE = 0.8
+"""Part of the height that a panel has by itself."""
 _NEARLY_A_DAY, _A_MINUTE = timedelta(hours=20), timedelta(minutes=1)
 
 
@@ -65,14 +67,26 @@ def canvas(
 
 @contextmanager
 def two_panels(
-    file: str | Path | None, *, title: str, dark: bool, narrow: bool, taller: float = 0.0
+    file: str | Path | None,
+    *,
+    title: str,
+    dark: bool,
+    narrow: bool,
+    taller: float = 0.0,
+    spend: bool = True,
 ) -> Iterator[tuple[Any, Any, Any, Theme]]:
-    """Yield a figure, its two axes, one above the other, and their colours; then write a file."""
+    """Yield a figure, its two axes, one above the other, and their colours; then write a file.
+
+    Without a spend to be drawn, there is one panel, which is both.
+    """
     width, height = (3.9, 4.6) if narrow else (8.6, 5.2)
-    size = (width, height + taller)
+    heights = (3 + 4 * taller / height, 1)[: 1 + spend]
+    size = (width, (height + taller) * (1 if spend else _ALONE))
     with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
-        panels = figure.subplots(2, sharex=True, height_ratios=(3 + 4 * taller / height, 1))
-        yield figure, *panels, theme
+        panels = figure.subplots(
+            len(heights), sharex=True, height_ratios=heights, squeeze=False
+        ).ravel()
+        yield figure, panels[0], panels[-1], theme
         for axes in panels:
             axes.grid(axis="y", color=theme.faint, alpha=0.25)
             tidy(axes, theme, narrow)
@@ -97,9 +111,20 @@ def mark_missing(axes: Any, series: Sequence[Point[Any]], failed: str, theme: Th
     mark(axes, going, 0.03, color=theme.faint, label="not ended", **hollow)
 
 
+def same_spend(spent: Mapping[int, CostSummary]) -> str:
+    """Say what each cost, if all cost the same: equal bars tell nothing; empty otherwise."""
+    charged = {cost.charged for cost in spent.values()}
+    return f"ε = {charged.pop():.3g} each" if len(charged) == 1 else ""
+
+
+def has_spend(spent: Mapping[int, CostSummary]) -> bool:
+    """Whether there is more to draw of a spend than a line of text says."""
+    return not same_spend(spent) or any(cost.left is not None for cost in spent.values())
+
+
 def draw_spend(axes: Any, spent: Mapping[int, CostSummary], what: str, theme: Theme) -> None:
-    """Draw epsilon of each check, and what the window had spent of the budget in force then."""
-    if spent:
+    """Draw epsilon of each check, if it differs, and the window's spend of the budget then."""
+    if not same_spend(spent):
         axes.bar(
             list(spent), [cost.charged for cost in spent.values()],
             width=1 if len(spent) > CROWD else 0.6, color=theme.spend, label=f"of each {what}",

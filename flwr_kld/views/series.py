@@ -26,7 +26,14 @@ from flwr_kld.report.report import Report
 from flwr_kld.report.words import as_text
 from flwr_kld.trust.visibility import View
 from flwr_kld.views.page import add_up, pictures, render
-from flwr_kld.views.panels import Theme, draw_spend, label_numbers, two_panels
+from flwr_kld.views.panels import (
+    Theme,
+    draw_spend,
+    has_spend,
+    label_numbers,
+    same_spend,
+    two_panels,
+)
 
 _ANYBODY = View(
     "readers of this page, reports and metrics", "what the guarantee allows, whatever they do"
@@ -132,16 +139,20 @@ class Series(ABC, Generic[R]):
 
         Points without a report leave a gap, marked at the foot.
 
-        Below are epsilon of each point, and what the window had spent of the budget that was in
-        force, if there is a ledger.
+        Below are epsilon of each point, if it is not always the same, and what the window had
+        spent of the budget that was in force, if there is a ledger.
         """
-        panels = two_panels(file, title=title, dark=dark, narrow=narrow, taller=self._taller())
+        spent = {p.number: p.report.cost for p in self.points if p.report}
+        look = {"title": title, "dark": dark, "narrow": narrow}
+        panels = two_panels(file, **look, taller=self._taller(), spend=has_spend(spent))
         with panels as (figure, above, below, theme):
             self._draw(above, theme, narrow=narrow)
-            spent = {p.number: p.report.cost for p in self.points if p.report}
-            draw_spend(below, spent, self.what, theme)
+            if below is not above:
+                draw_spend(below, spent, self.what, theme)
             numbers, (dates, by) = [p.number for p in self.points], self._dates()
             label_numbers(below, numbers, dates, self.what, by, narrow=narrow)
+            if same := same_spend(spent):
+                below.set_xlabel(f"{below.get_xlabel()}; {same}")
         return figure
 
     def _dates(self) -> tuple[dict[int, str], str]:
@@ -158,7 +169,7 @@ class Series(ABC, Generic[R]):
             **around,
             title=title or self.heading,
             subtitle=subtitle,
-            plots=pictures(self.plot) if self.reports else [],
+            plots=pictures(self.plot) if len(self.reports) > 1 else [],
             points=self.points,
             shown=last,
             last=last and last.report,

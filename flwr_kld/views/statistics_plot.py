@@ -18,6 +18,8 @@ from flwr_kld.views.panels import Theme, canvas, tidy
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
+_CALENDAR = 12
+"""Names of hours, weekdays or months beside a panel."""
 _ROOM = 3
 """Labels that a panel has room for, if there are fewer."""
 _WIDE = 40
@@ -50,14 +52,21 @@ def draw_statistics(
                 _draw_labels(axes, statistics, theme)
             else:
                 _draw_numbers(axes, statistics, statistics.numbers, theme)
-            lacking = ", ".join(
-                f"{one.name} {one.value:.1%}" for one in statistics.unlisted if one.value >= _SEEN
+            axes.set_xlabel(
+                fill(_not_drawn(statistics), _WIDE), fontsize="small", color=theme.faint
             )
-            axes.set_xlabel(fill(lacking, _WIDE), fontsize="small", color=theme.faint)
             tidy(axes, theme, narrow)
         for axes in panels[len(columns) :]:
             axes.set_axis_off()
     return figure
+
+
+def _not_drawn(statistics: ColumnStatistics) -> str:
+    """Say how many labels a panel has no room for, and what the domain does not list."""
+    more = len(statistics.histogram) - _LABELS
+    left = [] if statistics.numbers or statistics.by_calendar or more <= 0 else [f"{more:,} more"]
+    unlisted = [one for one in statistics.unlisted if one.value >= _SEEN]
+    return ", ".join([*left, *(f"{one.name} {one.value:.1%}" for one in unlisted)])
 
 
 def _draw_numbers(
@@ -108,12 +117,13 @@ def _held(edges: Floats, certain: Floats) -> tuple[int, int]:
 
 
 def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
-    """Draw the most frequent labels, and what is left of the listed ones."""
+    """Draw the most frequent labels, or all hours, weekdays or months in their order."""
     if not statistics.histogram:
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    frequent = statistics.most_frequent(_LABELS)
+    calendar = statistics.by_calendar
+    frequent = statistics.histogram if calendar else statistics.most_frequent(_LABELS)
     ends = np.array([(one.value, one.low, one.high) for one in frequent])
     value, low, high = 100 * ends.T
     at = -np.arange(len(frequent))
@@ -121,12 +131,8 @@ def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     error = [value - low, high - value]
     axes.errorbar(value, at, xerr=error, fmt="none", ecolor=theme.ink, elinewidth=1)
     names = [shortened(shown(one.name)) for one in frequent]
-    axes.set_yticks(at, names, fontsize="small")
+    each = math.ceil(len(names) / _CALENDAR)
+    axes.set_yticks(at[::each], names[::each], fontsize="small")
     axes.set_ylim(min(at[-1], 1 - _ROOM) - 0.5, 0.5)
     axes.set_xlim(0, max(float(high.max()), 1e-9))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")
-    if (others := len(statistics.histogram) - len(frequent)) > 0:
-        axes.annotate(
-            f"and {others:,} more", (1, 0), xycoords="axes fraction", ha="right",
-            xytext=(0, 2), textcoords="offset points", fontsize="small", color=theme.faint,
-        )  # fmt: skip

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from textwrap import wrap
 
+from flwr_kld.infer.outside import OutsideFraction
 from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import ColumnReport, columns_table
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import as_text, aside, brief, counted, evidence, nats, some_of
+from flwr_kld.report.words import as_text, aside, brief, counted, evidence, in_digits, nats, some_of
 
 WIDTH = 80
 """Characters of a line."""
@@ -99,14 +100,14 @@ def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
         return "No budget limits what is spent."
-    rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left"
+    rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left for the clients charged most"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
     if cost.left >= cost.epsilon:
-        more = counted(int(cost.left / cost.epsilon + 1e-9), "more release")
-        return f"{rest}, enough for {more} at this ε; the next is allowed now."
+        more = counted(int(cost.left / cost.epsilon + 1e-9), "more check")
+        return f"{rest}, enough for at least {more} at this ε."
     on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
-    return f"{rest}: the next is allowed when earlier ones have left the budget's window{on}."
+    return f"{rest}: they are asked again when earlier checks have left the budget's window{on}."
 
 
 def details(report: Report) -> Iterator[str]:
@@ -124,10 +125,6 @@ def details(report: Report) -> Iterator[str]:
     if others := [one.column for one in columns if one not in shown]:
         yield f"{some_of(others)}: no drift; the page and files have all numbers"
     if verdict is not None:
-        yield (
-            f'"no drift" and "no alarm" allow {verdict.alarm.resolution:g} nats more than the '
-            f"threshold"
-        )
         yield false_alarms(report)
     of_population = report.reading.of_population
     if of_population is not None and of_population.whose != report.reading.of_cohort.whose:
@@ -161,17 +158,19 @@ def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
             so_far, enough = verdict.detector.evidence, verdict.detector.alarm_at
             yield f"  evidence over checks {evidence(so_far)}, alarms from {evidence(enough)}"
     for move in column.moved:
-        yield f"  {move}, with its interval {move.interval}"
+        if not (move.unknown and reading.outside):  # which the next line says with its limits
+            yield f"  {move}, with its interval {move.interval}"
     if reading.outside is not None:
-        yield f"  outside the reference: {reading.outside}{_outside_limits(column)}"
+        yield f"  outside the reference: {outside(column, reading.outside)}"
         if {"other", "missing"}.intersection(reading.outside.clear):
             yield "  a node of which nearly all records are 'other' or 'missing' logs the column"
 
 
-def _outside_limits(column: ColumnReport) -> str:
-    """Say between what the fraction outside the reference is, and what is tolerated."""
+def outside(column: ColumnReport, found: OutsideFraction) -> str:
+    """Say what fraction is outside the reference, between which limits, and what is tolerated."""
     if column.verdict is None or column.verdict.outside is None:
-        return ""
+        return str(found)
     limits = column.verdict.outside
-    ends = f"at least {100 * limits.lower:.3g} %, at most {100 * limits.upper:.3g} %"
-    return f"; {ends}; {100 * limits.tolerated:.3g} % tolerated"
+    value, low, high = in_digits(100 * found.share, 100 * limits.lower, 100 * limits.upper)
+    named = ", ".join([f"{value} % ({low} to {high})", *found.named])
+    return f"{named}; {100 * limits.tolerated:.3g} % tolerated"

@@ -58,7 +58,6 @@ def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     assert "0.135 nats" in verdict.reason
     assert verdict.cause is Cause.FORECAST
     assert "an estimate above 0.1" in verdict.reason
-    assert "0.21 nats" in verdict.reason
     assert verdict.resolve is None
 
 
@@ -114,7 +113,7 @@ def test_nothing_would_have_been_seen_without_an_estimate():
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():
     verdict = decided(0.1, outside=Outside(OutsideLimits(0.0, 0.2, 0.0), 1.0))
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "20 % of the records" in verdict.reason
+    assert "outside the reference" in verdict.reason
 
 
 def test_what_is_inconclusive_says_what_would_resolve_it():

@@ -1,7 +1,11 @@
 """What a report of a table says of each column, and that it survives a file."""
 
+from dataclasses import replace
+
+import pytest
 from report.tables import NAMES, drifted
 
+from flwr_kld.infer.outside import OutsideLimits
 from flwr_kld.infer.verdict import Outcome
 
 
@@ -17,3 +21,17 @@ def test_the_column_that_moved_comes_first_and_is_described():
     assert moved.figures.psi.value > 0.3 > 0.02 > still.figures.psi.value
     assert moved.figures.ordered is not None
     assert report.columns["job"].figures.ordered is None
+
+
+def test_what_changed_is_at_least_what_moved_and_what_is_outside():
+    """So that one claim has one number: not 23 % changed beside a quarter that is unknown."""
+    column = drifted().columns[NAMES[1]]
+    low = replace(column.figures.total_variation, value=0.1, low=0.05, high=0.12)
+    column = replace(column, figures=replace(column.figures, total_variation=low))
+    (move, *_) = column.moved
+    assert column.changed.low == pytest.approx(max(move.least, 0.05))
+    assert column.changed.value == pytest.approx(abs(move.clients - move.reference))
+    assert column.changed.low <= column.changed.value <= column.changed.high
+    limits = OutsideLimits(0.24, 0.26, 0.0)
+    column = replace(column, moved=(), verdict=replace(column.verdict, outside=limits))
+    assert (column.changed.low, column.changed.high) == (0.24, 0.26)

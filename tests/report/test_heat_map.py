@@ -37,7 +37,7 @@ def test_a_map_of_many_columns_shows_those_that_moved_most():
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_the_map_has_fields_marks_and_a_scale(axes_of, dark, narrow):
-    above, below, scale = axes_of(SERIES, dark=dark, narrow=narrow)
+    above, scale = axes_of(SERIES, dark=dark, narrow=narrow)
     (mesh,) = above.collections
     heat = mesh.get_array()
     assert heat.shape == (4, 4)
@@ -49,8 +49,8 @@ def test_the_map_has_fields_marks_and_a_scale(axes_of, dark, narrow):
     assert marks[str(Outcome.DRIFT)] == [[3, 0], [4, 0], [4, 1]]
     assert marks["failed: no number"][0][0] == 2
     assert [tick.get_text() for tick in above.get_yticklabels()] == rows_of(SERIES.points)
-    assert scale.get_ylabel() == "D / threshold"
-    assert below.get_ylabel() == "ε  [nats]"
+    assert scale.get_ylabel() == "divergence ÷ threshold"
+    assert above.get_xlabel().endswith("ε = 1 each")
 
 
 def test_colours_go_one_way_in_lightness(axes_of):

@@ -27,7 +27,7 @@ def words(checks) -> str:
     ],
 )
 def test_the_outcome_comes_first_and_the_details_last(outcome, head):
-    text = words([Point(1, decided(outcome, 0.07, budget=2.0))])
+    text = words([Point(n, decided(outcome, 0.07, budget=2.0)) for n in (1, 2)])
     order = [
         text.index(part)
         for part in (
@@ -88,7 +88,7 @@ def test_a_check_that_runs_has_not_failed():
     text = words([Point(1, decided(Outcome.NO_DRIFT, 0.0)), going])
     assert text.index("The last check has not ended") < text.index("✓ OK: no drift")
     assert "Check 2 runs, or was cut off; what it reserved is spent. The last one with a" in text
-    assert '<td>2026-11-21 02:00<td class="words" colspan="16">it runs &lt;b&gt;now' in text
+    assert '<td>2026-11-21 02:00<td class="words" colspan="13">it runs &lt;b&gt;now' in text
     assert "failed" not in text
     alone = words([going])
     assert "No check has ended" in alone

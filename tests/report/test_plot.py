@@ -15,8 +15,13 @@ from flwr_kld.views import CheckSeries, panels
 
 @pytest.fixture
 def drawn(axes_of):
-    """Draw a history; returns the figure's two axes."""
-    return lambda checks, **options: axes_of(CheckSeries(checks, **options))
+    """Draw a history; returns the figure's first and last axes, which may be the same."""
+
+    def draw(checks, **options):
+        axes = axes_of(CheckSeries(checks, **options))
+        return axes[0], axes[-1]
+
+    return draw
 
 
 def texts(axes) -> list[str]:
@@ -69,7 +74,8 @@ def test_truth_and_an_injected_drift(drawn):
     above, below = drawn(checks, drift_from=2)
     assert list(line(above, "population: truth").get_ydata()) == [0.2, 0.2]
     assert [t.get_text().strip() for t in above.texts] == ["drift injected"]
-    assert texts(below) == ["of each check"]
+    assert below is above  # equal bars of ε tell nothing
+    assert below.get_xlabel() == "check; ε = 1 each"
 
 
 def test_each_check_is_held_against_the_budget_then_in_force(drawn):
@@ -86,6 +92,13 @@ def test_each_check_is_held_against_the_budget_then_in_force(drawn):
     assert [t.get_text() for t in below.texts] == ["97 left of 100"]
 
 
+def test_bars_show_an_epsilon_that_differs(drawn):
+    half = replace(REPORT, cost=replace(REPORT.cost, epsilon=0.5))
+    above, below = drawn([Point(1, REPORT), Point(2, half)])
+    assert below is not above
+    assert [bar.get_height() for bar in below.patches] == [1.0, 0.5]
+
+
 def test_a_check_that_runs_is_not_drawn_as_failed(drawn):
     going = Point(2, None, started="2026-11-22T02:00:00+00:00", ended=False)
     above, below = drawn([Point(1, REPORT), going])
@@ -97,11 +110,11 @@ def test_a_check_that_runs_is_not_drawn_as_failed(drawn):
 def test_days_have_dates_and_a_simulation_has_numbers(drawn):
     _, below = drawn(nights(9, drift_from=7))
     label = below.xaxis.get_major_formatter()
-    by_start = "check, by its start in UTC"
+    by_start = "check, by its start in UTC; ε = 1 each"
     assert (label(1, 0), label(3, 0), label(10, 0)) == ("02 Nov", "04 Nov", "")
     assert below.get_xlabel() == by_start
     _, below = drawn([Point(1, REPORT), Point(2, REPORT)])
-    assert below.get_xlabel() == "check"
+    assert below.get_xlabel() == "check; ε = 1 each"
 
 
 @pytest.mark.parametrize(

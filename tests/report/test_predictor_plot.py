@@ -10,8 +10,13 @@ from flwr_kld.views import RoundSeries, round_series
 
 @pytest.fixture
 def drawn(axes_of):
-    """Draw rounds; returns the figure's two axes."""
-    return lambda rounds, **options: axes_of(RoundSeries(rounds), **options)
+    """Draw rounds; returns the figure's first and last axes, which may be the same."""
+
+    def draw(rounds, **options):
+        axes = axes_of(RoundSeries(rounds), **options)
+        return axes[0], axes[-1]
+
+    return draw
 
 
 def layers(axes) -> dict[str, np.ndarray]:

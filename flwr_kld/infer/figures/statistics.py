@@ -27,6 +27,7 @@ from flwr_kld.infer.fraction_interval import (
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.rounded import RoundedNumbers
+from flwr_kld.table.times import CALENDARS
 
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))  # Not tuned: by definition
 
@@ -72,6 +73,11 @@ class ColumnStatistics:
         firsts = (min(max(place - 1, 0), len(edges) - 2) for place in held)
         seen += [end for first in firsts for end in edges[first : first + 2]]
         return figure.high - figure.low > 2 * (max(seen) - min(seen))
+
+    @property
+    def by_calendar(self) -> bool:
+        """Whether symbols are hours, weekdays or months: their order is what people expect."""
+        return tuple(one.name for one in self.histogram) in CALENDARS
 
     def most_frequent(self, most: int) -> tuple[Fraction, ...]:
         """Return so many symbols at most, the most frequent first."""
