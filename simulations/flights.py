@@ -31,7 +31,7 @@ from flwr_kld.table.binned import Binned
 from flwr_kld.table.labels import Labels
 from flwr_kld.table.table import Table
 
-MONTHS = range(1, 13)
+YEAR, MONTHS = 2013, range(1, 13)
 NUMBERS = ("dep_delay", "arr_delay", "air_time", "distance", "sched_dep_time", "dep_time")
 """Minutes, miles, and times of day as the data spell them, hhmm; missing if it did not fly."""
 NAMES = ("carrier", "origin", "dest", "weekday", "cancelled")
@@ -91,6 +91,7 @@ class Flights:
             quantiles = np.nanquantile(january[name], np.linspace(0, 1, BINS + 1)[1:-1])
             features[name] = Binned(np.unique(quantiles).tolist())
         features |= {name: Labels(np.unique(january[name]).tolist()) for name in NAMES}
+        features["weekday"] = Labels(_DAYS)
         return Table(features, self.interactions)
 
     @cached_property

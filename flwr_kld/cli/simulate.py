@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -71,7 +72,8 @@ def check_flights(out: Path, console: Console) -> list[Path]:
         own = flights.truth(counted, month)
         shown = report.column
         both = {name: (truth, own[name]) for name, truth in everybody.items()}
-        points.append(Point(month, report, *both[shown], truths=both))
+        start = datetime(source.YEAR, month, 1, tzinfo=UTC).isoformat()
+        points.append(Point(month, report, *both[shown], truths=both, started=start))
         truths.append(everybody)
     console.print(_months(points, truths))
     files = [out / name for name in _NAMES]

@@ -37,7 +37,7 @@ class CohortSummary:
     silent: int = 0  # Clients of a standing session that did not answer, and count as they did
 
     def __str__(self) -> str:
-        seen = f"{self.survivors} of {self.asked} clients{aside(self.dropouts)}"
+        seen = f"{self.survivors:,} of {self.asked:,} clients{aside(self.dropouts)}"
         return f"{seen}; {self.silent} more count as they did before" if self.silent else seen
 
 

@@ -134,5 +134,5 @@ def _draw_labels(axes: Any, statistics: ColumnStatistics, theme: Theme) -> None:
     each = math.ceil(len(names) / _CALENDAR)
     axes.set_yticks(at[::each], names[::each], fontsize="small")
     axes.set_ylim(min(at[-1], 1 - _ROOM) - 0.5, 0.5)
-    axes.set_xlim(0, max(float(high.max()), 1e-9))
+    axes.set_xlim(0, max(1.03 * float(high.max()), 1e-9))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g} %")

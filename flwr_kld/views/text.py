@@ -40,7 +40,7 @@ def about(report: Report) -> str:
     return (
         f"Check{name} of {when(report.started)} UTC{night}, against the "
         f"reference {report.compared.reference[:8]}{period}: {report.reading.records:,.0f} records "
-        f"of {cohort.survivors} of {cohort.asked} clients{silent}{aside(cohort.dropouts)}."
+        f"of {cohort.survivors:,} of {cohort.asked:,} clients{silent}{aside(cohort.dropouts)}."
     )
 
 
