@@ -88,6 +88,7 @@ def to_text(series: CheckSeries) -> str:
     return text.getvalue()
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_whoever_reads_it_sees_the_period(june):
     assert june.period == JUNE
     assert Report.from_json(june.to_json()) == june
