@@ -112,7 +112,7 @@ def laplace_share(scale: float, clients: int) -> NoiseTable:
     #
     #     q (k + 1 - r) f(k+1) = (1 + q**2) k f(k) - q (k - 1 + r) f(k-1),
     #
-    # which is stable when run downwards, as a recurrence for f(k) / f(k-1) (proof note, step 3).
+    # which is stable when run downwards, as a recurrence for f(k) / f(k-1).
     if not scale >= 1 / 40:
         raise ValueError("noise scale below 1/40 of a count protects nobody: lower epsilon")
     if math.isinf(scale):
