@@ -46,13 +46,13 @@ def meeting(clients, share, what="e-scooter", nodes=400, each=100):
 
 
 @pytest.mark.parametrize(
-    ("trust", "aggregation", "nodes", "clients"),
+    ("trust", "aggregation", "nodes", "clients", "what"),
     [
-        (Trusted(1.0), PlainSum, 400, 0.9),
-        (Distributed(2.0, min_clients=20), SecureSum, 80, 1.0),
+        (Trusted(1.0), PlainSum, 400, 0.9, "e-scooter"),
+        (Trusted(1.0), PlainSum, 400, 0.9, None),
+        (Distributed(2.0, min_clients=20), SecureSum, 80, 1.0, "e-scooter"),
     ],
 )
-@pytest.mark.parametrize("what", ["e-scooter", None])
 def test_a_new_category_is_found_at_the_first_check_and_nobody_is_left_out(
     trust, aggregation, nodes, clients, what
 ):
