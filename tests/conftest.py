@@ -40,7 +40,7 @@ gc.disable()  # modules and thousands of tests are made now, and none of them go
 
 LONGEST = (
     "test_superlink.py", "test_ray.py", "test_packaging.py", "test_forecast.py",
-    "test_decisions.py", "test_outside_fraction.py", "test_secure_sum.py",
+    "test_standing.py", "test_decisions.py", "test_secure_sum.py",
 )  # fmt: skip
 """Files that would keep one worker busy after the others have finished."""
 
