@@ -361,7 +361,7 @@ def _of_numbers(
             return {name: _of_texts(seen, labels, wanted)}
         if _are_levels(few):
             own, more = _labels_beside(seen, which)
-            levels = [text_of(float(number)) for number in few]
+            levels = [str(text_of(float(number))) for number in few]
             return {name: (Labels(levels + own), f"levels, {levels[0]} to {levels[-1]}{more}")}
         words = f"numbers, a cell for each of {len(few)} and for what lies between"
         return _beside_labels(name, seen, which, _cells(few), words)

@@ -260,8 +260,8 @@ class Year:
             if not self.suspect(night, shown, records):
                 continue
             measured = self.measured(night, shown, records)
-            verdict = decider.decide(measured, None, None, "nights").verdict
-            if verdict is not None and verdict.outcome is Outcome.DRIFT:
+            verdict, _ = decider.decide(measured, None, None, "nights")
+            if verdict.outcome is Outcome.DRIFT:
                 return int(night)
         return -1
 
@@ -332,8 +332,8 @@ def flown(task: Configuration) -> Arrays:
     for night in lasting:
         shown = noise[night - shift] + _in_cells(counts[night], year.plan)
         measured = year.measured(int(night - shift), shown, int(counts[night].sum()))
-        verdict = decider.decide(measured, None, None, "flights").verdict
-        if verdict is not None and verdict.outcome is Outcome.DRIFT:
+        verdict, _ = decider.decide(measured, None, None, "flights")
+        if verdict.outcome is Outcome.DRIFT:
             return {"after": np.array([night + 1 - MAY])}
     return {"after": np.array([-1])}
 
