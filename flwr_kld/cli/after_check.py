@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import ExitCode, complain, existing_ledger
-from flwr_kld.cli.notices import Notifier, drift_notice
+from flwr_kld.cli.notices import Notifier, drift_notice, shown_at
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
@@ -42,7 +42,8 @@ class AfterCheck:
         notice = _notice(answer, before.report)
         if self._notifier is not None and notice is not None and not answer.stored:
             title = f"flwr-kld: {answer.outcome} in {before.monitor}"
-            for why in self._notifier.send(title, notice):
+            where = shown_at(before.monitor, os.environ)
+            for why in self._notifier.send(title, f"{notice}\n{where}"):
                 complain(why)
 
 

@@ -27,6 +27,9 @@ from flwr_kld.report.words import counted
 
 _YEAR = 365
 
+_OPTIONS = {"epsilon": "--set", "delta": "--delta", "window_days": "--days"}
+"""Of a budget's terms."""
+
 _ELSE = "; by default that of the budget in force, else"
 
 
@@ -72,10 +75,7 @@ def budget(
         opened = existing_ledger(ledger)
     else:
         opened = Ledger(ledger)
-        try:
-            opened.set_budget(replace(opened.budget(population), **given))
-        except NoBudget:
-            opened.set_budget(Budget(population=population, **given))
+        opened.set_budget(_budget(opened, population, given))
     spent = opened.spent(population)
     if as_json:
         frees_at = spent.frees_at and spent.frees_at.isoformat()
@@ -91,6 +91,19 @@ def budget(
         results.print(f"  {words}", markup=False)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
+
+
+def _budget(opened: Ledger, population: str, given: dict[str, Any]) -> Budget:
+    """Change the budget in force, or make the first; an error names the option."""
+    try:
+        before = opened.budget(population)
+    except NoBudget:
+        before = None
+    try:
+        return replace(before, **given) if before else Budget(population=population, **given)
+    except ValueError as error:
+        name, _, words = str(error).partition(" ")
+        raise ValueError(f"{_OPTIONS.get(name, name)} {words}") from None
 
 
 def _room(opened: Ledger, population: str) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from flwr_kld.common.extras import require
 from flwr_kld.report.column import drifted
@@ -15,6 +16,9 @@ from flwr_kld.views.text import next_step
 
 URLS = "FLWR_KLD_NOTIFY"
 """Environment variable with the Apprise URLs to notify, separated by spaces or line breaks."""
+
+PAGES = "FLWR_KLD_PAGES"
+"""Environment variable with the address at which readers of notices reach ``flwr-kld serve``."""
 
 _NO_MARKUP = str.maketrans("<>[]@`*", "‹›［］＠'∗")
 """Characters that services turn into links, mentions and tags, and look-alikes of them."""
@@ -30,9 +34,17 @@ def drift_notice(key: str, report: Report, before: Report | None) -> str | None:
             f"{report.started[:10]}: {report.summary}",
             *(f"{name}: {one}" for name in columns if (one := report.columns[name].sentence)),
             f"Next: {next_step(report)}",
-            f"Check {key}: flwr-kld report report.html shows it.",
+            f"Check {key}.",
         ]
     )
+
+
+def shown_at(population: str, environment: Mapping[str, str]) -> str:
+    """Say where a notice's reader finds more: a live page's address, or else a command."""
+    pages = environment.get(PAGES, "").rstrip("/")
+    if pages:
+        return f"{pages}/checks?population={quote(population)}"
+    return f"flwr-kld report report.html --population {population} writes a page of all checks."
 
 
 class Notifier:

@@ -40,6 +40,15 @@ def test_a_notice_begins_with_date_columns_and_their_sentences():
     assert "night 1" in others[-1]
 
 
+def test_a_notice_links_to_the_live_page(cli, flwr, flower_app, receiver):
+    pages = {"FLWR_KLD_PAGES": "https://drift.example.org/"}
+    for key, environment in (("a", {}), ("b", pages)):
+        flwr.will("settle", DRIFT if key == "b" else decided(Outcome.NO_DRIFT, 0.0).to_dict())
+        cli("check", flower_app, "--key", key, **environment)
+    (notice,) = receiver.notices
+    assert "https://drift.example.org/checks?population=default" in str(notice)
+
+
 def test_only_columns_that_had_not_drifted_make_a_notice():
     report, still = drifted(), table_report(dict.fromkeys(NAMES, 0.0))
     more = drifted(**{NAMES[2]: 0.3})

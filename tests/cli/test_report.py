@@ -120,6 +120,14 @@ def test_a_budget_that_is_raised_hides_what_it_hid_before(cli, tmp_path):
     assert Ledger(url).budget() == replace(before, epsilon=3.0, window_days=7.0)
 
 
+@pytest.mark.parametrize(
+    ("option", "wrong"), [("--set", -1), ("--set", "nan"), ("--delta", 2), ("--days", 0)]
+)
+def test_a_wrong_term_of_a_budget_is_named_as_it_was_typed(cli, url, option, wrong):
+    done = cli("budget", "--ledger", url, "--set", 1, option, wrong)
+    assert (done.exit_code, option in done.stderr) == (4, True)
+
+
 def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     settled("a", DRIFT, epsilon=0.25)
     shown = json.loads(cli("budget", "--ledger", url, "--json").stdout)
