@@ -143,8 +143,14 @@ class Series(ABC, Generic[R]):
         spent of the budget that was in force, if there is a ledger.
         """
         spent = {p.number: p.report.cost for p in self.points if p.report}
-        look = {"title": title, "dark": dark, "narrow": narrow}
-        panels = two_panels(file, **look, taller=self._taller(), spend=has_spend(spent))
+        panels = two_panels(
+            file,
+            title=title,
+            dark=dark,
+            narrow=narrow,
+            taller=self._taller(),
+            spend=has_spend(spent),
+        )
         with panels as (figure, above, below, theme):
             self._draw(above, theme, narrow=narrow)
             if below is not above:
