@@ -7,7 +7,7 @@ law's covariance, and Laplace's formula its evidence.
 
 Numbers that were tuned, and the root mean square errors of the population's and of the cohort's
 number if they are halved, and doubled: .118 and .094 as they are, in the 24 questions of
-`drift_shapes`, of which one is beyond two deviations in all of these.
+`drift_shapes`, of which one or none is beyond two deviations in all of these.
 
 ==========  ==========  ============================================================================
 number      unit        meaning, and what a half or twice as much does
