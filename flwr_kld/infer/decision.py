@@ -3,15 +3,35 @@
 The counts of all clients that were asked decide. Drift is reported on what one check shows of these
 clients, on evidence added up over checks, or on the fraction outside the reference; where the
 clients were drawn from more, only if their population's estimate shows it as well, and no kind of
-clients that the draw may have missed, or had too many of, could explain it (`Population`). "No
-drift" is reported only on an upper confidence limit, which holds for every law that the domain can
-show. Where that is too wide, "no alarm" reports that nothing was found, and that drifts of the
-usual shapes would have been seen in the estimate.
+clients that the draw may have missed, or had too many or too few of, could explain it
+(`Population`). "No drift" is reported only on an upper confidence limit, which holds for every law
+that the domain can show. Where that is too wide, "no alarm" reports that nothing was found, and
+that drifts of the usual shapes would have been seen in the estimate.
 
 A table has drifted if any of d columns has: each uses up a d-th of the rate of false alarms
 (Bonferroni), whatever the dependence between them. It has not if every column says so: a drifted
 one hides with the probability of its own limit, however many there are.
 Proof note: ``docs/proofs/decisions.md``.
+
+Numbers that were chosen:
+
+=============  ===============  ====================================================================
+number         unit             meaning, and what another value does
+=============  ===============  ====================================================================
+ERRORS         standard errors  by which a population's number must exceed what is tolerated, at
+                                least. At three, drawn cohorts of clustered clients raise false
+                                alarms in more than one year of twenty; at five, half of the drifts
+                                of .15 nats that 200 clients show are lost. Under the normal law,
+                                four are exceeded in one check of 31,600, and three in one of 741
+LIKELY         probability      with which a check that says "no alarm" would have seen a drift; at
+                                .9, drifts must be farther above the threshold by half as many
+                                errors again: 1.28 for .84
+_NOISE         deviations       within which a fraction is taken for noise around 0: 2 % of those
+                                that are 0 are not, under the normal law; 16 % if it is halved
+_ENOUGH        records          beyond so many times those of a check none are proposed, as chance
+                                alone may look so: doubled, up to 200 times as many are
+_MOST_CLIENTS  clients          that are proposed, at most: where a search ends
+=============  ===============  ====================================================================
 """
 
 from __future__ import annotations
@@ -31,19 +51,11 @@ from flwr_kld.infer.upper_limit import UpperLimit
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 
 _ENOUGH = 100.0
-"""Times the records beyond which no number is named: chance alone may look so."""
 ERRORS = 4.0
-"""Standard errors by which a population's number must exceed what is tolerated, at least. At three,
-drawn cohorts of clustered clients raise false alarms in more than one year of twenty; at five, half
-of the drifts of .15 nats that 200 clients show are lost. Under the normal law, four are exceeded in
-one check of 31,600, and three in one of 741."""
 _MOST_CLIENTS = 1_000_000
-"""Clients that are proposed, at most."""
 _MORE = "more clients, more records of each, or a larger epsilon"
 LIKELY = 0.8
-"""Probability with which a check that says "no alarm" would have seen a drift."""
 _NOISE = 2.0
-"""Standard deviations within which a fraction is taken for noise around 0."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +344,9 @@ def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
     if upper.value > excluded:
         reason = f"no drift was found, but the divergence may be above {rule}"
         return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
-    return Outcome.NO_DRIFT, Cause.LIMITS, f"whatever its shape, a drift is below {rule}", None
+    confident = f"with confidence {100 * upper.level:g} %"
+    reason = f"whatever its shape, a drift is below {rule}, {confident}"
+    return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
 def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
