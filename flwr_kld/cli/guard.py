@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -17,9 +18,9 @@ import typer
 from flwr_kld.cli.common import AsJson, print_json, results
 from flwr_kld.cli.show import utc
 from flwr_kld.common.errors import QueryRefused
-from flwr_kld.guard import node_identity, read_limits, spent_by_client, verify
+from flwr_kld.guard import node_identity, read_limits, verify
 from flwr_kld.guard.limits import Limits
-from flwr_kld.guard.receipts import Audit, Receipt
+from flwr_kld.guard.receipts import Audit, Receipt, spent_by_client
 from flwr_kld.ledger.budget import in_days, shown
 from flwr_kld.report.words import counted, table_of
 
@@ -127,7 +128,7 @@ def _readable(file: Path) -> Iterator[None]:
 def _row(receipt: Receipt) -> dict[str, object]:
     return {
         name: float(value) if isinstance(value, Fraction) else value
-        for name, value in vars(receipt).items()
+        for name, value in asdict(receipt).items()
         if not isinstance(value, bytes)
     }
 

@@ -5,6 +5,6 @@ server ships can loosen what it says.
 """
 
 from flwr_kld.guard.limits import read_limits
-from flwr_kld.guard.receipts import node_identity, spent_by_client, verify
+from flwr_kld.guard.receipts import node_identity, verify
 
-__all__ = ["node_identity", "read_limits", "spent_by_client", "verify"]
+__all__ = ["node_identity", "read_limits", "verify"]

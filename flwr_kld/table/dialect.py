@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
-from flwr_kld.table.records import Column, as_number, as_text, number_of, numbers_in
+from flwr_kld.table.records import Column, as_number, as_text, number_of, numbers_in, text_of
 from flwr_kld.table.times import local_time, times_in
 
 NO_VALUE = (
@@ -159,8 +159,10 @@ class Dialect:
             return np.ma.masked_array(column, gone_here | np.ma.getmaskarray(column))
         listed = frozenset(kept)
         gone = {"", *self.missing, *self.sentinels.get(name, ())}
-        spells: dict[str, Callable[[str], Any]] = {"number": self.number, "time": self.time}
-        spell = spells.get(reads, self._text)
+        spells: dict[str, Callable[[str], Any]] = {
+            "number": self.number, "time": self.time, "text": self._text,
+        }  # fmt: skip
+        spell = spells.get(reads, str)
         value_of: Callable[[Any], Any] = local_time if reads == "time" else as_number
         nothing, known = frozenset(values.tolist()), dict[str, Any]()
         of_text = {kind for kind in set(map(type, column)) if issubclass(kind, str | bytes)}
@@ -173,18 +175,18 @@ class Dialect:
             text = value if type(value) is str else as_text(value) or ""
             if text not in known:
                 spelt = text if text in listed else None if text in gone else spell(text)
-                by_value = nothing and reads != "text" and value_of(spelt) in nothing
+                by_value = nothing and reads in ("number", "time") and value_of(spelt) in nothing
                 known[text] = None if by_value else spelt
             return known[text]
 
         return [plain(value) for value in column]
 
-    def _text(self, text: str) -> str | float:
-        """Return a text, or the number that it spells with another decimal mark than a point."""
+    def _text(self, text: str) -> str:
+        """Return a text; of a number with another decimal mark than a point, as it has that."""
         if self.decimal == "." or self.decimal not in text:
             return text
         number = self.number(text)
-        return text if math.isnan(number) else number
+        return text if math.isnan(number) else text_of(number) or text
 
     def sentinel_values(self, name: str, reads: str, kept: Sequence[str] = ()) -> NDArray[Any]:
         """Return a column's sentinels as the numbers or times that they are."""

@@ -180,7 +180,7 @@ class _Seen:
     @classmethod
     def of(cls, column: Column, dialect: Dialect, name: str) -> _Seen:
         """Read public values, without those that stand for none."""
-        column = dialect.plain(column, name, "text")
+        column = dialect.plain(column, name, "as written")
         gone = masked_in(column)
         if isinstance(column, np.ndarray) and column.dtype.kind in "biufM":
             held = np.ma.getdata(column)

@@ -22,7 +22,7 @@ from flwr_kld.ledger import Ledger
 
 HOSTILE = [
     '"""', "'''", "a'b\"c", "$package", "${ledger}", "{x}", "%s", "\\", "import os", "../../etc",
-    "</script>", "ä 日本 🦆", "[bold]", "class", "a,b", " × ", "--id", "x" * 300, "a\tb",
+    "</script>", "ä 日本 🦆", "[bold]", "class", "a,b", " × ", "--out", "x" * 300, "a\tb",
 ]  # fmt: skip
 """Names that would break code, paths, TOML, templates or markup if they came there."""
 

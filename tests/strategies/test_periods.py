@@ -104,7 +104,7 @@ def test_whoever_reads_it_sees_the_period(june):
 def test_the_axis_of_a_history_shows_the_periods(june):
     figure = CheckSeries([june]).plot()
     figure.canvas.draw()
-    axes = figure.axes[1]
+    axes = figure.axes[-1]
     assert "period" in axes.get_xlabel()
     assert any("Jun 2024" in label.get_text() for label in axes.get_xticklabels())
 
