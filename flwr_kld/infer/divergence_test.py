@@ -162,7 +162,8 @@ class _Terms:
 
     @cached_property
     def _log_weights(self) -> Floats:
-        return np.log(np.maximum(self.weights, np.finfo(float).tiny))
+        with np.errstate(divide="ignore"):  # What has no weight has none at any slope
+            return np.asarray(np.log(self.weights))
 
     def cumulants(self, slope: float) -> Floats:
         """Return ``ln E exp(slope · (sum - mean))`` and its first two derivatives."""
@@ -321,17 +322,18 @@ class _GivenRecords:
         if above <= _USUAL * deviation:
             return above / deviation
         steepest = _STEEPEST * self._rate / by_noise
-        slope, found = min(above / deviation**2, steepest), False
+        slope, found, most = min(above / deviation**2, steepest), False, _CLOSE
         for _ in range(_TRIES):
             moment, mean, curve = np.sum([term.cumulants(slope) for term in terms], axis=0).tolist()
+            most = max(most, 2 * (slope * above - moment))
             curve = max(curve, _CLOSE * deviation**2)
             step = (above - mean) / curve
             found = abs(step) < _CLOSE * slope
             if found or (slope == steepest and step > 0):
                 break
             slope = min(max(slope + step, slope / 3), 1.5 * slope, steepest)
-        gained = math.sqrt(max(2 * (slope * above - moment), _CLOSE))
-        if not found:
+        gained = math.sqrt(most)
+        if not found:  # Chernoff's bound holds at every slope
             return gained
         # The tail of Lugannani and Rice (1980), in the form of Barndorff-Nielsen.
         return gained + math.log(slope * math.sqrt(curve) / gained) / gained

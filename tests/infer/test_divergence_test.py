@@ -11,7 +11,12 @@ from flwr_kld import Labels, Reference
 from flwr_kld.ask.partition import Partition
 from flwr_kld.common.search import root
 from flwr_kld.infer.divergence import skewed_divergence
-from flwr_kld.infer.divergence_test import _noise_nodes, _record_nodes, divergence_test
+from flwr_kld.infer.divergence_test import (
+    _noise_nodes,
+    _record_nodes,
+    _Terms,
+    divergence_test,
+)
 from flwr_kld.infer.outside import outside_by_counts
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import WholeClients
@@ -285,3 +290,12 @@ def test_the_tail_is_the_simulated_one_of_the_law_itself(trust, symbols):
         at = float(np.quantile(drawn, 1 - tail))
         there.__dict__["_of_counts"] = at
         assert 0.7 < float(ndtr(-there._of_ratios(0.0))) / tail < 2
+
+
+def test_values_without_weight_count_at_no_slope():
+    """Else a sum beyond all that laws make likely looks usual: p was .6 for very clear drifts."""
+    terms = _Terms(np.array([0.0, 1.0, 10.0]), np.array([0.5, 0.5, 0.0]))
+    for slope in (1.0, 100.0, 10_000.0):
+        moment, mean, _ = terms.cumulants(slope)
+        assert mean <= 0.5
+        assert moment <= 0.5 * slope
