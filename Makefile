@@ -111,7 +111,7 @@ release: $(VENV)/ready
 	$(BIN)/uv pip install --quiet --python build/release/bin/python dist/*.whl
 	build/release/bin/python -P tests/wheel_check.py
 	$(BIN)/uv venv --quiet --python $(PYTHON) build/hub
-	$(BIN)/uv pip install --quiet --python build/hub/bin/python --find-links dist examples/federated-analytics
+	$(BIN)/uv pip install --quiet --python build/hub/bin/python dist/*.whl examples/federated-analytics
 	cd build && FLWR_HOME=$(CURDIR)/build/hub/flwr PATH=$(CURDIR)/build/hub/bin:$$PATH flwr run \
 		../examples/federated-analytics --stream \
 		--federation-config 'num-supernodes=5 client-resources-num-cpus=1' | tee hub.log
