@@ -34,8 +34,10 @@ def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
             yield f"forecast, if {proposal.clients} clients hold {total:,} rows together: {now}"
         better = replace(proposal, nights=yearly)
         identifier = _identifier(rows)
-        if identifier and better.is_standing and not proposal.is_standing:
-            yield f"with --id {identifier}: {_in_words(_forecast(rows, better, total))}"
+        if not identifier or proposal.is_standing or not better.is_standing:
+            return
+        if then := _in_words(_forecast(rows, better, total)):
+            yield f"with --id {identifier}: {then}"
 
 
 def _identifier(rows: Sample) -> str | None:

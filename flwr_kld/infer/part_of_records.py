@@ -25,6 +25,7 @@ label only:
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -34,7 +35,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.score import THETA, Floats
 
 _PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
-_TINY = np.finfo(float).tiny  # Added to no number: it keeps 0 from being divided by
+_TINY = np.finfo(float).tiny  # Not tuned: keeps divisors from 0
 
 
 def missed_part(clients: int, error: float) -> float:
@@ -57,34 +58,48 @@ def least_if_missed(reference: Floats, law: Floats, part: float, *, theta: float
     return skewed_divergence(reference, _raised(reference, (1 - part) * law, part), theta)
 
 
-def least_if_overdrawn(
-    reference: Floats,
-    law: Floats,
-    apart: float,
-    clients: int,
-    error: float,
-    even: float = 1.0,
-    largest: float = 1.0,
-    *,
-    theta: float = THETA,
-) -> float:
-    """Return the least D_θ, in nats, of a population of whom a kind was drawn too often.
-
-    `reference`, `law` and `theta` are those of `least_if_missed`.
+@dataclass(frozen=True)
+class Draw:
+    """How clients were drawn, as far as it is public.
 
     Parameters
     ----------
-    apart : float
-        Mean square of the distances of the drawn clients' laws from `law`, at most.
     clients : int
         That were drawn.
     error : float
-        Probability of drawing a kind at least as much too often, in (0, 1).
+        Probability of drawing a kind at least as much too often or too rarely, in (0, 1).
+    apart : float
+        Mean square of the distances of the clients' laws from that of all their records, at most.
     even : float
         Mean records of a client over those of a record's client, in (0, 1].
     largest : float
         Part of the records that a client holds at most, in (0, 1].
     """
+
+    clients: int
+    error: float
+    apart: float
+    even: float = 1.0
+    largest: float = 1.0
+
+    def fewest(self, part: Floats) -> Floats:
+        """Return how many of the clients hold such a part of the records, at least."""
+        # A part u of the clients makes the sizes' variance, over their squared mean,
+        # (x - u)²/u (1 - u) at least, as it and the rest may each have one size.
+        unlike = 1 / self.even - 1
+        root = np.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
+        found = self.clients * (2 * part + unlike - root) / (2 * (1 + unlike))
+        return np.minimum(np.maximum(found, part / self.largest), part * self.clients)
+
+
+def least_if_overdrawn(
+    reference: Floats, law: Floats, draw: Draw, *, theta: float = THETA
+) -> float:
+    """Return the least D_θ, in nats, of a population of whom a kind was drawn too often.
+
+    `reference`, `law` and `theta` are those of `least_if_missed`.
+    """
+    apart, clients = draw.apart, draw.clients
     least, counted = skewed_divergence(reference, law, theta), (reference > 0) & (law > 0)
     for part, more in pairwise(_PARTS):
         kind = (law - _without(reference, law, part)) / part
@@ -93,36 +108,28 @@ def least_if_overdrawn(
         square = float(((kind - law) ** 2).sum())
         whole = max(float((kind[counted] / law[counted]).max()), 1.0)
         drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
-        fewest = float(_fewest(np.array(drawn), clients, even, largest))
-        usual = _usual_part(drawn, fewest, clients, error)
+        usual = _usual_part(drawn, float(draw.fewest(np.array(drawn))), clients, draw.error)
         if (drawn - usual) * (1 - part) >= part * (1 - drawn):
             least = skewed_divergence(reference, _without(reference, law, more), theta)
     return least
 
 
 def least_if_underdrawn(
-    reference: Floats,
-    law: Floats,
-    apart: float,
-    clients: int,
-    error: float,
-    even: float = 1.0,
-    largest: float = 1.0,
-    *,
-    theta: float = THETA,
+    reference: Floats, law: Floats, draw: Draw, *, theta: float = THETA
 ) -> float:
     """Return a lower bound of D_θ, in nats, of a population of whom too few of a kind were drawn.
 
     The kind's clients have records of one label only, whichever it is: the population has more of
-    them than `law` says, and less of all others in the same proportion. Parameters are those of
-    `least_if_overdrawn`; a kind is drawn at least as much too rarely with probability `error`.
+    them than `law` says, and less of all others in the same proportion. `reference`, `law` and
+    `theta` are those of `least_if_missed`.
     """
+    apart, clients = draw.apart, draw.clients
     inside = reference > 0
     pi, p = reference[inside], law[inside]
     square = float(law @ law) - p**2 + (1 - p) ** 2  # of the distance between kind and law
     drawn = np.minimum(apart / np.maximum(apart + square, _TINY), np.minimum(p, 1 - 1 / clients))
-    kind = np.maximum(_fewest(drawn, clients, even, largest), np.minimum(drawn * clients, 1))
-    part = betaincinv(kind + 1, clients - kind, 1 - error)
+    kind = np.maximum(draw.fewest(drawn), np.minimum(drawn * clients, 1))
+    part = betaincinv(kind + 1, clients - kind, 1 - draw.error)
     each = np.divide(drawn, kind, out=np.full_like(kind, 1 / clients), where=kind > 0)
     own, others = part * each, (1 - part) * (1 - drawn) / (clients - kind)
     usual = own / (own + others)
@@ -135,16 +142,6 @@ def least_if_underdrawn(
     raised = np.clip(lowest, p, highest)
     less = pi * np.log(((1 - theta) * raised + theta * pi) / mixed) - cost * (raised - p)
     return skewed_divergence(reference, law, theta) - float(less.max(initial=0.0))
-
-
-def _fewest(part: Floats, clients: int, even: float, largest: float) -> Floats:
-    """Return how many of the clients hold such a part of the records, at least."""
-    # A part u of the clients makes the sizes' variance, over their squared mean, (x - u)²/u (1 - u)
-    # at least, as it and the rest may each have one size.
-    unlike = 1 / even - 1
-    root = np.sqrt(unlike**2 + 4 * unlike * part * (1 - part))
-    fewest = clients * (2 * part + unlike - root) / (2 * (1 + unlike))
-    return np.minimum(np.maximum(fewest, part / largest), part * clients)
 
 
 def _usual_part(part: float, kind: float, clients: int, error: float) -> float:

@@ -58,6 +58,11 @@ class Reading:
     counted: str | None = None
 
     @property
+    def drawn(self) -> bool:
+        """Whether the clients were drawn from more, about whom estimates are."""
+        return self.drawn_from != self.counted
+
+    @property
     def of_population(self) -> Estimated | None:
         """The population's divergence, if it was estimated."""
         whose = self.drawn_from or "the clients that the cohort was drawn from"
@@ -183,16 +188,17 @@ class ColumnReport(Decided):
         """Fraction of the records that would have to be others: total variation, in [0, 1].
 
         At least what each of its moves comes to, which may stand out of the noise more clearly;
-        and where records are outside the reference, at least these.
+        and where all clients were asked, at least what is outside the reference.
         """
         if self.figures is None:
             return None
         found = self.figures.total_variation
         value = max([found.value, *(abs(one.clients - one.reference) for one in self.moved)])
-        low = max([found.low, *(one.least for one in self.moved if not one.unknown)])
+        low = max([found.low, *(one.least for one in self.moved)])
         high = max(found.high, value)
         outside = None if self.verdict is None else self.verdict.outside
-        if outside is not None and outside.lower > 0:
+        # These limits hold for the asked clients, the others for whom they were drawn from.
+        if outside is not None and outside.lower > 0 and not self.reading.drawn:
             low, high = max(low, outside.lower), max(high, outside.upper)
         return replace(found, value=value, low=low, high=high)
 

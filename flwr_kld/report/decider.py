@@ -21,6 +21,7 @@ from flwr_kld.infer.estimators.result import Estimate
 from flwr_kld.infer.estimators.score import THETA, Floats, score_ceiling
 from flwr_kld.infer.outside import OutsideFraction, outside_by_counts
 from flwr_kld.infer.part_of_records import (
+    Draw,
     least_if_missed,
     least_if_moved,
     least_if_overdrawn,
@@ -177,11 +178,11 @@ class Decider:
 
         def least(clients: int) -> float:
             largest = one * measured.survivors / clients
-            over = apart, clients, missed, even, largest or 1.0
+            draw = Draw(clients, missed, apart, even, largest or 1.0)
             return min(
                 least_if_missed(mass, law, missed_part(clients, missed)),
-                least_if_overdrawn(mass, law, *over),
-                least_if_underdrawn(mass, law, *over),
+                least_if_overdrawn(mass, law, draw),
+                least_if_underdrawn(mass, law, draw),
                 least_if_moved(mass, law, largest),
             )
 

@@ -127,7 +127,7 @@ def details(report: Report) -> Iterator[str]:
     if verdict is not None:
         yield false_alarms(report)
     of_population = report.reading.of_population
-    if of_population is not None and of_population.whose != report.reading.of_cohort.whose:
+    if of_population is not None and report.reading.drawn:
         yield f"the population is {of_population.whose}"
     yield f"{report.one_client}; {report.cost.time}"
     yield from filter(None, (report.one_client.note, report.reading.note))

@@ -7,6 +7,7 @@ from scipy.stats import beta, binom
 
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.part_of_records import (
+    Draw,
     least_if_missed,
     least_if_moved,
     least_if_overdrawn,
@@ -87,10 +88,10 @@ def test_a_kind_that_is_drawn_too_often_is_no_drift_of_its_population(clients, p
     law = drawn * kind + (1 - drawn) * others
     apart = drawn * (1 - drawn) * float(((kind - others) ** 2).sum())
     population = part * kind + (1 - part) * others
-    found = least_if_overdrawn(reference, law, apart, clients, error, theta=THETA)
+    found = least_if_overdrawn(reference, law, Draw(clients, error, apart), theta=THETA)
     assert found <= skewed_divergence(reference, population, THETA) + 1e-9
     assert found > 0.5 * skewed_divergence(reference, population, THETA) - 0.01
-    alike = least_if_overdrawn(reference, law, 0.0, clients, error, theta=THETA)
+    alike = least_if_overdrawn(reference, law, Draw(clients, error, 0.0), theta=THETA)
     assert alike == skewed_divergence(reference, law, THETA)
 
 
@@ -107,7 +108,7 @@ def test_a_kind_of_larger_clients_is_drawn_too_often_more_easily(clients, part, 
     reference = np.append(np.full(10, 0.0999), 0.001)
     sharing = {"even": sizes.mean() ** 2 / (sizes**2).mean(), "largest": sizes.max() / sizes.sum()}
     apart = held * (1 - held) * float(((kind - others) ** 2).sum())
-    found = least_if_overdrawn(reference, law, apart, clients, error, **sharing, theta=THETA)
+    found = least_if_overdrawn(reference, law, Draw(clients, error, apart, **sharing), theta=THETA)
     assert found <= skewed_divergence(reference, population, THETA) + 1e-9
     assert found > 0.4 * skewed_divergence(reference, population, THETA) - 0.02
 
@@ -125,9 +126,9 @@ def test_a_label_that_is_drawn_too_rarely_is_no_drift_of_its_population(clients,
     reference = 0.9 * others + 0.1 * kind if usual < 0.1 else 0.5 * others + 0.5 * kind
     sharing = {"even": sizes.mean() ** 2 / (sizes**2).mean(), "largest": sizes.max() / sizes.sum()}
     apart = held * (1 - held) * float(((kind - others) ** 2).sum())
-    found = least_if_underdrawn(reference, law, apart, clients, error, **sharing, theta=THETA)
+    found = least_if_underdrawn(reference, law, Draw(clients, error, apart, **sharing), theta=THETA)
     assert found <= skewed_divergence(reference, population, THETA) + 1e-9
-    alike = least_if_underdrawn(reference, law, 0.0, clients, error, theta=THETA)
+    alike = least_if_underdrawn(reference, law, Draw(clients, error, 0.0), theta=THETA)
     assert found <= alike <= skewed_divergence(reference, law, THETA)
 
 
@@ -136,7 +137,7 @@ def test_a_raised_label_leaves_no_less_than_the_bound(seed):
     """The bound is that of the best cell, and the tangent costs little of it."""
     reference, law = laws(seed)
     clients, error = 200, 1e-4
-    found = least_if_underdrawn(reference, law, 1.0, clients, error, theta=THETA)
+    found = least_if_underdrawn(reference, law, Draw(clients, error, 1.0), theta=THETA)
     best = skewed_divergence(reference, law, THETA)
     for cell in np.flatnonzero(reference):
         whole = law[cell] * clients  # of whom all have this label only

@@ -33,5 +33,7 @@ def test_what_changed_is_at_least_what_moved_and_what_is_outside():
     assert column.changed.value == pytest.approx(abs(move.clients - move.reference))
     assert column.changed.low <= column.changed.value <= column.changed.high
     limits = OutsideLimits(0.24, 0.26, 0.0)
-    column = replace(column, moved=(), verdict=replace(column.verdict, outside=limits))
+    asked = replace(column.reading, drawn_from=column.reading.counted)
+    verdict = replace(column.verdict, outside=limits)
+    column = replace(column, moved=(), verdict=verdict, reading=asked)
     assert (column.changed.low, column.changed.high) == (0.24, 0.26)

@@ -145,3 +145,9 @@ def test_each_outcome_has_a_first_word_of_its_own():
     assert heads.keys() == {*Outcome, None}
     assert all(len(words) == 1 for words in heads.values())
     assert len(set.union(*heads.values())) == len(heads)
+
+
+def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from():
+    asked, drawn = (column("ward", "unlisted", 8000, 3.0, 0.15, drawn=who) for who in (0, 1))
+    assert asked.changed.low >= asked.verdict.outside.lower
+    assert drawn.changed.low < drawn.verdict.outside.lower
