@@ -35,7 +35,9 @@ _RAREST = 1e-4
 _STEPS = 200
 """Of EM; stopped early on purpose: where the noise drowns the counts, more steps overfit it."""
 _LEAST = 1e-15
-"""Likelihood that float64 cannot tell from zero after a Fourier transform."""
+"""Likelihood at least, so that a value that no expected count explains tells nothing of the law."""
+_FEW = 8
+"""Pairs of a value and a count, for each number of the noise, that take less than a transform."""
 
 
 def denoised_fractions(values: NDArray[np.int64], noise: NoiseTable) -> Floats:
@@ -58,18 +60,10 @@ def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: fl
     """Posterior mean of the expected count behind each value, shape [cells]."""
     top = _SHARP * max(deviation, 1.0)
     rate = np.exp(np.arange(math.log(_RAREST), math.log(2 * top) + _SPACING, _SPACING))
-    counts = np.arange(math.ceil(rate[-1] + 10 * math.sqrt(rate[-1])))
-    of_counts = gammaln(counts + 1)
-    size = len(counts) + 2 * noise.reach
-    place = np.clip(values + noise.reach, 0, size - 1)
-    places, cell, times = np.unique(place, return_inverse=True, return_counts=True)
-    padded = next_fast_len(size, real=True)
-    of_noise = rfft(noise.probabilities, padded)
+    places, cell, times = np.unique(values, return_inverse=True, return_counts=True)
     likelihood = np.full((len(places), len(rate)), _LEAST)
-    for column, one in zip(likelihood.T, rate, strict=True):  # all at once would take gigabytes
-        poisson = np.exp(counts * math.log(one) - one - of_counts)
-        law = irfft(rfft(poisson, padded) * of_noise, padded)  # of values from -reach up
-        column += np.maximum(law[places], 0.0)
+    for column, one in zip(likelihood.T, rate.tolist(), strict=True):
+        column += _likelihood(places, one, noise)
     prior = np.full(len(rate), 1 / len(rate))
     for _ in range(_STEPS):
         posterior = likelihood * prior
@@ -78,6 +72,24 @@ def _posterior_rates(values: NDArray[np.int64], noise: NoiseTable, deviation: fl
     posterior = likelihood * prior
     mean: Floats = (posterior @ rate) / posterior.sum(axis=1)
     return mean[cell]
+
+
+def _likelihood(values: NDArray[np.int64], rate: float, noise: NoiseTable) -> Floats:
+    """Probability of each value, shape [values]: a Poisson count, and noise."""
+    far = 10 * math.sqrt(rate)
+    counts = np.arange(max(math.floor(rate - far), 0), math.ceil(rate + far) + 30)
+    poisson = np.exp(counts * math.log(rate) - rate - gammaln(counts + 1))
+    place = values - int(counts[0]) + noise.reach
+    if len(values) * len(counts) < _FEW * len(noise.probabilities):
+        beyond = np.zeros(1)  # of what the noise reaches, at either end
+        law = np.concatenate([beyond, noise.probabilities, beyond])
+        places = place[:, None] - np.arange(len(counts)) + 1
+        found: Floats = law[np.clip(places, 0, len(law) - 1)] @ poisson
+        return found
+    size = len(noise.probabilities) + len(counts)
+    padded = next_fast_len(size, real=True)
+    law = irfft(rfft(noise.probabilities, padded) * rfft(poisson, padded), padded)
+    return np.where((place < 0) | (place >= size), 0, np.maximum(law[place.clip(0, size - 1)], 0))
 
 
 @dataclass(frozen=True)
