@@ -50,7 +50,7 @@ _NOISE_NODES       values     that stand for the noise: 19 of 1,128 / no change;
                               tails at the level of a year are 3 times too small
 =================  =========  =====================================================================
 
-`_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_HALVINGS` and `_NODE_TABLE` end searches and
+`_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_LEAST`, `_EXACT` and `_NODE_TABLE` end searches and
 interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a quantile.
 """
 
@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,7 +85,7 @@ _LIKELIEST = 3
 _USUAL = 0.5
 _STEEPEST, _RARE = 0.85, 1e-8
 _TRIES, _CLOSE = 40, 1e-3
-_LONGEST, _HALVINGS = 12.0, 40
+_LONGEST, _LEAST, _EXACT = 12.0, 1e-15, 1e-9
 _WITHIN = 1e-4
 _CERTAIN = -1e-6
 
@@ -121,14 +121,17 @@ class DivergenceTest:
     def at_least(self, level: float) -> float:
         """Return the largest D_θ that is excluded at a confidence level, in nats; 0 if none is."""
         needed = self.needed(level)
-        excluded, most = 0.0, min(given.farthest for given in self.given)
+        most = min(given.farthest for given in self.given)
 
-        def excess(nats: float) -> float:
-            return max(self.quantile(nats) - needed, -1.0)
+        @cache
+        def excess(of_nats: float) -> float:  # nearly a line in the root of D_θ
+            return max(self.quantile(of_nats**2) - needed, -10.0)
 
-        if excess(excluded) <= 0:
-            return excluded
-        return most if excess(most) >= 0 else root(excess, excluded, most, within=_WITHIN)
+        if excess(0.0) <= 0:
+            return 0.0
+        ends = (math.sqrt(min(nats, most)) for nats in (self.given[0].reading, most))
+        end = next((end for end in ends if excess(end) < 0), None)
+        return most if end is None else root(excess, 0.0, end, within=_WITHIN / end / 2) ** 2
 
 
 def divergence_test(counts: NoisyCounts, *, error: float) -> DivergenceTest:
@@ -189,19 +192,37 @@ class _Paths:
 
     def at(self, nats: float) -> Floats:
         """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
-        low, high = np.full(len(self.towards), -_LONGEST), np.full(len(self.towards), _LONGEST)
-        reached = self._divergence(self._laws(high)) >= nats
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            beyond = self._divergence(self._laws(middle)) >= nats
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        return self._laws(low)[reached]
+        reached = self._divergence(self._laws(self._ends)) >= nats
+        paths = _Paths(self.mass, *(a[reached] for a in (self.towards, self.outside, self.tilted)))
+
+        def excess(log_length: Floats) -> Floats:  # nearly a line
+            divergence = self._divergence(paths._laws(log_length))
+            return np.asarray(np.log(np.maximum(divergence, _LEAST) / nats))
+
+        # Regula falsi, as Illinois has it
+        last, log_length = -paths._ends, paths._ends
+        at_last, found = excess(last), excess(log_length)
+        for _ in range(_TRIES):
+            rise = (found - at_last) / (log_length - last)
+            step = np.divide(found, rise, out=np.zeros_like(found), where=rise > 0)
+            tried = np.clip(log_length - step, -_LONGEST, _LONGEST)
+            at_tried = excess(tried)
+            crossed = found * at_tried < 0
+            last = np.where(crossed, log_length, last)
+            at_last = np.where(crossed, found, at_last / 2)
+            log_length, found = tried, at_tried
+            if np.all(np.abs(found) < _EXACT):
+                break
+        return paths._laws(log_length)
+
+    @property
+    def _ends(self) -> Floats:
+        return np.full(len(self.towards), _LONGEST)
 
     @property
     def farthest(self) -> float:
         """Return the largest D_θ on these paths, in nats."""
-        ends = self._laws(np.full(len(self.towards), _LONGEST))
-        return float(self._divergence(ends).max())
+        return float(self._divergence(self._laws(self._ends)).max())
 
     def _laws(self, log_length: Floats) -> Floats:
         length = np.exp(log_length)[:, None]
@@ -247,6 +268,11 @@ class _GivenRecords:
     def farthest(self) -> float:
         """The largest D_θ at which a law is tried, in nats."""
         return self._paths.farthest
+
+    @property
+    def reading(self) -> float:
+        """What T reads of the counts, in nats: noise and sampling make it larger than D_θ."""
+        return self._of_counts / self.records
 
     def quantile(self, nats: float) -> float:
         """Return the standard normal quantile that the counts are worth against this D_θ."""
