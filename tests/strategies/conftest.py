@@ -1,10 +1,14 @@
 """What guarded nodes and an aggregator's node find on their disks."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 from guard.files import guard_file
 from sealed_federation import KEY
 
 from flwr_kld.guard import verify
+from flwr_kld.strategies import exchange
 
 
 @pytest.fixture
@@ -35,3 +39,11 @@ def key_file(tmp_path, monkeypatch):
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
     KEY.save(tmp_path / "key")
     return str(tmp_path / "key")
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """Let the time for which a server waits pass at once: in process, who answers has answered."""
+    waited = []
+    clock = {"monotonic": lambda: time.monotonic() + sum(waited), "time": time.time}
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(**clock, sleep=waited.append))

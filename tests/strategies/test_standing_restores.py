@@ -26,6 +26,8 @@ from strategies.test_standing_kills import BOOKS
 PHASES = ("between nights", "asked", "claimed")
 NODE = "1003.lives.standing"
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
 
 class Scene:
     """A federation, what its books claim, and copies of its files."""
