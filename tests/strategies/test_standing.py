@@ -44,6 +44,8 @@ NODES, NIGHTS, EACH = 20, 12, 100
 MODELS = ("trusted", "sealed", "split")
 DELTA = 1e-6
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
 
 class Federation:
     """Twenty nodes whose records a test changes from night to night."""

@@ -41,6 +41,8 @@ BOOKS = {
     "split": ["first.db.sessions", "second.db.sessions"],
 }
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
 
 class Processes:
     """Run work in processes of their own, and kill them by chance, at any time."""
