@@ -150,10 +150,9 @@ def decide(
     on.
     """
     seen, threshold, upper = None, divergence.threshold, divergence.upper
-    allowed = f"{threshold:g} tolerated and {alarm.resolution:g} of resolution"
     decided = _found(divergence, outside, detector, alarm, level)
     if decided is None:
-        decided = _excluded(upper, threshold + alarm.resolution, allowed)
+        decided = _excluded(upper, threshold, alarm.resolution)
         if decided[0] is Outcome.INCONCLUSIVE:
             seen = seen_from()
         if seen is not None:
@@ -299,8 +298,8 @@ def _found(
         return Outcome.DRIFT, Cause.EVIDENCE, reason, None
     if divergence.lower > threshold:
         reason = (
-            f"the divergence is above {threshold:g} nats, but only with confidence "
-            f"{100 * alarm.level:g} %, too little for an alarm"
+            f"the divergence is above {threshold:g} nats with confidence {100 * alarm.level:g} %"
+            f"{_rarely(level)}"
         )
         return (
             Outcome.INCONCLUSIVE,
@@ -310,11 +309,16 @@ def _found(
         )
     if outside is not None and outside.limits.lower > outside.limits.tolerated:
         reason = (
-            f"more records than the tolerated {tolerated} are outside the reference, but only with "
-            f"confidence {100 * alarm.level:g} %, too little for an alarm"
+            f"more records than the tolerated {tolerated} are outside the reference with "
+            f"confidence {100 * alarm.level:g} %{_rarely(level)}"
         )
         return Outcome.INCONCLUSIVE, Cause.NEAR, reason, _MORE
     return None
+
+
+def _rarely(level: float) -> str:
+    """Say how sure an alarm has to be."""
+    return f", but an alarm takes {100 * (1 - level):.7g} %, so that false ones are rare"
 
 
 def _records_for(level: float, p_value: float) -> str:
@@ -322,7 +326,7 @@ def _records_for(level: float, p_value: float) -> str:
     times = math.log(level) / math.log(p_value) if p_value < 1 else math.inf
     if not 1 < times <= _ENOUGH:
         return _MORE
-    return f"about {times:.2g} times as many records"
+    return f"about {times:.2g} times as many records in one check"
 
 
 def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
@@ -338,14 +342,19 @@ def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
     return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, _MORE
 
 
-def _excluded(upper: UpperLimit, excluded: float, allowed: str) -> _Found:
-    """Return "no drift" if everything from `excluded` nats on is excluded."""
-    rule = f'the {excluded:.3g} nats that "no drift" allows, {allowed}'
+def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
+    """Return "no drift" if everything from threshold and resolution on is excluded."""
+    excluded = threshold + resolution
+    rule = (
+        f'the {excluded:.3g} nats that "no drift" allows, {threshold:g} tolerated and '
+        f"{resolution:g} of resolution"
+    )
     if upper.value > excluded:
         reason = f"no drift was found, but the divergence may be above {rule}"
         return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
-    confident = f"with confidence {100 * upper.level:g} %"
-    reason = f"whatever its shape, a drift is below {rule}, {confident}"
+    if upper.value <= threshold:
+        rule = f"the {threshold:g} nats that are tolerated"
+    reason = f"whatever its shape, a drift is below {rule}, with confidence {100 * upper.level:g} %"
     return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
