@@ -37,6 +37,7 @@ from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
 from flwr_kld.views import Description
+from flwr_kld.views.series import require_form
 
 
 def describe(
@@ -87,7 +88,7 @@ def describe(
     if reference is not None:
         require_ending(reference)
     if save is not None:
-        Description.require_form(save)
+        require_form(save, Description.forms)
     if table is not None and table.suffix != ".toml":
         raise ValueError(f"a data dictionary is a .toml file, not {table}")
     files = [file for file in (reference, table, save) if file is not None]

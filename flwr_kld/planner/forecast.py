@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from flwr_kld.ask.noisy import noise_in_counts
 from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.plan import QueryPlan
+from flwr_kld.common.report_views import Viewed
 from flwr_kld.infer.alarm import RESOLUTION
 from flwr_kld.infer.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.infer.divergence import skewed_divergence
@@ -35,8 +36,8 @@ _COHORTS = 24
 """The relative error of a predicted deviation is about ``1 / sqrt(2 · 24)`` = 14 %."""
 
 
-@dataclass(frozen=True)
-class Forecast:
+@dataclass(frozen=True, repr=False)
+class Forecast(Viewed):
     """One row of a plan."""
 
     setting: Setting  # What was forecast
@@ -63,6 +64,17 @@ class Forecast:
     def by_column(self) -> tuple[Forecast, ...]:
         """Forecast of each column of a table, the hardest first; else this one alone."""
         return tuple(self.columns.values()) or (self,)
+
+    @property
+    def summary(self) -> str:
+        """The least drift that such a check finds, in one line."""
+        check = f"A check of {self.setting.clients:,} clients at ε = {self.setting.epsilon:g}"
+        if self.setting.threshold is None:
+            return f"{check} decides nothing: no threshold is set."
+        if self.smallest is None:
+            return f"{check} finds no drift."
+        every = " in every column" if self.columns else ""
+        return f"{check} finds drifts from {self.smallest:.3g} nats on{every}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat, JSON-able row: the setting, then the forecast, without `columns`."""

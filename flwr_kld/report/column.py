@@ -293,9 +293,10 @@ class Histogram:
     # Fractions that the reference expects, and estimated ones, in [0, 1]
     reference: tuple[float, ...]
     clients: tuple[float, ...]
-    deviation: tuple[float, ...]  # Standard deviation of each estimate, by sampling and noise
+    low: tuple[float, ...]  # 95 % intervals of these, which hold all at once
+    high: tuple[float, ...]
 
     @property
-    def bars(self) -> Iterator[tuple[str, float, float, float]]:
-        """Name, the reference's fraction, the clients' fraction and its deviation of each bar."""
-        return zip(self.names, self.reference, self.clients, self.deviation, strict=True)
+    def bars(self) -> Iterator[tuple[str, float, float, float, float]]:
+        """Name, the reference's fraction, the clients' fraction and its limits of each bar."""
+        return zip(self.names, self.reference, self.clients, self.low, self.high, strict=True)

@@ -209,12 +209,11 @@ class Decider:
 
     def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:
         """Say in a verdict whether one client alone could have made it."""
-        client = measured.one_client
-        if (share := client.share) is None or verdict.outcome is Outcome.INCONCLUSIVE:
+        share = measured.one_client.share
+        if share is None or verdict.outcome is Outcome.INCONCLUSIVE:
             return verdict
         could = self._made_by(share, verdict, measured.published, law)
-        reason = f"{verdict.reason}; one client alone could have made this: {client.holder}"
-        return replace(verdict, by_one_client=could, reason=reason if could else verdict.reason)
+        return replace(verdict, by_one_client=could)
 
     def _unless_old(self, verdict: Verdict, counts: NoisyCounts, law: Floats) -> Verdict:
         """Take a verdict back that the records could have made which have changed since."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from flwr_kld.common.report_views import view_of
+from flwr_kld.common.report_views import Viewed
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside
@@ -143,7 +141,7 @@ class Protection:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Envelope:
+class Envelope(Viewed):
     """What reports of checks, of a predictor's rounds and of references share. All is public."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
@@ -159,36 +157,8 @@ class Envelope:
     cohort: CohortSummary  # Whose answers are in it
     cost: CostSummary  # What it cost
 
-    @property
-    def summary(self) -> str:
-        """What came out, in one line."""
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.started[:10]}: {self.summary}>"
-
-    def __str__(self) -> str:
-        return "\n".join(view_of(self).lines())
-
-    def _repr_html_(self) -> str:
-        """Return what it says for a notebook."""
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-    def to_html(self, **titles: str) -> str:
-        """Return a page that stands by itself."""
-        return str(view_of(self).to_html(**titles))
-
-    def to_frame(self) -> Any:
-        """Return its numbers as a pandas data frame."""
-        return view_of(self).to_frame()
-
-    def plot(self, file: str | Path | None = None, **look: Any) -> Any:
-        """Draw it, into a file if one is given; return Matplotlib's figure."""
-        return view_of(self).plot(file, **look)
-
-    def save(self, file: str | Path) -> None:
-        """Write a file; its ending says what: .html, .png, .svg, .csv or .json."""
-        view_of(self).save(file)
 
     def content(self) -> dict[str, Any]:
         """Return what its JSON form says, but for the checksum."""

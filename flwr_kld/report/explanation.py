@@ -14,6 +14,7 @@ from flwr_kld.ask.plan import HEAD, QueryPlan, cells_by_symbol
 from flwr_kld.infer.cell_fractions import as_law, in_cells, noisy_fractions
 from flwr_kld.infer.estimators.design_effect import INDEPENDENT, DesignEffects
 from flwr_kld.infer.fraction_interval import (
+    LEVEL,
     fraction_intervals,
     group_intervals,
     weighted_variance,
@@ -65,17 +66,18 @@ _KEPT = 2000
 def histogram(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Histogram:
     """Estimate the fractions of a column's cells."""
     plan, seen, bars = noisy.plan, noisy_fractions(noisy), list(_bars(noisy))
-    weights = np.zeros((len(bars), plan.cells))
-    for row, (cells, _) in zip(weights, bars, strict=True):
-        row[cells] = 1
-    law = as_law(seen, plan.mass)
-    effect = effects.of_groups(weights, law)
-    variance = weighted_variance(noisy, weights, law, design_effect=effect)
+    groups = np.zeros((len(bars), plan.cells), dtype=np.bool_)
+    for row, (cells, _) in zip(groups, bars, strict=True):
+        row[cells] = True
+    # All at once, and whichever of the cells are picked for what they show
+    level = 1 - (1 - LEVEL) / plan.cells
+    low, high = group_intervals(noisy, groups, level=level, effects=effects)
     return Histogram(
         tuple(name for _, name in bars),
-        tuple((weights @ plan.mass).tolist()),
-        tuple(np.clip(weights @ seen, 0, 1).tolist()),
-        tuple(np.sqrt(np.maximum(variance, 0)).tolist()),
+        tuple((groups @ plan.mass).tolist()),
+        tuple(np.clip(groups @ seen, low, high).tolist()),
+        tuple(low.tolist()),
+        tuple(high.tolist()),
     )
 
 

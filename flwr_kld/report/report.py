@@ -11,8 +11,10 @@ from flwr_kld.ask.period import Period
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.decision import table_verdict
 from flwr_kld.infer.verdict import Verdict
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport, Decided, Reading, in_rank
+from flwr_kld.report.comparison import FRACTION, Comparison
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import reference_of_columns
 from flwr_kld.report.summary import first_line
@@ -170,3 +172,61 @@ class Report(Decided, Envelope):
         return reference_of_columns(
             self.columns, self.compared.reference, self.protection.mechanism, reference
         )
+
+    def compare(self, earlier: Report) -> Comparison:
+        """Say what changed since an earlier check against the same reference, at no further cost.
+
+        Parameters
+        ----------
+        earlier : Report
+            The check before this one.
+
+        Returns
+        -------
+        Comparison
+            Every number that both have, and between which limits it changed: of a column with
+            many labels, of those that both name in their `histogram`.
+
+        Raises
+        ------
+        ValueError
+            If it compared with another reference, or counted other cells.
+        """
+        instance("earlier", earlier, Report, "the Report of a check before this one")
+        if earlier.compared.reference != self.compared.reference:
+            raise ValueError(
+                f"the earlier check compared with the reference {earlier.compared.reference[:12]}, "
+                f"this one with {self.compared.reference[:12]}: only two against the same "
+                "reference have the same numbers"
+            )
+        if earlier.compared.plan != self.compared.plan:
+            raise ValueError(
+                "the two checks counted other cells, as each draws some of a column's many "
+                "symbols: check with more cells, KLDrift(…, cells=…), to count all of them"
+            )
+        return Comparison.of(
+            earlier._counted,
+            self._counted,
+            dict(earlier._numbers(self)),
+            dict(self._numbers(earlier)),
+        )
+
+    @property
+    def _counted(self) -> str:
+        whom = self.reading.drawn_from or self.reading.headline.whose
+        return f"{self.started[:10]}, {self.reading.records:,.0f} records, about {whom}"
+
+    def _numbers(
+        self, other: Report
+    ) -> Iterator[tuple[tuple[str, str, str], tuple[float, float, float]]]:
+        """Yield the numbers of each column that another check of the same cells may have, too."""
+        for name, column in self.columns.items():
+            shown, beside = column.histogram, other.columns[name].histogram
+            bars = list(shown.bars) if shown is not None else []
+            if shown is not None and beside is not None and shown.names != beside.names:
+                bars.pop()  # each has gathered labels of its own in the last one
+            for bar, _, value, low, high in bars:
+                yield (name, "", f"{FRACTION}{bar}"), (value, low, high)
+            if column.figures is not None and (ordered := column.figures.ordered) is not None:
+                mean = ordered.mean
+                yield (name, "", "mean"), (mean.value, mean.low, mean.high)

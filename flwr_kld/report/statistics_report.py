@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from rich.table import Table as TextTable
 
 from flwr_kld.ask.plan import each_symbol
 from flwr_kld.infer.contradictions import tail
@@ -19,9 +18,10 @@ from flwr_kld.infer.fraction_interval import Floats
 from flwr_kld.kernel.arguments import instance, integer
 from flwr_kld.reference import Reference
 from flwr_kld.report.column import CellCounts
+from flwr_kld.report.comparison import Comparison, Numbers
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
-from flwr_kld.report.words import counted, in_digits, shown, table_of
+from flwr_kld.report.words import counted, in_digits, shown
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.table.table import Table
@@ -34,6 +34,9 @@ _FREQUENT = 3
 """Symbols that a line names."""
 _SHOWN = (0.1, 0.5, 0.9)
 """Levels of the deciles that a line shows."""
+_CHANCE = 4.0
+"""Standard deviations by which chance among new records moves a number, at most: of 10,000 numbers,
+less than one is moved further."""
 CAPTION = (
     "95 % intervals in brackets. Means and deciles of numbers come from counts between edges: "
     "their intervals hold wherever the numbers lie there. Numbers beyond the outer edges are taken "
@@ -172,6 +175,56 @@ class StatisticsReport(Envelope):
         }
         return replace(table, features={**table.features, **cut})
 
+    def compare(self, earlier: StatisticsReport) -> Comparison:
+        """Say what changed since an earlier description of the same table, at no further cost.
+
+        Parameters
+        ----------
+        earlier : StatisticsReport
+            The description before this one.
+
+        Returns
+        -------
+        Comparison
+            Every number that both have, and between which limits it changed.
+
+        Raises
+        ------
+        ValueError
+            If it is of another table.
+        """
+        instance("earlier", earlier, StatisticsReport, "the StatisticsReport before this one")
+        if earlier.domain != self.domain:
+            raise ValueError(
+                f"the earlier description is of the table {earlier.domain[:12]}, this one of "
+                f"{self.domain[:12]}: only two of the same table have the same numbers"
+            )
+        return Comparison.of(earlier._described, self._described, earlier._numbers, self._numbers)
+
+    @property
+    def _described(self) -> str:
+        return f"{self.started[:10]}, {self.records:,.0f} records, about {self.whom}"
+
+    @property
+    def _numbers(self) -> Numbers:
+        """Fractions and means of each column and group, with limits that allow for chance."""
+        found: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+        for name, column in self.columns.items():
+            for group, own in column.by_group.items():
+                chance = 0.0  # the limits of drawn clients allow for it
+                if column.counts.draws == "record":
+                    chance = _CHANCE / math.sqrt(max(own.count.value, 1.0))
+                for what, one in numbers_of(own):
+                    if isinstance(one, Fraction):
+                        part = min(max(0.5, one.low), one.high)
+                        reach = chance * math.sqrt(part * (1 - part))
+                    elif what == "mean" and own.numbers and not own.drowned(own.numbers.mean):
+                        reach = chance * own.numbers.deviation.high
+                    else:
+                        continue
+                    found[name, group, what] = one.value, one.low - reach, one.high + reach
+        return found
+
     @property
     def summary(self) -> str:
         """What was described, in one line."""
@@ -231,15 +284,6 @@ def reference_of_counts(
             )
             for name, prior in own.items()
         ),
-    )
-
-
-def statistics_table(columns: Mapping[str, DescribedColumn]) -> TextTable:
-    """Return a table for a terminal: of each column and group, the values and what they are."""
-    heads = ("column", "values", "others", "what they are")
-    left = (heads[0], *heads[2:])
-    return table_of(
-        heads, ((row, False) for row in description_rows(columns)), left=left, caption=CAPTION
     )
 
 

@@ -53,10 +53,11 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
         return [f"No alarm, but too few data to clear {which}.", *within, *room]
     if verdict.cause is Cause.OLD:
         return [f"Inconclusive: too many records changed since {which} was counted.", moved]
+    subject = which if len(named) == 1 else f"{which},"
     if verdict.cause is Cause.DRAW:
-        return [f"Inconclusive: {which} moved in the drawn clients, perhaps by chance.", moved]
+        return [f"Inconclusive: {subject} moved in the drawn clients, perhaps by chance.", moved]
     if verdict.cause is Cause.NEAR:
-        return [f"Inconclusive: {which} may be above your threshold, or it is chance.", moved]
+        return [f"Inconclusive: {subject} may be above your threshold, or it is chance.", moved]
     return [f"Inconclusive: too few data to judge {which}.", *_room(named, columns)]
 
 

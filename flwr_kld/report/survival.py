@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flwr_kld.common.guesses import suggests
+from flwr_kld.common.report_views import Viewed
 from flwr_kld.infer.figures.numbers import SIDES, Figure
 from flwr_kld.infer.survival import SurvivalCurve, curves
 from flwr_kld.kernel.arguments import choice, instance, set_fields, text
 from flwr_kld.report.statistics_report import StatisticsReport
-from flwr_kld.report.words import shown
+from flwr_kld.report.words import brief, shown
 from flwr_kld.table.binned import Binned
 from flwr_kld.table.frame import BY
 from flwr_kld.table.labels import Labels
@@ -185,18 +185,8 @@ def _records(records: float, lacking: list[tuple[float, float]]) -> tuple[float,
     return max(records * (1 - sum(parts)), 1.0), max(records * (1 - max(parts)), 1.0)
 
 
-def _half_of(curve: SurvivalCurve, times: tuple[float, ...], unit: str) -> str:
-    """Say by when half had the event, with limits: ``half by 8 months (7 to 9)``."""
-    median, first, last = curve.medians(times)
-    half = "half not reached" if median is None else f"half by {median:g} {unit}".rstrip()
-    if first is None:
-        return half
-    return f"{half} ({first:g} {'or later' if last is None else f'to {last:g}'})"
-
-
-@suggests({"plot": "plot_survival(curves, file) of flwr_kld.views"})
-@dataclass(frozen=True)
-class SurvivalCurves:
+@dataclass(frozen=True, repr=False)
+class SurvivalCurves(Viewed):
     """What was read. Everything in it is public."""
 
     asked: Survival
@@ -217,29 +207,24 @@ class SurvivalCurves:
         """Return a JSON-able form."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        event, time = shown(self.asked.event), shown(self.asked.time)
-        lines = [f"{event} by {time}, about {self.whom}"]
-        for curve, out in zip(self.curves, self.left_out, strict=True):
-            last = len(self.times) - 1
-            lines.append(
-                f"  {self.name_of(curve) or 'all'}: {100 * curve.survival[last]:.3g} % "
-                f"({100 * curve.low[last]:.3g}–{100 * curve.high[last]:.3g}) without it at "
-                f"{self.times[last]:g} {self.unit}".rstrip()
-                + f"; {_half_of(curve, self.times, self.unit)}; "
-                f"{curve.at_risk[0]:,.0f} at risk in the beginning, "
-                f"{out.value:,.0f} in no curve ({out.low:,.0f}–{out.high:,.0f})"
-            )
-        alike = "log-rank test that all are alike, if records are independent, censored alike"
-        if self.log_rank is not None:
-            lines.append(f"  {alike}: p = {self.log_rank:.2g}")
-        elif len(self.curves) > 1:
-            lines.append(f"  {alike}: not told, as more than 1 % of the records are in no curve")
-        if not self.from_0:
-            lines.append(
-                f"  times below 0 would count as below {self.times[0]:g}: an edge at 0 tells them"
-            )
-        return "\n".join(lines)
+    @property
+    def summary(self) -> str:
+        """What the curves are of, and whether they differ, in one line."""
+        what = f"Survival until {brief(self.asked.event)}"
+        if self.asked.by is None:
+            return f"{what}: {self.half_of(self.curves[0])}."
+        groups = f"{what} in {len(self.curves)} groups, by {brief(self.asked.by)}"
+        if self.log_rank is None:
+            return f"{groups}. They are not tested against each other."
+        return f"{groups}. Log-rank test of a difference: p = {self.log_rank:.2g}."
+
+    def half_of(self, curve: SurvivalCurve) -> str:
+        """Say by when half had the event, with limits: ``half by 8 months (7 to 9)``."""
+        median, first, last = curve.medians(self.times)
+        half = "half not reached" if median is None else f"half by {median:g} {self.unit}".rstrip()
+        if first is None:
+            return half
+        return f"{half} ({first:g} {'or later' if last is None else f'to {last:g}'})"
 
     def name_of(self, curve: SurvivalCurve) -> str:
         """Return what a curve's group is called; empty where there are no groups."""

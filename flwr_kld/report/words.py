@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from textwrap import wrap
 
 from rich.box import SIMPLE
 from rich.markup import escape
@@ -12,6 +13,8 @@ from rich.table import Table
 
 _ROUNDED = 1e-9
 """Part of the last digit that rounding made."""
+_BOUND = "\u00a0"
+"""A space at which no line ends."""
 _FAR = 1e15
 """Numbers from 0 that are not written out."""
 
@@ -89,6 +92,12 @@ def evidence(won: float) -> str:
     if won < 1e-3:
         return "below 0.001" if won > 0 else "0"
     return f"{won:.3g}" if won < 1000 else f"{won:,.0f}"
+
+
+def wrapped(sentence: str, width: int, indent: str = "") -> list[str]:
+    """Break a sentence into lines of text, but no percentage."""
+    lines = wrap(sentence.replace(" %", f"{_BOUND}%"), width, subsequent_indent=indent)
+    return [line.replace(_BOUND, " ") for line in lines]
 
 
 def table_of(

@@ -36,9 +36,6 @@ WIDE, HIGH = 100.0, 36.0
 _GAP = 0.12
 """Part of a bar's width that is left free on either side."""
 
-_SIDES = 2.0
-"""Standard deviations either way of a fraction."""
-
 _PICTURES_ROOM = 1.05
 
 _ERRORS = 4.0
@@ -61,22 +58,21 @@ class Bar:
 def bars(shown: Histogram) -> Iterator[Bar]:
     """Yield the cells of a column's small picture: both laws on one scale."""
     highest = max(*shown.reference, *shown.clients, 1e-9)
-    ends = max(c + _SIDES * s for c, s in zip(shown.clients, shown.deviation, strict=True))
-    scale = HIGH / (_PICTURES_ROOM * min(max(highest, ends), _ERRORS * highest))
+    scale = HIGH / (_PICTURES_ROOM * min(max(highest, *shown.high), _ERRORS * highest))
     each = WIDE / len(shown.names)
 
     def y(share: float) -> float:
         return round(min(max(HIGH - scale * share, 0.0), HIGH), 2)
 
-    for place, (_, reference, clients, deviation) in enumerate(shown.bars):
+    for place, (_, reference, clients, low, high) in enumerate(shown.bars):
         yield Bar(
             x=round((place + _GAP) * each, 2),
             width=round((1 - 2 * _GAP) * each, 2),
             reference=y(reference),
             at=round((place + 0.5) * each, 2),
             clients=y(clients),
-            low=y(clients - _SIDES * deviation),
-            high=y(clients + _SIDES * deviation),
+            low=y(low),
+            high=y(high),
         )
 
 

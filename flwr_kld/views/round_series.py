@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from rich.table import Table
 from flwr_kld.report.entries import point_of, read_report
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.words import shortened, table_of
+from flwr_kld.report.words import shortened, table_of, wrapped
 from flwr_kld.views.panels import Theme, mark, mark_missing
 from flwr_kld.views.series import LOCAL_VIEWS, Series
 from flwr_kld.views.text import WIDTH, budget, when
@@ -110,8 +109,8 @@ class RoundSeries(Series[PredictorReport]):
         """Yield the last round in lines."""
         report = self.reports[-1]
         yield report.summary
-        yield from wrap(str(report.reading), width)
-        yield from wrap(
+        yield from wrapped(str(report.reading), width)
+        yield from wrapped(
             f"Asked {when(report.started)} UTC: {report.cohort}, each hidden at "
             f"ε = {report.guarantee.epsilon:g}. {budget(report.cost)}",
             width,

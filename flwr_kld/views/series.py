@@ -23,7 +23,7 @@ from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import Point, R
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import as_text
+from flwr_kld.report.words import as_text, counted
 from flwr_kld.trust.visibility import View
 from flwr_kld.views.page import add_up, pictures, render
 from flwr_kld.views.panels import (
@@ -105,6 +105,10 @@ class Series(ABC, Generic[R]):
             point if isinstance(point, Point) else Point(number, point)
             for number, point in enumerate(points, 1)
         )
+
+    def __repr__(self) -> str:
+        last = f", the last: {self.reports[-1].summary}" if self.reports else ""
+        return f"<{type(self).__name__} of {counted(len(self), self.what)}{last}>"
 
     def __len__(self) -> int:
         return len(self.points)

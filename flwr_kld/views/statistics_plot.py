@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -14,7 +13,7 @@ from flwr_kld.infer.figures.numbers import edges_read
 from flwr_kld.infer.figures.statistics import ColumnStatistics, NumberStatistics
 from flwr_kld.infer.fraction_interval import Floats
 from flwr_kld.report.words import in_digits, shortened, shown
-from flwr_kld.views.panels import Theme, canvas, tidy
+from flwr_kld.views.panels import Theme, tidy
 
 _LABELS = 8
 """Labels that a panel shows, the most frequent."""
@@ -32,33 +31,32 @@ _ABREAST = 3
 """Panels beside each other; one on a narrow screen."""
 
 
+def size_of(columns: int, *, narrow: bool) -> tuple[float, float]:
+    """Return width and height of a figure of so many panels, in inches."""
+    abreast = _abreast(columns, narrow)
+    return 3.9 if narrow else 2.95 * abreast, 2.1 * math.ceil(columns / abreast) + 0.3
+
+
+def _abreast(columns: int, narrow: bool) -> int:
+    return 1 if narrow else min(_ABREAST, columns)
+
+
 def draw_statistics(
-    columns: Mapping[str, ColumnStatistics],
-    file: str | Path | None,
-    *,
-    title: str = "",
-    dark: bool = False,
-    narrow: bool = False,
-) -> Any:
-    """Draw a panel for each column, by heading, into a file if given; return the figure."""
-    abreast = 1 if narrow else min(_ABREAST, len(columns))
-    below = math.ceil(len(columns) / abreast)
-    size = (3.9 if narrow else 2.95 * abreast, 2.1 * below + 0.3)
-    with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
-        panels = figure.subplots(below, abreast, squeeze=False).ravel()
-        for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
-            axes.set_title(heading, fontsize="medium")
-            if statistics.numbers is None:
-                _draw_labels(axes, statistics, theme)
-            else:
-                _draw_numbers(axes, statistics, statistics.numbers, theme)
-            axes.set_xlabel(
-                fill(_not_drawn(statistics), _WIDE), fontsize="small", color=theme.faint
-            )
-            tidy(axes, theme, narrow)
-        for axes in panels[len(columns) :]:
-            axes.set_axis_off()
-    return figure
+    figure: Any, columns: Mapping[str, ColumnStatistics], theme: Theme, *, narrow: bool
+) -> None:
+    """Draw a panel for each column, by heading."""
+    abreast = _abreast(len(columns), narrow)
+    panels = figure.subplots(math.ceil(len(columns) / abreast), abreast, squeeze=False).ravel()
+    for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
+        axes.set_title(heading, fontsize="medium")
+        if statistics.numbers is None:
+            _draw_labels(axes, statistics, theme)
+        else:
+            _draw_numbers(axes, statistics, statistics.numbers, theme)
+        axes.set_xlabel(fill(_not_drawn(statistics), _WIDE), fontsize="small", color=theme.faint)
+        tidy(axes, theme, narrow)
+    for axes in panels[len(columns) :]:
+        axes.set_axis_off()
 
 
 def _not_drawn(statistics: ColumnStatistics) -> str:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from textwrap import wrap
 
 from flwr_kld.infer.outside import OutsideFraction
 from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import ColumnReport, columns_table
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
 from flwr_kld.report.report import Report
-from flwr_kld.report.words import as_text, aside, brief, counted, evidence, in_digits, nats, some_of
+from flwr_kld.report.words import (
+    as_text,
+    aside,
+    brief,
+    counted,
+    evidence,
+    in_digits,
+    nats,
+    some_of,
+    wrapped,
+)
 
 WIDTH = 80
 """Characters of a line."""
@@ -19,14 +28,14 @@ WIDTH = 80
 
 def check_lines(report: Report, *, width: int = WIDTH) -> Iterator[str]:
     """Yield a report of a check in lines that fit into a width in characters."""
-    yield from wrap(report.summary, width)
-    yield from wrap(about(report), width)
+    yield from wrapped(report.summary, width)
+    yield from wrapped(about(report), width)
     yield from as_text(columns_table(report.columns), width=width).splitlines()
-    yield from wrap(f"Next: {next_step(report)}", width)
-    yield from wrap(f"Privacy: {privacy(report)}", width)
+    yield from wrapped(f"Next: {next_step(report)}", width)
+    yield from wrapped(f"Privacy: {privacy(report)}", width)
     yield "Details"
     for line in details(report):
-        yield from wrap(f"  {line}", width, subsequent_indent="    ")
+        yield from wrapped(f"  {line}", width, "    ")
 
 
 def about(report: Report) -> str:
@@ -54,8 +63,8 @@ def next_step(report: Report) -> str:
     verdict, name = report.verdict, report.column
     if verdict is None:
         return "set a threshold, so that a check decides."
-    holder = report.one_client.holder
     if verdict.by_one_client and verdict.outcome is Outcome.DRIFT:
+        holder = report.one_client.holder
         return f"look at one client first, as it alone could have made this: {holder}."
     if verdict.outcome is Outcome.DRIFT:
         outside = report.columns[name].reading.outside
@@ -130,7 +139,21 @@ def details(report: Report) -> Iterator[str]:
     if of_population is not None and report.reading.drawn:
         yield f"the population is {of_population.whose}"
     yield f"{report.one_client}; {report.cost.time}"
-    yield from filter(None, (report.one_client.note, report.reading.note))
+    yield from filter(None, (_one_client(report), report.reading.note))
+
+
+def _one_client(report: Report) -> str:
+    """Say what a reader must know of single clients, and what one alone could have made or hide."""
+    client, drifts, hides = report.one_client, [], []
+    for name, column in report.columns.items():
+        if column.verdict is not None and column.verdict.by_one_client:
+            (drifts if column.drifted else hides).append(name)
+    could = [f"could have made the drift of {some_of(drifts)}"] if drifts else []
+    if hides:
+        could.append(f"could hide a drift of {some_of(hides)} by false counts")
+    if not could:
+        return client.note or ""
+    return f"{client.note or client.holder}; it alone {', and '.join(could)}"
 
 
 def false_alarms(report: Report) -> str:

@@ -156,7 +156,7 @@ def test_a_client_of_a_plain_sum_that_claims_the_world_is_named(lie, share):
     report = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05).check(grid_of())
     assert report.outcome is Outcome.DRIFT
     assert (report.one_client.name, report.verdict.by_one_client) == (f"{LIAR}:0", True)
-    assert f"{LIAR}:0 holds 100 %" in report.verdict.reason
+    assert f"{LIAR}:0 holds 100 %" in str(report)
     limited = KLDrift(REFERENCE, Trusted(1.0), threshold=0.05, most_records=100)
     report = limited.check(grid_of())
     assert report.cohort.survivors == 19

@@ -70,7 +70,7 @@ def test_pictures_show_both_laws_on_one_scale():
     assert len(drawn) == len(shown.names)
     scale = [
         (HIGH - height) / share
-        for bar, (_, *shares, _) in zip(drawn, shown.bars, strict=True)
+        for bar, (_, *shares, _, _) in zip(drawn, shown.bars, strict=True)
         for height, share in zip((bar.reference, bar.clients), shares, strict=True)
     ]
     assert max(scale) == pytest.approx(min(scale), rel=0.02)
