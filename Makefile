@@ -74,9 +74,9 @@ test-deployment: $(VENV)/ready
 test-databases: $(VENV)/ready
 	tests/ledger/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/ledger tests/clients/test_any_record.py tests/examples/test_nightly.py
 
-# Our own figures beside those of peers, which it installs: a table, and out/bench. 15 minutes.
+# Our own figures beside those of peers, which it installs: a table, out/bench, and docs/benchmarks.md. 15 minutes.
 bench: $(VENV)/bench
-	OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench
+	OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench --page docs/benchmarks.md
 
 $(VENV)/bench: $(VENV)/ready
 	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'

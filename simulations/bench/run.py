@@ -3,9 +3,10 @@
     python simulations/bench/run.py --out out/bench      # 15 minutes on two idle cores
     python simulations/bench/run.py --quick              # a minute, small sizes, no peers installed
     python simulations/bench/run.py --only sampler
+    python simulations/bench/run.py --page docs/benchmarks.md   # and writes its rows into the docs
 
-Writes ``bench.json``. A bench is a function that yields rows; each has a process
-of its own.
+Writes ``bench.json``, and between two marks of a page what that has, under one commit. A bench is a
+function that yields rows; each has a process of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import argparse
 import importlib
 import json
 import platform
+import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from measuring import Row, exponents, in_a_process
 from rich.console import Console
@@ -29,6 +34,8 @@ BENCHES = (
     "against_flower", "secure_sum", "two_aggregators", "prio3", "sampler", "scaling",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
+MARKS = "<!-- make bench: begin -->", "<!-- make bench: end -->"
+"""Of a page: what is between them is written anew."""
 _WIDE = 120
 """Characters of a line of a file or a pipe, of which nobody says how wide it is."""
 
@@ -83,16 +90,64 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def save(rows: list[Row], out: Path) -> None:
-    """Write the rows and their exponents as JSON."""
+def save(rows: list[Row], out: Path) -> dict[str, Any]:
+    """Write the rows and their exponents as JSON; return them."""
     out.mkdir(parents=True, exist_ok=True)
     grown = growing(rows)
     told = {
+        "commit": _commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": {"processor": platform.machine(), "python": platform.python_version()},
         "rows": [{**asdict(row), "ratio": row.ratio} for row in rows],
         "exponents": {name: exponents(group) for name, group in grown.items()},
     }
     (out / "bench.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    return told
+
+
+def _commit() -> str:
+    """Return the commit that is checked out, and whether files differ from it."""
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return found.stdout.strip() or "unknown"
+
+
+def write_page(told: dict[str, Any], page: Path) -> None:
+    """Write what `save` returned between the marks of a page; `ValueError` if it has none."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        raise ValueError(f"{page} has no lines {MARKS[0]} and {MARKS[1]}: put them in")
+    text = "\n".join(_markdown(told))
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def _markdown(told: dict[str, Any]) -> Iterator[str]:
+    """Yield the page's lines: a row for each bench, and for each number that grows."""
+    machine, rows = told["machine"], told["rows"]
+    yield (
+        f"Commit `{told['commit']}`, {told['date']}, {machine['processor']}, Python "
+        f"{machine['python']}; medians of processor time."
+    )
+    yield ""
+    yield "| `make bench` | what | milliseconds | memory, MB | peer takes |"
+    yield "|---|---|---|---|---|"
+    for (bench, what, peer), group in groupby(
+        rows, key=lambda row: (row["bench"], row["what"], row["peer"])
+    ):
+        own = list(group)
+        sizes = " / ".join(f"{row['size']:,}" for row in own if row["size"] is not None)
+        grown = told["exponents"].get(f"{bench}: {what}")
+        cells = (
+            bench,
+            f"{sizes} {what}".strip() + (f", as n^{grown[0]:.2f}" if grown else ""),
+            " / ".join(_number(1e3 * row["seconds"]) for row in own),
+            " / ".join(filter(None, (_number(row["megabytes"]) for row in own))),
+            f"{' / '.join(_number(row['ratio']) for row in own)} × ({peer})" if peer else "",
+        )
+        yield f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -101,6 +156,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder to write")
     parser.add_argument("--only", choices=BENCHES, nargs="+", default=BENCHES)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each; medians count")
+    parser.add_argument("--page", type=Path, help="page whose rows are written anew")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else _WIDE)
@@ -109,7 +165,9 @@ def main() -> None:
     for name, group in growing(rows).items():
         fitted, last = exponents(group)
         console.print(f"{name} grows like n^{fitted:.2f}, in the last step n^{last:.2f}")
-    save(rows, arguments.out)
+    told = save(rows, arguments.out)
+    if arguments.page:
+        write_page(told, arguments.page)
     console.print(f"Saved bench.json in {arguments.out}")
 
 
