@@ -51,10 +51,11 @@ class Change:
         return f"{self.group}: {number}" if self.group else number
 
     def __str__(self) -> str:
-        """Write it: ``60 and over: 40 % → 48 %, by 5 to 11 points``."""
+        """Write it: ``60 and over: 40 % → 48 % (+5 to +11 points)``."""
         per, points = (100, " points") if self.is_fraction else (1, "")
-        ends = in_digits(*(per * x for x in (self.after - self.before, self.low, self.high)))
-        return f"{self.name}: {self.values}, by {ends[1]} to {ends[2]}{points}"
+        ends = in_digits(*(per * x for x in (self.after - self.before, self.low, self.high)))[1:]
+        low, high = (end if end.startswith("-") else f"+{end}" for end in ends)
+        return f"{self.name}: {self.values} ({low} to {high}{points})"
 
     @property
     def values(self) -> str:

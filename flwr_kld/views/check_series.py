@@ -186,6 +186,7 @@ class CheckSeries(Series[Report]):
             "details": details,
             "outside": outside,
             "decided": any(report.verdict for report in self.reports),
+            "thresholds": self._thresholds,
         }
 
     def _parts(self, report: Report) -> Iterator[Mapping[str, Any]]:
@@ -225,7 +226,7 @@ class CheckSeries(Series[Report]):
             "ε left": ledger,
             "clients": True,
         }
-        thresholds = sorted({r.verdict.threshold for r in reports if r.verdict})
+        thresholds = self._thresholds
         caption = "KL(reference ‖ clients) in nats ± s.d."
         if known:
             caption += " of the population"
@@ -239,7 +240,7 @@ class CheckSeries(Series[Report]):
             caption += "; of a table, numbers of the first column by decision and lower bound"
         caption += "; ε left of the budget then in force" if ledger else "; ε of a check"
         if thresholds:
-            caption += f"; threshold {', '.join(f'{t:g}' for t in thresholds)}"
+            caption += f"; threshold {', '.join(thresholds)}"
         return table_of(
             (name for name, shown in columns.items() if shown),
             (
@@ -250,6 +251,11 @@ class CheckSeries(Series[Report]):
             caption=caption,
             title=title,
         )
+
+    @property
+    def _thresholds(self) -> list[str]:
+        """The nats that were tolerated, each once."""
+        return [f"{t:g}" for t in sorted({r.verdict.threshold for r in self.reports if r.verdict})]
 
     def _draw(self, axes: Any, theme: Theme, *, narrow: bool) -> None:
         if self._rows_of_map:

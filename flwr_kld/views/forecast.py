@@ -33,10 +33,9 @@ class ForecastView(Document):
     def notes(self) -> Iterator[str]:
         """Yield what the heads mean."""
         yield (
-            "Noise is the standard deviation in each count, in records; error, that of the "
-            "estimated divergence at the threshold, in nats. A check finds drifts from so many "
-            "nats on in 4 cases of 5; where nothing drifted, it sees, and excludes, those from so "
-            "many on."
+            "Noise: standard deviation in each count, in records. Error: of the estimated "
+            "divergence at the threshold, in nats. Finds: smallest drift that is found in 4 cases "
+            "of 5, in nats. Sees: where nothing drifted, drifts from here on are excluded."
         )
 
     def numbers(self) -> Iterator[Mapping[str, Any]]:

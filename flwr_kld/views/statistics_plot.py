@@ -34,7 +34,7 @@ _ABREAST = 3
 def size_of(columns: int, *, narrow: bool) -> tuple[float, float]:
     """Return width and height of a figure of so many panels, in inches."""
     abreast = _abreast(columns, narrow)
-    return 3.9 if narrow else 2.95 * abreast, 2.1 * math.ceil(columns / abreast) + 0.3
+    return 3.9 if narrow else 2.95 * abreast, 2.2 * math.ceil(columns / abreast) + 0.3
 
 
 def _abreast(columns: int, narrow: bool) -> int:
@@ -46,6 +46,7 @@ def draw_statistics(
 ) -> None:
     """Draw a panel for each column, by heading."""
     abreast = _abreast(len(columns), narrow)
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08)  # inches around each panel
     panels = figure.subplots(math.ceil(len(columns) / abreast), abreast, squeeze=False).ravel()
     for axes, (heading, statistics) in zip(panels, columns.items(), strict=False):
         axes.set_title(heading, fontsize="medium")

@@ -111,7 +111,7 @@ class SurvivalView(Document):
             )  # fmt: skip
         axes.set_xticks([at[i] for i in ticks], [f"{at[i]:g}" for i in ticks])
         axes.set_ylim(0, 1.02)
-        axes.set_ylabel(f"fraction without {shortened(shown(curves.asked.event))}")
+        axes.set_ylabel(f"fraction without the event ({shortened(shown(curves.asked.event))})")
         named = curves.unit in ("", curves.asked.time)
         label = curves.asked.time if named else f"{curves.asked.time} ({curves.unit})"
         axes.set_xlabel(label)

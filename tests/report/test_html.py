@@ -88,7 +88,9 @@ def test_a_check_that_runs_has_not_failed():
     text = words([Point(1, decided(Outcome.NO_DRIFT, 0.0)), going])
     assert text.index("The last check has not ended") < text.index("✓ OK: no drift")
     assert "Check 2 runs, or was cut off; what it reserved is spent. The last one with a" in text
-    assert '<td>2026-11-21 02:00<td class="words" colspan="13">it runs &lt;b&gt;now' in text
+    assert re.search(
+        r"<td>2026-11-21 02:00<td class=\"words\" colspan=\"\d+\">it runs &lt;b&gt;now", text
+    )
     assert "failed" not in text
     alone = words([going])
     assert "No check has ended" in alone
