@@ -33,6 +33,37 @@ def test_a_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
     assert [row["seconds"] for row in told["rows"]] == [row.seconds for row in rows]
 
 
+def test_the_page_has_the_rows_under_their_commit(tmp_path: Path):
+    run, measuring = importlib.import_module("run"), importlib.import_module("measuring")
+    page = tmp_path / "page.md"
+    page.write_text("before\n" + "\nold\n".join(run.MARKS) + "\nafter\n")
+    rows = [
+        measuring.Row("sums", "clients", 0.002 * size, 1e-4, 1e-3, size=size, megabytes=90.0)
+        for size in (10, 1000)
+    ]
+    rows.append(measuring.Row("noise", "draws", 0.5, 1e-4, 1e-3, peer="a peer", peer_seconds=2.0))
+    told = run.save(rows, tmp_path)
+    run.write_page(told, page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert f"`{told['commit']}`" in text
+    assert "| sums | 10 / 1,000 clients, as n^1.00 | 20 / 2,000 | 90 / 90 |  |" in text
+    assert "| noise | draws | 500 |  | 4 × (a peer) |" in text
+    run.write_page(told, page)
+    assert page.read_text() == text
+    page.write_text("no marks")
+    with pytest.raises(ValueError, match="make bench"):
+        run.write_page(told, page)
+
+
+def test_the_docs_have_the_marks():
+    run = importlib.import_module("run")
+    text = (BENCHES.parents[1] / "docs/benchmarks.md").read_text()
+    assert all(text.count(mark) == 1 for mark in run.MARKS)
+
+
 @pytest.mark.slow
 def test_every_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
     run = importlib.import_module("run")
