@@ -187,7 +187,7 @@ def test_names_of_any_script_and_length_are_found():
     assert set(names(report)) == {*told[:3], "x" * 40, "7", "Ü" * 20}
     assert f"{'x' * 40}…" in str(report)  # listed as it is told, it would not be theirs
     assert f"{'Ü' * 20}…" in str(report)
-    assert "Krankenpflegerin: " in str(report)
+    assert "Krankenpflegerin  " in str(report)
     assert "may be longer" in str(report)
 
 
