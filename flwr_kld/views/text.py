@@ -144,7 +144,9 @@ def details(report: Report) -> Iterator[str]:
 
 def _one_client(report: Report) -> str:
     """Say what a reader must know of single clients, and what one alone could have made or hide."""
-    client, drifts, hides = report.one_client, [], []
+    client = report.one_client
+    drifts: list[str] = []
+    hides: list[str] = []
     for name, column in report.columns.items():
         if column.verdict is not None and column.verdict.by_one_client:
             (drifts if column.drifted else hides).append(name)
