@@ -260,7 +260,8 @@ def share(figure: Figure) -> tuple[str, str, str]:
 def _caption(others: list[ColumnReport]) -> str:
     words = (
         "changed: least share of the records that would have to change to match the reference, "
-        "estimated, with a 95 % interval"
+        "estimated, with a 95 % interval. Outcomes go by the divergence in the details, which rare "
+        "values move more"
     )
     if others:
         ends = Counter(str(column.outcome or "not judged") for column in others)

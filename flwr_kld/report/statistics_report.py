@@ -32,7 +32,8 @@ _MOST_NAMES = 6
 """Edges that a line names."""
 _FREQUENT = 3
 """Symbols that a line names."""
-_SHOWN = (0.1, 0.5, 0.9)
+_HALF = 0.5
+_SHOWN = (0.1, _HALF, 0.9)
 """Levels of the deciles that a line shows."""
 _CHANCE = 4.0
 """Standard deviations by which chance among new records moves a number, at most: of 10,000 numbers,
@@ -347,10 +348,11 @@ def _numbers(column: ColumnStatistics, numbers: NumberStatistics) -> Iterator[st
 
 
 def _decile(one: Quantile) -> str:
-    """Write a quantile with its interval: ``50%: 53 (49 to 58)``, ``90%: ≥ 75``."""
+    """Write a quantile with its interval: ``median 53 (49 to 58)``, ``90th percentile ≥ 75``."""
     words: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
     value, low, high = in_digits(one.value, one.low, one.high)
-    limit = f"{one.level:.0%}: {words[one.beyond]}{value}"
+    name = "median" if one.level == _HALF else f"{100 * one.level:.0f}th percentile"
+    limit = f"{name} {words[one.beyond]}{value}"
     if one.low == one.high and one.low_beyond == one.high_beyond:
         return limit
     return f"{limit} ({words[one.low_beyond]}{low} to {words[one.high_beyond]}{high})"

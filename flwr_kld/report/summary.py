@@ -53,11 +53,11 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
         return [f"No alarm, but too few data to clear {which}.", *within, *room]
     if verdict.cause is Cause.OLD:
         return [f"Inconclusive: too many records changed since {which} was counted.", moved]
-    subject = which if len(named) == 1 else f"{which},"
     if verdict.cause is Cause.DRAW:
-        return [f"Inconclusive: {subject} moved in the drawn clients, perhaps by chance.", moved]
+        return [f"Suspected: {which} moved in the drawn clients, perhaps by chance.", moved]
     if verdict.cause is Cause.NEAR:
-        return [f"Inconclusive: {subject} may be above your threshold, or it is chance.", moved]
+        unsure = "seems above your threshold, not surely enough for an alarm"
+        return [f"Suspected: {which} {unsure}.", moved]
     return [f"Inconclusive: too few data to judge {which}.", *_room(named, columns)]
 
 
@@ -66,10 +66,9 @@ def _all_of(columns: Columns) -> str:
 
 
 def _which(named: list[str], columns: Columns) -> str:
-    """Name the columns of an outcome: the one, or how many and the first."""
-    if len(named) == 1:
-        return brief(named[0])
-    return f"{len(named)} of {counted(len(columns), 'column')}, first {brief(named[0])}"
+    """Name the columns of an outcome: the first, and how many more."""
+    others = f" and {len(named) - 1} more of {len(columns)} columns" if len(named) > 1 else ""
+    return f"{brief(named[0])}{others}"
 
 
 def _what_moved(name: str, column: ColumnReport) -> str:

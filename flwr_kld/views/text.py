@@ -76,7 +76,10 @@ def next_step(report: Report) -> str:
     if verdict.resolve:
         return f"to decide, it takes {verdict.resolve}."
     if verdict.outcome is Outcome.NO_ALARM:
-        return "nothing, or more clients, more records of each or a larger ε to clear the rest."
+        return (
+            "nothing has to be done. More clients, more records of each or a larger ε would clear "
+            "the rest."
+        )
     return "nothing to do."
 
 
@@ -188,7 +191,7 @@ def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     if reading.outside is not None:
         yield f"  outside the reference: {outside(column, reading.outside)}"
         if {"other", "missing"}.intersection(reading.outside.clear):
-            yield "  a node of which nearly all records are 'other' or 'missing' logs the column"
+            yield "  where nearly all records of a node are 'other' or 'missing', its log says so"
 
 
 def outside(column: ColumnReport, found: OutsideFraction) -> str:
@@ -198,4 +201,4 @@ def outside(column: ColumnReport, found: OutsideFraction) -> str:
     limits = column.verdict.outside
     value, low, high = in_digits(100 * found.share, 100 * limits.lower, 100 * limits.upper)
     named = ", ".join([f"{value} % ({low} to {high})", *found.named])
-    return f"{named}; {100 * limits.tolerated:.3g} % tolerated"
+    return f"{named}; there, up to {100 * limits.tolerated:.3g} % are tolerated"

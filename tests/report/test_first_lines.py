@@ -138,13 +138,13 @@ def test_reports_can_be_written_and_read():
         assert type(report).from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
-def test_each_outcome_has_a_first_word_of_its_own():
+def test_no_two_outcomes_have_a_first_word_in_common():
     heads = {}
     for report in (*checks(), *of_every_cause()):
         heads.setdefault(report.outcome, set()).add(re.split("[:,]", report.summary)[0])
     assert heads.keys() == {*Outcome, None}
-    assert all(len(words) == 1 for words in heads.values())
-    assert len(set.union(*heads.values())) == len(heads)
+    assert len(set.union(*heads.values())) == sum(map(len, heads.values()))
+    assert len(heads[Outcome.INCONCLUSIVE]) == 2  # too few data, or a drift that is not sure
 
 
 def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from():
