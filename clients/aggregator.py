@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from flwr.clientapp import ClientApp
 from pydantic import Field, StrictFloat, StrictStr
 
 from flwr_kld.clients.answers import refuse, reply_record
-from flwr_kld.clients.check_memory import flower_folder, use_once
+from flwr_kld.clients.check_memory import claim, flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
 from flwr_kld.clients.sum_members import ROSTER, read_roster
 from flwr_kld.common.errors import QueryRefused, SessionMismatch
@@ -52,12 +53,12 @@ from flwr_kld.trust.sealing import (
     open_sealed,
 )
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
-from flwr_kld.trust.split_sum import Addition
+from flwr_kld.trust.split_sum import Addition, kept_bytes
 from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")
 
-_STARTED, _USED = "flwr_kld.started", "flwr_kld.aggregated"
+_USED, _PORTIONS = "flwr_kld.aggregated", "flwr_kld.portions"
 _MOST_DELTA = 1e-3
 """Beside a limit of epsilon: of a check with delta near 1, next to no noise keeps any epsilon."""
 
@@ -209,12 +210,12 @@ class _Aggregation:
         self, content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
     ) -> None:
         self._terms = terms = Terms.from_config(content.get(TERMS))
-        self._least = Order.from_config(content.get(ORDER)).least
+        self._order = Order.from_config(content.get(ORDER))
         if key.public.hex() not in terms.aggregators:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
         limits.hold(terms.guarantee)
         self._boxes = _boxes_of(content.get(NUMBERS))
-        self._theirs = _boxes_of(content.get(VERIFIERS)).get(VERIFIERS)
+        self._theirs = [*_boxes_of(content.get(VERIFIERS)).values()]
         self._context, self._key, self._limits = context, key, limits
 
     def run(self, roster: Roster | None) -> Published | PartMessage | Verifiers:
@@ -224,15 +225,15 @@ class _Aggregation:
         known = roster or read_named(self._context, ROSTER, "the roster", read_roster, secret=False)
         return self._part(known)
 
-    def _open(self, use: str = _USED) -> None:
+    def _open(self, before: int = 0) -> None:
         """Require enough boxes in time, and claim the one answer, before anything is opened."""
         self._terms.require_in_time(time.time())
-        self._limits.require(len(self._boxes), self._least, "sealed their counts")
-        use_once(self._context, use, self._terms.check, self._limits.memory)
+        self._limits.require(before + len(self._boxes), self._order.least, "sealed their counts")
+        use_once(self._context, _USED, self._terms.check, self._limits.memory)
 
     def _require(self, clients: int, rejected: Mapping[str, str]) -> None:
         why = "".join(f", {n}: {why}" for why, n in Counter(rejected.values()).items())
-        self._limits.require(clients, self._least, f"are left{why}")
+        self._limits.require(clients, self._order.least, f"are left{why}")
 
     def _published(self) -> Published:
         """Return the noised sum."""
@@ -295,23 +296,27 @@ class _Aggregation:
         )
 
     def _part(self, roster: Roster) -> PartMessage | Verifiers:
-        """Return this aggregator's part of a noised sum, or first its verifier shares."""
+        """Return this aggregator's part of a noised sum, or what it says of a portion's proofs."""
         terms = self._terms
-        addition = Addition(self._key, terms, self._context.run_id, roster)
-        if self._theirs is None:
-            if not addition.is_first:
-                raise QueryRefused("the first aggregator's verifier shares are missing")
-            self._open(_STARTED)
+        is_first = self._key.public.hex() == terms.aggregators[0]
+        if is_first and not self._theirs:
+            # It says the same of the same boxes, whoever asks how often.
+            terms.require_in_time(time.time())
+            addition = Addition(self._key, terms, self._context.run_id, roster)
             addition.take(self._boxes)
-            self._require(addition.opened, addition.rejected)
             return Verifiers(terms.check, addition.start())
-        self._open()
-        addition.take(self._boxes)
-        night, verifiers = self._night(addition.size), b""
-        if addition.is_first:
-            addition.finish(self._theirs, night)
+        night = self._night(kept_bytes(terms))
+        addition = Addition(self._key, terms, self._context.run_id, roster, night)
+        verifiers = b""
+        if is_first:
+            self._open()
+            addition.take(self._boxes)
+            addition.finish(*self._theirs)
         else:
-            verifiers = addition.decide(self._theirs, night)
+            verifiers = self._decided(addition)
+            if self._order.more:
+                return Verifiers(terms.check, verifiers)
+        addition.close()
         self._require(addition.clients, addition.rejected)
         return PartMessage(
             check=terms.check,
@@ -326,6 +331,25 @@ class _Aggregation:
             verifiers=verifiers,
             carried=0 if night is None else night.carried,
         )
+
+    def _decided(self, addition: Addition) -> bytes:
+        """Add up one portion more, once, and return which of its proofs hold."""
+        if len(self._theirs) != 1:
+            raise QueryRefused("the first aggregator's verifier shares of one portion are needed")
+        check, state = self._terms.check, self._context.state
+        kept = state.get(_PORTIONS)
+        before = kept.get(check, b"") if isinstance(kept, ConfigRecord) else b""
+        if before:
+            addition.resume(before)
+        if not self._order.more:
+            self._open(addition.clients)
+        # What is kept leads to one portion only, in whatever process.
+        digest = sha256(check.encode() + before).hexdigest()
+        claim(self._context, f"{_PORTIONS} {digest}", self._limits.memory)
+        addition.take(self._boxes)
+        said = addition.decide(*self._theirs)
+        state[_PORTIONS] = ConfigRecord({check: addition.saved()} if self._order.more else {})
+        return said
 
 
 def _key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:

@@ -112,19 +112,20 @@ def order_of(
     exchange: CountExchange,
     least: int,
     boxes: Mapping[Participant, bytes],
-    verifiers: bytes = b"",
+    verifiers: Sequence[bytes] = (),
+    more: bool = False,
 ) -> RecordDict:
     """Return what an aggregator is sent: the terms, the fewest clients, and its boxes.
 
-    One of two receives what the other sealed for it, too.
+    One of two receives what the other sealed for it, too, and whether more boxes follow.
     """
     sent = {
         TERMS: ConfigRecord(exchange.terms.to_config()),
-        ORDER: ConfigRecord(Order(least).to_config()),
+        ORDER: ConfigRecord(Order(least, more).to_config()),
         NUMBERS: ConfigRecord({str(p): box for p, box in boxes.items()}),
     }
     if verifiers:
-        sent[VERIFIERS] = ConfigRecord({VERIFIERS: verifiers})
+        sent[VERIFIERS] = ConfigRecord({str(i): box for i, box in enumerate(verifiers)})
     return RecordDict({**sent})
 
 

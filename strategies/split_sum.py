@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 
 import numpy as np
-from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from flwr_kld.ask.cohort import Participant
@@ -16,6 +15,7 @@ from flwr_kld.kernel.vector import Released
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, CountExchange, plain, require_answers
+from flwr_kld.trust import split_sum
 from flwr_kld.trust.envelopes import PartMessage, Verifiers
 from flwr_kld.trust.session_book import silent_names
 from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Parcel
@@ -31,31 +31,32 @@ class SplitSum(ByAggregators):
     def collect(self, exchange: CountExchange, least: int) -> Collected:
         """Ask the cohort for parcels, have both aggregators check them, and add up their answers.
 
-        The first aggregator is asked twice: for its verifier shares, and, once the second has
-        said which proofs hold, for its part.
+        Of each portion of boxes the first aggregator returns its verifier shares, and the second
+        which proofs hold; with the last one, its part. Then the first one returns its own.
         """
         terms = exchange.terms
         if len(terms.aggregators) != 2:
             raise CheckFailed("counts can be split for TwoAggregators only")
-        nodes = [self.holder(exchange.grid, key) for key in terms.aggregators]
-        cohort, portions = CohortReplies(exchange), dict[Participant, tuple[bytes, bytes]]()
-        for participants, sealed in cohort.read():
-            for participant, parcel in zip(participants, sealed.into(list), strict=True):
-                try:
-                    portions[participant] = Parcel.from_bytes(parcel).portions()
-                except InvalidReply as error:
-                    cohort.left_out[participant] = f"invalid reply: {error}"
+        first_node, second_node = (self.holder(exchange.grid, key) for key in terms.aggregators)
+        cohort, seeds, said = CohortReplies(exchange), dict[Participant, bytes](), list[bytes]()
+        for portion, more in _portions(cohort):
+            own, others = ({p: both[i] for p, both in portion.items()} for i in range(2))
+            seeds |= own
+            if not more:
+                require_answers(len(seeds), least, cohort.left_out)
+            order = order_of(exchange, least, own)
+            [shares] = ask_aggregators(exchange, {first_node: order}, Verifiers)
+            order = order_of(exchange, least, others, [shares.box], more)
+            if more:
+                [decided] = ask_aggregators(exchange, {second_node: order}, Verifiers)
+                said.append(decided.box)
+            else:
+                [second] = ask_aggregators(exchange, {second_node: order}, PartMessage)
+                said.append(second.verifiers)
+        order = order_of(exchange, least, seeds, said)
+        [first] = ask_aggregators(exchange, {first_node: order}, PartMessage)
         left_out = cohort.left_out
-        require_answers(len(portions), least, left_out)
-
-        def order(place: int, verifiers: bytes = b"") -> dict[int, RecordDict]:
-            boxes = {p: both[place] for p, both in portions.items()}
-            return {nodes[place]: order_of(exchange, least, boxes, verifiers)}
-
-        [shares] = ask_aggregators(exchange, order(0), Verifiers)
-        [second] = ask_aggregators(exchange, order(1, shares.box), PartMessage)
-        [first] = ask_aggregators(exchange, order(0, second.verifiers), PartMessage)
-        left_out |= _rejected(portions, first, second)
+        left_out |= _rejected(seeds, first, second)
         carried = first.carried if terms.night else 0
         clients = len(exchange.chosen) - len(left_out) + carried
         total = _added(terms, first, second)
@@ -63,7 +64,7 @@ class SplitSum(ByAggregators):
             raise CheckFailed("the aggregators' numbers of clients do not add up")
         if (first.sizes, first.records) != (second.sizes, second.records):
             raise CheckFailed("the aggregators' numbers of records differ")
-        in_the_sum = {str(client) for client in portions if client not in left_out}
+        in_the_sum = {str(client) for client in seeds if client not in left_out}
         in_the_sum.update(silent_names(carried))
         if first.sizes is not None and first.sizes.holder not in in_the_sum:
             raise CheckFailed("the aggregators name a client whose numbers are not in their sum")
@@ -71,12 +72,32 @@ class SplitSum(ByAggregators):
         return Collected(released, left_out, cohort.traffic, sizes=first.sizes, carried=carried)
 
 
+def _portions(
+    cohort: CohortReplies,
+) -> Iterator[tuple[dict[Participant, tuple[bytes, bytes]], bool]]:
+    """Yield what both aggregators receive, as it comes, and whether more follows."""
+    portion, size = dict[Participant, tuple[bytes, bytes]](), 0
+    for participants, sealed in cohort.read():
+        for participant, parcel in zip(participants, sealed.into(list), strict=True):
+            try:
+                parts = Parcel.from_bytes(parcel).portions()
+            except InvalidReply as error:
+                cohort.left_out[participant] = f"invalid reply: {error}"
+                continue
+            if portion and size + len(parcel) > split_sum.PORTION:
+                yield portion, True
+                portion, size = {}, 0
+            portion[participant] = parts
+            size += len(parcel)
+    yield portion, False
+
+
 def _rejected(
-    portions: Mapping[Participant, object], first: PartMessage, second: PartMessage
+    clients: Iterable[Participant], first: PartMessage, second: PartMessage
 ) -> dict[Participant, str]:
     """Say why the aggregators left clients out; one of them may know more than the other."""
     left_out = dict[Participant, str]()
-    for participant in portions:
+    for participant in clients:
         reasons = [
             told.rejected[p] for told in (first, second) if (p := str(participant)) in told.rejected
         ]

@@ -66,6 +66,10 @@ class Actors:
         made.take(portions)
         return made
 
+    def opened(self, place, portions, **options) -> int:
+        """Of how many clients an aggregator opens the boxes."""
+        return len([*self.addition(place, portions, **options)._opened()])
+
     def added(self, first, second, *, again=None) -> tuple[Addition, Addition]:
         """What both hold of portions at the end; `again` is what the first is handed then."""
         decides = self.addition(1, second)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, Json, Strict
+from pydantic import Field, Json, Strict, StrictBool
 
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.common.strict_model import Model, must
@@ -52,7 +52,7 @@ them."""
 REPORT = "<II"
 """What a client answers a predictor with: the number of its query, and a privatised symbol."""
 VERIFIERS = "verifiers"
-"""Beside the order to one of two aggregators: what the other sealed for it."""
+"""Beside the order to one of two aggregators: what the other sealed for it, by portion."""
 PHASE = "phase"
 PUBLISHED = "published"
 _LONGEST_REASON = 10_000
@@ -140,6 +140,7 @@ class Order(Model, what="the order to an aggregator", version=VERSION, refused=Q
     """What a server asks of an aggregator beside the terms."""
 
     least: Number  # Fewest clients in the sum; the aggregator may have a higher minimum of its own
+    more: StrictBool = False  # Whether more portions of boxes follow, to the second of two
 
 
 @dataclass(frozen=True)
@@ -196,10 +197,10 @@ class Published(Model, what="the published numbers", version=VERSION, refused=In
 
 @dataclass(frozen=True)
 class Verifiers(Model, what="the verifier shares", version=VERSION, refused=InvalidReply):
-    """What the first of two aggregators answers with before it adds up anything."""
+    """What one of two aggregators says of the proofs of a portion."""
 
     check: str  # Repeated from the terms
-    box: bytes  # Sealed for the second
+    box: bytes  # Sealed for the other: the first's verifier shares, or which proofs hold
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,5 @@ class PartMessage(Model, what="the part of a sum", version=VERSION, refused=Inva
     # How records are shared out, where that is public, and how many there are; 0 where it is not
     sizes: Json[ClientSizes | None]
     records: Annotated[int, Strict(), Field(ge=0)]
-    # Which proofs hold, by the second aggregator, sealed for the first; empty from the first
-    verifiers: bytes
+    verifiers: bytes  # As in `Verifiers`, of the last portion; empty from the first
     carried: Number = 0  # As in `Published`

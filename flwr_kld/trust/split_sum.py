@@ -3,6 +3,7 @@
 A client splits its counts into two shares, each uniformly random by itself, proves what they are
 (`flwr_kld.prio3`), and seals one to each aggregator. The first, the draft's helper, sends its
 verifier shares to the second, its leader, which says which proofs hold; both add up those clients.
+Boxes come in portions, as those of many clients are too large for one message.
 Each adds noise and masks its answer; only the other's answer about the same clients takes that mask
 off, so the two agree on a list, or nobody learns anything.
 Proof notes: ``docs/proofs/two-aggregators.md``, ``docs/proofs/prio3.md``.
@@ -10,6 +11,7 @@ Proof notes: ``docs/proofs/two-aggregators.md``, ``docs/proofs/prio3.md``.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from flwr_kld.common.canonical_bytes import Reader, number, text
 from flwr_kld.common.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.common.identity import SIGNATURE, Identity, Roster
+from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.channels import seal
 from flwr_kld.kernel.count import ClientSizes, InvalidReply
 from flwr_kld.kernel.law import BitSource
@@ -49,10 +52,14 @@ DIGEST = 32
 FIELD = Field64()
 NOT_PROVED = "not proved: by the client's proof, or by an aggregator that lies"
 """Why a client is not in the sum; nobody can tell which of the two it is."""
+PORTION = 2**25
+"""Bytes of boxes that one message carries, at most, if they are of more than one client."""
 _SEED_BOX = 2 * SEED + OVERHEAD
 _PUBLIC = 2 * SEED
 _NUMBER = 4
 _MAGIC = b"flwr-kld proved sum 1\0"
+_FIRST, _SECOND, _OWN = b"verifiers of the first", b"of the second", b"portions before"
+"""What an aggregator seals: for the other one, and for itself."""
 
 
 @lru_cache(maxsize=256)
@@ -193,98 +200,107 @@ def _sharded(
         return None
 
 
+def kept_bytes(terms: Terms) -> int:
+    """Return how many bytes an aggregator keeps of a client for a session."""
+    return DIGEST + _NUMBER + FIELD.size * terms.numbers
+
+
 @dataclass(frozen=True)
-class _Opened:
-    """A share that a known client signed: under which key it came, and the text's digest."""
+class _Signed:
+    """A box that a known client signed: under which key it came, and the text's digest."""
 
     sender: str
     head: _Head
-    share: bytes = field(repr=False)
+    raw: bytes = field(repr=False)  # `Portion`, of which no copy is made before it is opened
     digest: bytes
 
 
 class Addition(Private):
     """One aggregator's part of one sum. Private: with the other's part it is the exact sum.
 
-    The first aggregator calls `start`, the second `decide` with what that returns, and the first,
-    in a later message for which it opens its boxes again, `finish` with what that returns.
+    Of each portion of boxes the first aggregator calls `start`, and the second `decide` with what
+    that returns; from one portion to the next it keeps `saved`. In the end the first one calls
+    `finish`, on all boxes, with all that `decide` returned, and both of them `close`.
     """
 
     __slots__ = (
         "_context",
         "_is_first",
+        "_kept",
         "_key",
+        "_listed",
+        "_names",
         "_night",
-        "_opened",
         "_other",
         "_roster",
         "_sizes",
+        "_taken",
         "_terms",
         "_total",
-        "_transcript",
-        "clients",
         "rejected",
     )  # fmt: skip
 
-    def __init__(self, key: AggregatorKey, terms: Terms, run: int, roster: Roster) -> None:
+    def __init__(
+        self,
+        key: AggregatorKey,
+        terms: Terms,
+        run: int,
+        roster: Roster,
+        night: NightAnswers | None = None,
+    ) -> None:
         if key.public.hex() not in terms.aggregators or len(terms.aggregators) != 2:
             raise QueryRefused("WrongAggregator: the sum is for the keys of other aggregators")
-        self._key, self._terms, self._roster = key, terms, roster
+        self._key, self._terms, self._roster, self._night = key, terms, roster, night
         self._context = SealContext(run, terms.fingerprint, "")
         first, second = terms.aggregators
         self._is_first = key.public.hex() == first
         self._other = bytes.fromhex(second if self._is_first else first)
         self._total = FIELD.elements(np.zeros(terms.numbers, np.int64))
-        self._transcript = sha256(_MAGIC)
-        self._opened: dict[str, _Opened] = {}
+        self._taken: dict[str, _Signed] = {}
+        self._names: set[str] = set()
+        """Of the clients of all portions."""
+        self._listed: list[bytes] = []
+        """Names and digests of the clients in the sum."""
+        self._kept: list[tuple[bytes, bytes, str]] = []
+        """What a session takes of those that answered."""
         self._sizes: dict[str, int] = {}
-        self._night: NightAnswers | None = None
-        self.clients = 0
-        """Number of clients in the sum. Public."""
         self.rejected: dict[str, str] = {}
-        """Why others are not, by the key that their box came under. Public."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that are kept of a client for a session."""
-        return DIGEST + _NUMBER + FIELD.size * self._terms.numbers
-
-    @property
-    def opened(self) -> int:
-        """Number of clients whose boxes are open. Public."""
-        return len(self._opened)
+        """Why clients are not in the sum, by the key that their box came under. Public."""
 
     @property
     def is_first(self) -> bool:
         """Whether this aggregator receives seeds, and sends its verifier shares first. Public."""
         return self._is_first
 
+    @property
+    def clients(self) -> int:
+        """Number of clients in the sum. Public."""
+        return len(self._sizes)
+
     def take(self, portions: Mapping[str, bytes]) -> None:
-        """Check signatures and open boxes; a client with two boxes is in the sum with none."""
+        """Check signatures; of a client with two boxes, or one in a portion before, take none."""
+        if not portions.keys().isdisjoint(self._sizes.keys() | self.rejected.keys()):
+            raise QueryRefused("Duplicated: two boxes of one sender")
         known = list(self._known(portions))
         often = Counter(one.head.name for one in known)
         for one in known:
-            if often[one.head.name] > 1:
+            if often[one.head.name] > 1 or one.head.name in self._names:
                 self.rejected[one.sender] = "Duplicated: two boxes of one client"
-                continue
-            try:
-                share = open_sealed(self._key, one.share, self._of(one.head.name))
-            except NotOpened as error:
-                self.rejected[one.sender] = f"NotOpened: {error}"
-                continue
-            self._opened[one.head.name] = replace(one, share=share)
+            else:
+                self._taken[one.head.name] = one
+        self._names |= often.keys()
 
     def start(self) -> bytes:
         """Return the first aggregator's verifier shares, sealed for the second."""
-        return self._sealed({name: own for name, _, own in self._verified()})
+        return self._told({name: own for name, _, own in self._verified()})
 
-    def decide(self, box: bytes, night: NightAnswers | None = None) -> bytes:
+    def decide(self, box: bytes) -> bytes:
         """Add up the clients whose proofs hold; return verifier messages, sealed for the first."""
-        theirs, messages, self._night = self._unsealed(box), dict[str, bytes](), night
+        theirs, messages = self._heard(box), dict[str, bytes]()
         for name, checked, own in self._verified():
             if name not in theirs:
                 continue
-            prio3 = self._prio3(self._opened[name])
+            prio3 = self._prio3(self._taken[name])
             try:
                 message = prio3.message(own, theirs[name])
                 share = prio3.output(checked, message)
@@ -292,30 +308,62 @@ class Addition(Private):
                 continue
             if self._add(name, share):
                 messages[name] = message
-        self._close()
-        return self._sealed(messages)
+        said = self._told(messages)
+        self._leave_out()
+        return said
 
-    def finish(self, box: bytes, night: NightAnswers | None = None) -> None:
+    def finish(self, *boxes: bytes) -> None:
         """Add up the clients whose proofs the second aggregator found to hold."""
-        theirs, self._night = self._unsealed(box), night
-        for name, one in sorted(self._opened.items()):
+        theirs = dict[str, bytes]()
+        for box in boxes:
+            theirs |= self._heard(box)
+        for name, one, share in self._opened():
             if name not in theirs:
                 continue
             prio3, head = self._prio3(one), one.head
             try:
-                checked = prio3.checked(HELPER, head.nonce, head.public, one.share)
+                checked = prio3.checked(HELPER, head.nonce, head.public, share)
                 self._add(name, prio3.output(checked, theirs[name]))
             except InvalidReply:
                 continue
-        self._close()
+        self._leave_out()
+
+    def close(self) -> None:
+        """Add what silent clients of a session answered before."""
+        silent = self._night.silent() if self._night is not None else {}
+        names = silent_names(len(silent))
+        for name, (client, kept) in zip(names, silent.items(), strict=True):
+            records = int.from_bytes(kept[DIGEST : DIGEST + _NUMBER], "little")
+            self._count(name, client + kept[:DIGEST], records, kept[DIGEST + _NUMBER :])
+
+    def saved(self) -> bytes:
+        """Seal for this aggregator alone what was added up so far."""
+        state = {
+            "total": FIELD.encode(self._total).hex(),
+            "names": sorted(self._names),
+            "listed": [one.hex() for one in self._listed],
+            "sizes": self._sizes,
+            "rejected": self.rejected,
+            "kept": [(client.hex(), kept.hex(), name) for client, kept, name in self._kept],
+        }
+        return self._sealed(_OWN, self._key.public, json_text(state).encode())
+
+    def resume(self, box: bytes) -> None:
+        """Go on from what `saved` returned."""
+        state = json.loads(self._unsealed(_OWN, self._key.public, box))
+        self._total = FIELD.decode(bytes.fromhex(state["total"]))
+        self._names, self._listed = set(state["names"]), [*map(bytes.fromhex, state["listed"])]
+        self._sizes, self.rejected = state["sizes"], state["rejected"]
+        for client, kept, name in state["kept"]:
+            self._answered(bytes.fromhex(client), bytes.fromhex(kept), name)
 
     @property
     def sizes(self) -> ClientSizes | None:
         """How the records are shared out; None where that is hidden, or there are none. Public."""
         if not any(self._sizes.values()):
             return None
-        holder = max(self._sizes, key=self._sizes.__getitem__)
-        return ClientSizes.of(list(self._sizes.values()), holder)
+        sizes = dict(sorted(self._sizes.items()))  # in both aggregators' order, to the last bit
+        return ClientSizes.of(list(sizes.values()), max(sizes, key=sizes.__getitem__))
 
     @property
     def records(self) -> int:
@@ -325,7 +373,7 @@ class Addition(Private):
     @property
     def transcript(self) -> bytes:
         """Digest of the names and boxes of the clients in the sum. Public."""
-        return self._transcript.digest()
+        return sha256(_MAGIC + b"".join(sorted(self._listed))).digest()
 
     def answer(self, event: Release, noise: BitSource | NightNoise) -> bytes:
         """Add noise and the mask; to be called once."""
@@ -337,76 +385,95 @@ class Addition(Private):
 
     def _add(self, name: str, share: Elements) -> bool:
         """Add a client's share, unless a session has another answer of it."""
-        one = self._opened[name]
-        sender, head, digest = one.sender, one.head, one.digest
-        kept = digest + number(head.records, _NUMBER) + FIELD.encode(share)
+        one = self._taken[name]
+        head, encoded = one.head, FIELD.encode(share)
+        kept = one.digest + number(head.records, _NUMBER) + encoded
         # By both names: who learns another's token does not take its place.
         client = sha256(text(name) + head.token[:NAME]).digest()[:NAME] + head.token[NAME:]
-        if self._night is not None and not self._night.came(client, kept, name):
-            self.rejected[sender] = self._night.refused[name]
+        if not self._answered(client, kept, name):
             return False
-        self._transcript.update(text(name) + digest)
-        self._count(sender, head.records, share)
+        self._count(one.sender, text(name) + one.digest, head.records, encoded)
         return True
 
-    def _close(self) -> None:
-        """Add what silent clients of a session answered before; say who else is left out."""
-        silent = self._night.silent() if self._night is not None else {}
-        names = silent_names(len(silent))
-        for name, (client, kept) in zip(names, silent.items(), strict=True):
-            self._transcript.update(client + kept[:DIGEST])
-            records = int.from_bytes(kept[DIGEST : DIGEST + _NUMBER], "little")
-            self._count(name, records, FIELD.decode(kept[DIGEST + _NUMBER :]))
-        for one in self._opened.values():
+    def _answered(self, client: bytes, kept: bytes, name: str) -> bool:
+        """Whether a session takes a client's answer; outside of one it is taken."""
+        if self._night is None:
+            return True
+        if not self._night.came(client, kept, name):
+            self.rejected[self._taken[name].sender] = self._night.refused[name]
+            return False
+        self._kept.append((client, kept, name))
+        return True
+
+    def _count(self, sender: str, listed: bytes, records: int, share: bytes) -> None:
+        self._total = FIELD.add(self._total, FIELD.decode(share))
+        self._listed.append(listed)
+        self._sizes[sender] = records
+
+    def _leave_out(self) -> None:
+        """Say who of this portion is in no sum."""
+        for one in self._taken.values():
             if one.sender not in self._sizes:
                 self.rejected.setdefault(one.sender, NOT_PROVED)
 
-    def _count(self, sender: str, records: int, share: Elements) -> None:
-        self._total = FIELD.add(self._total, share)
-        self._sizes[sender] = records
-        self.clients += 1
+    def _opened(self) -> Iterator[tuple[str, _Signed, bytes]]:
+        """Open the boxes of this portion, one after the other: there is room for one share."""
+        for name, one in sorted(self._taken.items()):
+            try:
+                box = Portion.from_bytes(one.raw).box
+                share = open_sealed(self._key, box, self._of(name))
+            except NotOpened as error:
+                self.rejected[one.sender] = f"NotOpened: {error}"
+                continue
+            yield name, one, share
 
     def _verified(self) -> Iterator[tuple[str, Checked, bytes]]:
         """Yield names of clients, what is kept of them, and verifier shares."""
         key = self._key.shared(self._other, self._about(b"verification key"))
         place = HELPER if self._is_first else LEADER
-        for name, one in sorted(self._opened.items()):
+        for name, one, share in self._opened():
+            head = one.head
             try:
-                found = self._prio3(one).verify_init(
-                    key, place, one.head.nonce, one.head.public, one.share
-                )
+                found = self._prio3(one).verify_init(key, place, head.nonce, head.public, share)
             except InvalidReply:
                 continue
             yield name, *found
 
-    def _prio3(self, one: _Opened) -> Prio3:
+    def _prio3(self, one: _Signed) -> Prio3:
         return _prio3(self._terms, one.head.records, self._of(one.head.name))
 
-    def _sealed(self, said: Mapping[str, bytes]) -> bytes:
+    def _told(self, said: Mapping[str, bytes]) -> bytes:
         """Seal what is said of clients for the other aggregator, and for nobody else."""
         listed = (
-            text(name) + self._opened[name].digest + number(len(own)) + own
+            text(name) + self._taken[name].digest + number(len(own)) + own
             for name, own in said.items()
         )
-        nonce = os.urandom(12)
-        return nonce + self._cipher(self._is_first).encrypt(nonce, b"".join(listed), None)
+        return self._sealed(_FIRST if self._is_first else _SECOND, self._other, b"".join(listed))
 
-    def _unsealed(self, box: bytes) -> dict[str, bytes]:
-        """Open what the other aggregator said of clients that are open here, of the same boxes."""
-        try:
-            reader = Reader(self._cipher(not self._is_first).decrypt(box[:12], box[12:], None))
-        except (InvalidTag, ValueError):
-            raise QueryRefused("NotOpened: that is not what the other aggregator sealed") from None
+    def _heard(self, box: bytes) -> dict[str, bytes]:
+        """Open what the other aggregator said of clients whose boxes, the same, are here."""
+        reader = Reader(self._unsealed(_SECOND if self._is_first else _FIRST, self._other, box))
         found = dict[str, bytes]()
         while not reader.done:
             name, digest, own = reader.text(), reader.take(DIGEST), reader.take(reader.number())
-            if name in self._opened and self._opened[name].digest == digest:
+            if name in self._taken and self._taken[name].digest == digest:
                 found[name] = own
         return found
 
-    def _cipher(self, from_first: bool) -> ChaCha20Poly1305:
-        about = self._about(b"verifiers of the first" if from_first else b"of the second")
-        return ChaCha20Poly1305(self._key.shared(self._other, about))
+    def _sealed(self, purpose: bytes, other: bytes, content: bytes) -> bytes:
+        nonce = os.urandom(12)
+        return nonce + self._cipher(purpose, other).encrypt(nonce, content, None)
+
+    def _unsealed(self, purpose: bytes, other: bytes, box: bytes) -> bytes:
+        try:
+            return self._cipher(purpose, other).decrypt(box[:12], box[12:], None)
+        except (InvalidTag, ValueError):
+            raise QueryRefused(
+                "NotOpened: that is not what an aggregator sealed for this"
+            ) from None
+
+    def _cipher(self, purpose: bytes, other: bytes) -> ChaCha20Poly1305:
+        return ChaCha20Poly1305(self._key.shared(other, self._about(purpose)))
 
     def _about(self, purpose: bytes) -> bytes:
         return _MAGIC + sha256(self._of("").to_bytes()).digest() + purpose
@@ -414,8 +481,8 @@ class Addition(Private):
     def _of(self, sender: str) -> SealContext:
         return replace(self._context, sender=sender)
 
-    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Opened]:
-        """Yield what clients of the roster signed, with boxes in place of shares."""
+    def _known(self, portions: Mapping[str, bytes]) -> Iterator[_Signed]:
+        """Yield boxes that clients of the roster signed."""
         for sender, raw in portions.items():
             try:
                 portion = Portion.from_bytes(raw)
@@ -433,7 +500,7 @@ class Addition(Private):
             except BadSignature:
                 self.rejected[sender] = "BadSignature: not signed by this client for this sum"
             else:
-                yield _Opened(sender, head, portion.box, sha256(signed).digest())
+                yield _Signed(sender, head, raw, sha256(signed).digest())
 
     def _hold(self, head: _Head) -> None:
         """Hold a claimed number of records to what a client may have."""

@@ -8,6 +8,7 @@ from adversary.mutations import mutate
 from split_federation import FIRST, NODES, SECOND, aggregators, federation, monitor, people
 
 from flwr_kld.clients import aggregator
+from flwr_kld.trust import split_sum
 from flwr_kld.trust.envelopes import PartMessage
 from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.terms import Terms
@@ -16,9 +17,9 @@ LIES = 150
 """At each aggregator."""
 
 
-@pytest.fixture(scope="module")
-def met():
-    """What both aggregators were handed in the two halves of a check, and their contexts before."""
+@pytest.fixture(scope="module", params=[split_sum.PORTION, 8_000], ids=["one", "portions"])
+def met(request):
+    """What both aggregators were handed in a check, and their contexts before."""
     kept = []
     apps = aggregators()
 
@@ -31,8 +32,10 @@ def met():
         return handle
 
     clients = people(record_ids=lambda context: range(100))
-    monitor(threshold=0.05).check(federation(clients, [keep(app) for app in apps]))
-    assert len(kept) == 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_sum, "PORTION", request.param)
+        monitor(threshold=0.05).check(federation(clients, [keep(app) for app in apps]))
+    assert (len(kept) == 3) is (request.param > 8_000)
     return kept
 
 
@@ -50,7 +53,8 @@ def test_it_answers_what_clients_sealed_for_and_with_noise_for_it(met, node, mon
 
     monkeypatch.setattr(Addition, "answer", answering)
     # Each lie meets an aggregator that has answered nothing yet.
-    monkeypatch.setattr(aggregator, "use_once", lambda *claim: None)
+    for claim in ("use_once", "claim"):
+        monkeypatch.setattr(aggregator, claim, lambda *claim: None)
     answered = 0
     for _ in range(LIES):
         app, message, context = rng.choice([one for one in met if of_node(one, node)])

@@ -30,6 +30,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.prio3.circuit import Counts
 from flwr_kld.secure_sums import Roster
 from flwr_kld.strategies import KLDrift, TwoAggregators, WholeClients
+from flwr_kld.trust import split_sum
 from flwr_kld.trust.envelopes import Answer
 from flwr_kld.trust.split_sum import NOT_PROVED
 from flwr_kld.trust.terms import AggregatorNoise, Terms
@@ -131,10 +132,99 @@ def test_a_box_that_one_aggregator_cannot_open_is_left_out_by_its_reason():
 @pytest.mark.parametrize("node", [FIRST, SECOND])
 def test_verifiers_that_the_server_changed_are_no_number(node):
     def change(content):
-        content["verifiers"]["verifiers"] = content["verifiers"]["verifiers"][:-1] + b"x"
+        content["verifiers"]["0"] = content["verifiers"]["0"][:-1] + b"x"
 
     with pytest.raises(CheckFailed, match="NotOpened"):
         monitor().check(federation(meddle=handed(node, change, again=True)))
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Boxes of some five clients are too large for one message."""
+    monkeypatch.setattr(split_sum, "PORTION", 8_000)
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("trust", [{}, {"protects": WholeClients(200)}])
+def test_portions_add_up_to_one_sum(trust):
+    liars = (1000, 1004, 1017)
+    report = monitor(trust=trust, threshold=0.05).check(grid := federation(lying(flipped, liars)))
+    assert len(grid.requests()) >= 7
+    sizes = [len(b"".join(m.content["numbers"].values())) for m in grid.requests()]
+    assert max(sizes) <= 8_000
+    assert report.cohort.dropouts == {f"rejected by the aggregators: {NOT_PROVED}": len(liars)}
+    assert report.cohort.survivors == NODES - len(liars)
+    if not trust:
+        assert report.reading.records == 100 * (NODES - len(liars))
+        assert report.one_client.share == pytest.approx(1 / (NODES - len(liars)))
+        truth = skewed_divergence(REFERENCE.probabilities, SHARES, 0.01)
+        assert abs(report.reading.estimate - truth) < 6 * report.reading.deviation
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_every_portion_is_answered_once():
+    monitor().check(grid := federation())
+    for request in grid.requests():
+        again = grid.again(request)
+        if request.metadata.dst_node_id == FIRST and "verifiers" not in request.content:
+            assert again["published"].keys() == {"version", "check", "box"}
+        else:
+            assert "AnsweredAlready" in said(again)
+
+
+def portion(number: int, change) -> Callable:
+    """Change one of the portions that the second aggregator is handed."""
+    seen = []
+
+    def changed(content) -> None:
+        seen.append(content)
+        if len(seen) == number:
+            change(content, seen)
+
+    return on_request(changed, SECOND)
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("senders", ["", "again "])
+def test_no_client_counts_in_two_portions(senders):
+    """The first portion in place of the second, under the same names or under others."""
+    taken = []
+
+    def change(content, seen):
+        taken.extend(content["numbers"])
+        for name in ("numbers", "verifiers"):
+            content[name] = copy.deepcopy(seen[0][name])
+        boxes = content["numbers"].items()
+        content["numbers"] = ConfigRecord({senders + name: box for name, box in boxes})
+
+    grid = federation(meddle=portion(2, change))
+    if not senders:
+        with pytest.raises(CheckFailed, match="Duplicated"):
+            monitor().check(grid)
+        return
+    report = monitor().check(grid)
+    assert report.cohort.survivors == NODES - len(taken)
+    assert report.reading.records == 100 * (NODES - len(taken))
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("place", ["0", "1"])
+def test_what_is_said_of_every_portion_is_needed(place):
+    meddle = handed(FIRST, lambda content: content["verifiers"].pop(place), again=True)
+    with pytest.raises(CheckFailed, match="same clients"):
+        monitor().check(federation(meddle=meddle))
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_an_aggregator_that_forgot_a_portion_answers_for_no_other_list():
+    apps = aggregators()
+
+    def forgetful(message, context):
+        context.state.pop("flwr_kld.portions", None)
+        return apps[1](message, context)
+
+    with pytest.raises(CheckFailed, match="AnsweredAlready"):
+        monitor().check(federation(apps=[apps[0], forgetful]))
 
 
 def test_a_client_that_both_refuse_is_left_out_by_reason():
@@ -204,9 +294,11 @@ def said(content) -> str:
 
 
 def test_a_check_is_answered_once_whatever_is_handed_in_again():
+    """What the first says of proofs, it says as often as it is asked: it is the same."""
     monitor().check(grid := federation())
-    requests = grid.requests()
-    assert len(requests) == 3
+    shares, *requests = grid.requests()
+    assert grid.again(shares)["published"].keys() == {"version", "check", "box"}
+    assert len(requests) == 2
     for request in requests:
         assert "AnsweredAlready" in said(grid.again(request))
         fewer = copy.deepcopy(request)
