@@ -1,20 +1,16 @@
 """Fields of any prime, in Python's integers."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from flwr_kld.kernel.count import InvalidReply
+from flwr_kld.prio3.field import Field64
 
 
-@dataclass(frozen=True)
-class PlainField:
+class PlainField(Field64):
     """Integers modulo a prime; `generator` generates a group of `order`, a power of two."""
 
-    modulus: int
-    generator: int
-    order: int
-    size: int
+    def __init__(self, modulus, generator, order, size):
+        self.modulus, self.generator, self.order, self.size = modulus, generator, order, size
 
     def root(self, order):
         return pow(self.generator, self.order // order, self.modulus)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.field import Elements, Field
+from flwr_kld.prio3.field import Elements, Field64
 from flwr_kld.prio3.transform import powers
 
 
@@ -24,7 +24,7 @@ class Counts:
 
     Parameters
     ----------
-    field : Field
+    field : Field64
         Its arithmetic.
     length : int
         Number of counts.
@@ -38,7 +38,7 @@ class Counts:
         Bits that one call of the gadget takes; 0 for that of the shortest proof (Section 7.4.3.1).
     """
 
-    field: Field
+    field: Field64
     length: int
     largest: int
     columns: tuple[slice, ...] = ()

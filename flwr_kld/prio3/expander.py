@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from Crypto.Hash import TurboSHAKE128
 
-from flwr_kld.prio3.field import Elements, Field
+from flwr_kld.prio3.field import Elements, Field64
 
 SEED = 32
 """Bytes of a seed (``SEED_SIZE``)."""
@@ -22,7 +22,7 @@ class Expander:
         """Return a new seed (``derive_seed``)."""
         return self._hash.read(SEED)
 
-    def elements(self, field: Field, count: int) -> Elements:
+    def elements(self, field: Field64, count: int) -> Elements:
         """Return uniform elements (``next_vec``)."""
         found = field.below(self._hash.read(field.size * count))
         while len(found) < count:

@@ -1,11 +1,11 @@
 """Arithmetic of the field, element by element over arrays.
 
-Circuits and proofs are handed a `Field`: a study of soundness hands them a small one.
+Circuits and proofs are handed it: a study of soundness hands them a smaller field instead.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,48 +15,6 @@ from flwr_kld.kernel.count import InvalidReply
 
 Elements = NDArray[Any]
 """Elements of a field, each below its modulus."""
-Worth = NDArray[np.int64] | None
-"""What each element of a sum counts for; None for 1 each."""
-
-
-class Field(Protocol):
-    """A prime field with roots of unity of orders that are powers of two (Section 6.1.2)."""
-
-    modulus: int
-    size: int
-    """Bytes of an encoded element."""
-
-    def __hash__(self) -> int:
-        """Tell fields apart whose roots of unity are kept."""
-
-    def root(self, order: int) -> int:
-        """Return an element whose `order`-th power, and no lower one, is 1."""
-
-    def elements(self, numbers: Any) -> Elements:
-        """Return integers modulo the modulus."""
-
-    def add(self, a: Elements, b: Elements) -> Elements:
-        """Add."""
-
-    def subtract(self, a: Elements, b: Elements) -> Elements:
-        """Subtract."""
-
-    def multiply(self, a: Elements, b: Elements) -> Elements:
-        """Multiply."""
-
-    def total(
-        self, a: Elements, axis: int = -1, worth: NDArray[np.int64] | None = None
-    ) -> Elements:
-        """Add up along an axis, each element times its worth, by default 1."""
-
-    def encode(self, a: Elements) -> bytes:
-        """Write elements, little-endian (``encode_vec``)."""
-
-    def decode(self, encoded: bytes) -> Elements:
-        """Read what `encode` wrote (``decode_vec``); `InvalidReply` for anything else."""
-
-    def below(self, stream: bytes) -> Elements:
-        """Return the elements among random words, one after the other (``next_vec``)."""
 
 
 class Field64:
@@ -64,6 +22,7 @@ class Field64:
 
     modulus = MODULUS
     size = 8
+    """Bytes of an encoded element."""
     _order = 2**32
     """Of the group that `_generator` generates."""
     _generator = pow(7, 2**32 - 1, modulus)
@@ -107,11 +66,11 @@ class Field64:
         return self.add(self.add(low, high << _HALF), (high >> _HALF) * _WRAPPED)
 
     def encode(self, a: Elements) -> bytes:
-        """Write elements, eight bytes each, little-endian."""
+        """Write elements, eight bytes each, little-endian (``encode_vec``)."""
         return a.astype("<u8", copy=False).tobytes()
 
     def decode(self, encoded: bytes) -> Elements:
-        """Read what `encode` wrote; `InvalidReply` for anything else."""
+        """Read what `encode` wrote (``decode_vec``); `InvalidReply` for anything else."""
         if len(encoded) % self.size:
             raise InvalidReply("elements of the field have the wrong length")
         found = np.frombuffer(encoded, "<u8").astype(np.uint64)
@@ -120,7 +79,7 @@ class Field64:
         return found
 
     def below(self, stream: bytes) -> Elements:
-        """Return the elements among random words: all but one in 2**32."""
+        """Return the elements among random words, all but one in 2**32 (``next_vec``)."""
         found = np.frombuffer(stream, "<u8").astype(np.uint64)
         return found[found < _MODULUS]
 

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.prio3.field import Elements, Field
+from flwr_kld.prio3.field import Elements, Field64
 
 
-def powers(field: Field, first: Elements, base: Elements, count: int) -> Elements:
+def powers(field: Field64, first: Elements, base: Elements, count: int) -> Elements:
     """Return `first` times base**0 to base**(count - 1) along a new last axis."""
     found, step = first[..., None], base[..., None]
     while found.shape[-1] < count:
@@ -19,7 +19,7 @@ def powers(field: Field, first: Elements, base: Elements, count: int) -> Element
 
 
 @lru_cache(maxsize=64)
-def _roots(field: Field, order: int) -> Elements:
+def _roots(field: Field64, order: int) -> Elements:
     """Return the powers of the root of unity of an order (``nth_root_powers``)."""
     root, found = field.root(order), [1]
     for _ in range(order - 1):
@@ -27,7 +27,7 @@ def _roots(field: Field, order: int) -> Elements:
     return field.decode(b"".join(one.to_bytes(field.size, "little") for one in found))
 
 
-def evaluated(field: Field, coefficients: Elements) -> Elements:
+def evaluated(field: Field64, coefficients: Elements) -> Elements:
     """Return a polynomial's values at the n-th roots of unity, along the last axis (``ntt``)."""
     *rest, n = coefficients.shape
     values = coefficients[..., None]
@@ -38,21 +38,21 @@ def evaluated(field: Field, coefficients: Elements) -> Elements:
     return values.reshape(*rest, n)
 
 
-def interpolated(field: Field, values: Elements) -> Elements:
+def interpolated(field: Field64, values: Elements) -> Elements:
     """Return the coefficients whose `evaluated` these values are (``inv_ntt``)."""
     n = values.shape[-1]
     turned = np.roll(evaluated(field, values)[..., ::-1], 1, axis=-1)
     return field.multiply(turned, _inverse(field, n))
 
 
-def doubled(field: Field, values: Elements) -> Elements:
+def doubled(field: Field64, values: Elements) -> Elements:
     """Return the values at twice as many roots of unity (``double_evaluations``)."""
     *rest, n = values.shape
     shifted = field.multiply(interpolated(field, values), _roots(field, 2 * n)[:n])
     return np.stack([values, evaluated(field, shifted)], axis=-1).reshape(*rest, 2 * n)
 
 
-def completed(field: Field, values: Elements) -> Elements:
+def completed(field: Field64, values: Elements) -> Elements:
     """Append the last value of a polynomial whose highest coefficient is 0.
 
     It is what ``extend_values_to_power_of_2`` returns for one value that is missing.
@@ -62,7 +62,7 @@ def completed(field: Field, values: Elements) -> Elements:
     return np.concatenate([values, last[..., None]], axis=-1)
 
 
-def weights(field: Field, point: Elements, n: int) -> tuple[Elements, Elements]:
+def weights(field: Field64, point: Elements, n: int) -> tuple[Elements, Elements]:
     """Return what values at the n-th, and the 2 n-th, roots count for at a point (``poly_eval``).
 
     With z = point / root**k, value k of n counts for the sum of z**i over i < n, divided by n: for
@@ -78,6 +78,6 @@ def weights(field: Field, point: Elements, n: int) -> tuple[Elements, Elements]:
 
 
 @lru_cache(maxsize=64)
-def _inverse(field: Field, number: int) -> Elements:
+def _inverse(field: Field64, number: int) -> Elements:
     inverse = pow(number, -1, field.modulus)
     return field.decode(inverse.to_bytes(field.size, "little"))
