@@ -134,6 +134,12 @@ class KLDrift(CountStrategy, Monitor):
             instance(
                 "period", period, Period | SinceLastCheck, "a Period, or SinceLastCheck('visited')"
             )
+            limited = most_records or trust.guarantee.most_records
+            if trust.source == "two-aggregators" and not limited:
+                raise ValueError(
+                    "how many records a client has in a period is not public: TwoAggregators(…) "
+                    "needs most_records=, at most which a client proves to count"
+                )
         super().__init__(
             trust.over(allot(trust, usual, allowed, drawn=draws(cohort))),
             aggregation,

@@ -70,8 +70,8 @@ class Verdict:
         probability 0.8, whichever usual shape a drift has, in nats, by forecast.
     by_one_client : bool or None
         Whether one client alone could have made this verdict: its records, with any other values,
-        could make a drift out of what is tolerated, or hide one. None if nobody knows how many
-        records a client holds.
+        could make a drift out of what is tolerated, or hide one. None if nobody checks a client's
+        counts, or the verdict is inconclusive.
     """
 
     outcome: Outcome

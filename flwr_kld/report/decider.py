@@ -209,9 +209,10 @@ class Decider:
 
     def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:
         """Say in a verdict whether one client alone could have made it."""
-        share = measured.one_client.share
-        if share is None or verdict.outcome is Outcome.INCONCLUSIVE:
+        client = measured.one_client
+        if not client.held or verdict.outcome is Outcome.INCONCLUSIVE:
             return verdict
+        share = 1.0 if client.share is None else client.share
         could = self._made_by(share, verdict, measured.published, law)
         return replace(verdict, by_one_client=could)
 

@@ -117,9 +117,11 @@ class OneClient:
     @property
     def holder(self) -> str:
         """Say how much the largest client holds."""
-        part = "" if self.share is None else f" {100 * self.share:.0f} % of the records"
+        if self.share is None:
+            return "nothing limits how many records one client counts"
+        part = f"{100 * self.share:.0f} % of the records"
         return (
-            f"one client may hold{part}" if self.name is None else f"client {self.name} holds{part}"
+            f"one client may hold {part}" if not self.name else f"client {self.name} holds {part}"
         )
 
     def __str__(self) -> str:

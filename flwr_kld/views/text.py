@@ -63,9 +63,9 @@ def next_step(report: Report) -> str:
     verdict, name = report.verdict, report.column
     if verdict is None:
         return "set a threshold, so that a check decides."
-    if verdict.by_one_client and verdict.outcome is Outcome.DRIFT:
-        holder = report.one_client.holder
-        return f"look at one client first, as it alone could have made this: {holder}."
+    client = report.one_client
+    if verdict.by_one_client and client.share is not None and verdict.outcome is Outcome.DRIFT:
+        return f"look at one client first, as it alone could have made this: {client.holder}."
     if verdict.outcome is Outcome.DRIFT:
         outside = report.columns[name].reading.outside
         if outside is not None and "other" in outside.clear:
@@ -158,7 +158,8 @@ def _one_client(report: Report) -> str:
         could.append(f"could hide a drift of {some_of(hides)} by false counts")
     if not could:
         return client.note or ""
-    return f"{client.note or client.holder}; it alone {', and '.join(could)}"
+    who = "it" if client.name else "one client"
+    return f"{client.note or client.holder}; {who} alone {', and '.join(could)}"
 
 
 def false_alarms(report: Report) -> str:

@@ -127,9 +127,13 @@ def test_statistics_name_who_holds_much():
 def test_hidden_sizes_allow_no_limit_and_that_is_said():
     night = Period("day", "2026-11-24", "2026-11-25")
     app = table_app(lambda context: rows(context) | {"day": ["2026-11-24"] * 100})
-    report = KLDrift(TABLE, Trusted(3.0), period=night).check(grid_of(app, 60))
+    report = KLDrift(TABLE, Trusted(3.0), period=night, threshold=0.05).check(grid_of(app, 60))
     assert (report.one_client.most_records, report.one_client.share) == (None, None)
     assert "WholeClients" in report.one_client.note
+    for column in report.columns.values():
+        if column.outcome is not Outcome.INCONCLUSIVE:
+            assert column.verdict.by_one_client
+            assert "alone could have made this: nothing limits" in column.verdict.reason
     assert "nothing limits" in "\n".join(report_lines(report))
     whole = Trusted(20.0, protects=WholeClients(100))
     report = KLDrift(REFERENCE, whole, threshold=0.05).check(grid_of(world(own=100), 60))
