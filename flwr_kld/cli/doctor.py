@@ -116,6 +116,10 @@ def check_app(app: Path) -> Iterator[Finding]:
         yield _failed("app", words, f"{add}{app / 'pyproject.toml'}")
         return
     yield _ok("app", str(app))
+    if component(app, project, "serverapp").names & {"SecureSum", "Distributed"}:
+        words = "over secure sums one client that lies can decide every verdict"
+        prove = "TwoAggregators(…), where clients prove what they count: docs/trust.md"
+        yield _warned("trust", words, prove)
     if config.get(SAMPLE) and not Path(str(config[SAMPLE])).is_file():
         put = f"put it there, or change {SAMPLE} in {app / 'pyproject.toml'}"
         yield _warned("sample", f"there is no file {config[SAMPLE]}", put)
@@ -296,15 +300,17 @@ class Installed(Model, what="the versions of a node"):
 
     def lacks(self, needed: Mapping[str, Sequence[str]]) -> str:
         """Say which keys its node config lacks, and what of the app reads them."""
-        keys = self.keys.split(",")
-        if "drift-role" in keys:
-            needed = {"an aggregator": ("drift-key",)}
         return "; ".join(
             f"the node config has no {key}, which {reader} needs"
             for reader, reads in needed.items()
             for key in reads
-            if key not in keys
+            if (reader == _AGGREGATOR) == self.is_aggregator and key not in self.keys.split(",")
         )
+
+    @property
+    def is_aggregator(self) -> bool:
+        """Whether its node config gives it that role."""
+        return "drift-role" in self.keys.split(",")
 
 
 @dataclass
@@ -334,14 +340,18 @@ class _Heard:
             self.server = installed
 
 
+_AGGREGATOR = "an aggregator"
 _READS = {"node_records": ("drift-records",), "PinnedByNode": ("drift-identity", "drift-roster")}
 """Keys of the node config that an app's calls cannot do without."""
+_AGGREGATORS = {"TwoAggregators": 2, "TrustedAggregator": 1}
+"""How many of them a trust model needs."""
 
 
 def _needed(app: Path, project: dict[str, Any], *, simulated: bool) -> dict[str, Sequence[str]]:
     """Return which calls of a ClientApp read which keys, as far as its file shows."""
     names = component(app, project, "clientapp").names
-    return {
+    knows = ("drift-roster",) if "PinnedByNode" in names else ()
+    return {_AGGREGATOR: ("drift-key", *knows)} | {
         name: keys
         for name, keys in _READS.items()
         if name in names and not (simulated and name == "node_records")
@@ -352,6 +362,8 @@ def the_nodes(app: Path, connection: str, *, simulated: bool) -> Iterator[Findin
     """Ask SuperLink and SuperNodes for versions and keys; hold them against another and the app."""
     heard, project = _Heard(), read_project(app)
     needed = _needed(app, project, simulated=simulated)
+    models = component(app, project, "serverapp").names & _AGGREGATORS.keys()
+    aggregators = 0 if simulated else max((_AGGREGATORS[one] for one in models), default=0)
     with TemporaryDirectory(prefix="flwr-kld-") as folder:
         _write(Path(folder), project)
         try:
@@ -367,6 +379,11 @@ def the_nodes(app: Path, connection: str, *, simulated: bool) -> Iterator[Findin
         return
     yield from _server(heard.server)
     yield from _compared(heard, heard.asked, heard.server, connection, needed)
+    nodes = [one for one in heard.nodes.values() if isinstance(one, Installed)]
+    if (there := sum(one.is_aggregator for one in nodes)) < aggregators:
+        words = f"{there} of the {aggregators} that the app's checks need are connected"
+        start = """start each with --node-config 'drift-role="aggregator" …': docs/trust.md"""
+        yield _failed("aggregators", words, start)
 
 
 def _write(folder: Path, project: Mapping[str, Any]) -> None:

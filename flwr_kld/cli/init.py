@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import join, quote
 from shutil import rmtree
 from textwrap import indent
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.syntax import Syntax
@@ -54,6 +54,7 @@ from flwr_kld.table.dialect import FILES
 from flwr_kld.table.frame import texts_in
 from flwr_kld.table.sniff import signs_in
 from flwr_kld.table.table import Table
+from flwr_kld.trust.sealing import check_pair
 
 CRON = "deploy/kld.cron"
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
@@ -358,6 +359,19 @@ def init(
     ledger: Annotated[
         str | None, typer.Option(help="Database of the ledger; by default drift.db in the app.")
     ] = None,
+    trust: Annotated[
+        Literal["trusted", "two-aggregators"],
+        typer.Option(
+            help="Who may see a client's counts: the server, or nobody. Two aggregators check "
+            "proofs of what they cannot see, so that no client can lie unnoticed."
+        ),
+    ] = "trusted",
+    aggregator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PUBLIC", help="Public key of one of the two aggregators; give it twice."
+        ),
+    ] = None,
 ) -> None:
     """Write a Flower app that checks the columns of a table; or add checks to an app.
 
@@ -372,6 +386,12 @@ def init(
         )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
+    aggregators = _aggregators(trust, aggregator or [])
+    if aggregators and (period is not None or into is not None):
+        raise ValueError(
+            f"--trust two-aggregators goes with neither --period nor --into{BY_HAND}, and those of "
+            "docs/trust.md"
+        )
     budget, yearly = Budget(epsilon, 1e-6, days), most_in_window(Cron(at), _YEAR)
     rows = read_sample(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
@@ -379,7 +399,8 @@ def init(
         known=None if table is None else Table.from_toml(table), allow_unlisted=allow_unlisted,
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:
-        for name in ("yes", "clients", "epsilon", "days", "at", "connection", "ledger"):
+        of_an_app = ("yes", "clients", "epsilon", "days", "at", "connection", "ledger", "trust")
+        for name in of_an_app:
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 raise ValueError(f"--{name} is of an app: give --out or --into, too")
@@ -390,7 +411,7 @@ def init(
     proposal = Proposal(
         clients, most_in_window(Cron(at), days), budget, rows.made_up,
         None if period is None else rows.period(period),
-        0 if identifier is None else yearly,
+        0 if identifier is None else yearly, aggregators,
     )  # fmt: skip
     folder = Path(os.path.abspath(out or into or "."))
     if out is not None:
@@ -426,6 +447,19 @@ def init(
     _print_summary(rows, proposal, folder, ledger, package / "table.toml")
     for words in foreseen(rows, proposal, yearly):
         print_note(words)
+
+
+def _aggregators(trust: str, keys: list[str]) -> tuple[str, ...]:
+    """Return the public keys of two aggregators; none where the server is trusted."""
+    if trust == "trusted" and not keys:
+        return ()
+    try:
+        return tuple(key.hex() for key in check_pair(tuple(map(bytes.fromhex, keys))))
+    except ValueError as error:
+        raise ValueError(
+            f"--trust two-aggregators needs the public keys of two aggregators, --aggregator "
+            f"PUBLIC twice: {error}; docs/trust.md shows how each of them makes its own"
+        ) from None
 
 
 def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | None) -> str:
@@ -536,6 +570,11 @@ def _print_summary(
         print_note(
             f"each check asks all {proposal.clients} clients and is charged by itself: with a "
             "column that identifies a row permanently (--id), the checks of a year are one charge"
+        )
+    if proposal.aggregators:
+        print_note(
+            "no party sees a node's counts: clients need a signing key and a roster, and two nodes "
+            "are aggregators: docs/trust.md; simulated checks trust the server"
         )
     print_note(f"budget: {proposal.pace}")
     made = quote(str(table.with_name("reference.json")))

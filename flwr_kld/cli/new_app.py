@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
 from importlib.metadata import packages_distributions
@@ -52,6 +52,9 @@ _MADE = 'drift-statistics = ""  # set by flwr-kld describe\n'
 
 _LATER = 'plans = "any"  # pin the real one, once clients have made the reference'
 
+_TRUSTED = 'trust = ["trusted"]  # the server sees exact counts, and adds the noise'
+_AGGREGATED = 'trust = ["two-aggregators"]  # no party sees exact counts'
+
 STANDING_DELTA = 1e-06
 """Of a standing session."""
 
@@ -71,6 +74,8 @@ class Proposal:
     # Checks a year, if rows have ids: few clients are asked for all their rows in each of them, as
     # one session
     nights: int = 0
+    # Public keys, hexadecimal, of the two aggregators, where nobody may see a client's data
+    aggregators: tuple[str, ...] = ()
 
     @property
     def is_standing(self) -> bool:
@@ -92,6 +97,8 @@ class Proposal:
     @property
     def size(self) -> int | None:
         """Clients in a cohort, if so many checks in a row can ask different ones."""
+        if self.aggregators:  # which check no clients that are drawn
+            return None
         size = self.clients // self.checks
         return size if self.checks > 1 and size >= FEW else None
 
@@ -115,7 +122,7 @@ class Proposal:
     @property
     def nodes(self) -> int:
         """Nodes that a check waits for: a rotation of clients needs a whole cohort."""
-        return self.size or max(self.clients * 3 // 4, 2)
+        return self.size or max(self.clients * 3 // 4, 2) + len(self.aggregators)
 
     def names(self) -> str:
         """Names that the monitor's code imports."""
@@ -123,7 +130,18 @@ class Proposal:
         made = {"Statistics"} if self.made_up else set()
         periods = set() if self.period is None else {"Period", "SinceLastCheck"}
         standing = {"Standing"} if self.is_standing else set()
-        return ", ".join(sorted({"KLDrift", "Trusted"} | cohorts | made | periods | standing))
+        models = {"Trusted", "TwoAggregators"} if self.aggregators else {"Trusted"}
+        return ", ".join(sorted({"KLDrift"} | models | cohorts | made | periods | standing))
+
+    def _trust(self, epsilon: float, more: str = "") -> str:
+        """Return the code of a trust model; simulated nodes have no keys."""
+        trusted = f"Trusted(epsilon={epsilon}{more})"
+        if not self.aggregators:
+            return trusted
+        return (
+            f"{trusted}\n    if simulated\n"
+            f"    else TwoAggregators(epsilon={epsilon}{more}, aggregators=AGGREGATORS)"
+        )
 
     def monitor(self, config: str = "config") -> str:
         """Return the code of a monitor; `config` names the run config in it."""
@@ -133,10 +151,11 @@ class Proposal:
             column, *ends = map(quoted, (self.period.column, self.period.start, self.period.end))
             sampled = f"sampled = Period({', '.join((column, *ends))})  # of the sample's rows\n"
             period = f"    period=sampled if simulated else SinceLastCheck({column}),\n"
-        trust = f"Trusted(epsilon={self.epsilon})"
+        trust = self._trust(self.epsilon)
         if self.is_standing:
+            each_night = indent(self._trust(self.epsilon, f", delta={STANDING_DELTA}"), "    ")
             trust = (
-                f"Standing(\n        Trusted(epsilon={self.epsilon}, delta={STANDING_DELTA}),\n"
+                f"Standing(\n    {each_night},\n"
                 f"        nights={self.nights},\n"
                 "        moves=4,  # a row comes, may change once, and goes\n"
                 f"        book=str({config}[{quoted(BOOK)}]),\n    )"
@@ -149,7 +168,8 @@ class Proposal:
             sampled=sampled,
             period=period,
         )
-        made = fill("reference", config=config, epsilon=self.share) if self.made_up else ""
+        trust = indent(self._trust(self.share), "    ").lstrip()
+        made = fill("reference", config=config, trust=trust) if self.made_up else ""
         return code + made
 
     def guard(self, reference: Reference) -> str:
@@ -159,6 +179,7 @@ class Proposal:
         return (
             fill(
                 "guard.toml.txt",
+                trust=_AGGREGATED if self.aggregators else _TRUSTED,
                 domain=reference.domain.fingerprint,
                 plans=f'plans = ["{plan}"]' if plan else _LATER if self.made_up else drawn,
                 epsilon=self.share if self.made_up else self.epsilon,
@@ -198,18 +219,32 @@ def app_files(
     """Return the app's text files, without its reference, by their paths in it."""
     package = package_of(name)
     arguments = ["app", "node_records", "reference.domain"]
+    clients, both, also = ["answer_drift_queries", "node_records"], "reference", ""
+    if pinned := proposal.aggregators:
+        arguments += ["secure_sum=PinnedByNode()", "aggregators=AGGREGATORS"]
+        clients += ["PinnedByNode", "aggregate_drift_checks"]
+        both, also = "AGGREGATORS, reference", "\naggregate_drift_checks(app)"
     call = ", ".join(arguments)
-    if identifier:  # as the formatter would break the line
+    if identifier or pinned:  # as the formatter would break the line
         rows = "node_records(context, reference.domain)"
-        arguments.append(f"record_ids=lambda context: {rows}[{identifier!r}]")
+        if identifier:
+            arguments.append(f"record_ids=lambda context: {rows}[{identifier!r}]")
         call = "".join(f"\n    {one}," for one in arguments) + "\n"
     return {
         f"{package}/__init__.py": "",
-        f"{package}/drift.py": fill("drift.py.txt"),
-        f"{package}/client_app.py": fill("client_app.py.txt", package=package, arguments=call),
+        f"{package}/drift.py": fill("drift.py.txt") + _pinned(pinned),
+        f"{package}/client_app.py": fill(
+            "client_app.py.txt",
+            package=package,
+            both=both,
+            clients=_imported("flwr_kld.clients", ", ".join(sorted(clients, key=_as_imported))),
+            arguments=call,
+            also=also,
+        ),
         f"{package}/server_app.py": fill(
             "server_app.py.txt",
             package=package,
+            both=both,
             strategies=_imported("flwr_kld.strategies", proposal.names()),
             monitor=indent(proposal.monitor(), "    ").rstrip(),
         ),
@@ -233,6 +268,17 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text.encode())
+
+
+def _pinned(aggregators: Sequence[str]) -> str:
+    """Return the lines that pin two aggregators; none without."""
+    keys = "".join(f'    bytes.fromhex("{key}"),\n' for key in aggregators)
+    return f"AGGREGATORS = (\n{keys})\n" if keys else ""
+
+
+def _as_imported(name: str) -> tuple[bool, str]:
+    """Order names as the formatter does: classes first."""
+    return name[0].islower(), name
 
 
 def _imported(module: str, names: str) -> str:

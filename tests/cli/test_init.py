@@ -19,6 +19,7 @@ from flwr_kld import Reference, Table
 from flwr_kld.ask.partition import plan_to_pin
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.ledger import Ledger
+from flwr_kld.trust.sealing import AggregatorKey
 
 HOSTILE = [
     '"""', "'''", "a'b\"c", "$package", "${ledger}", "{x}", "%s", "\\", "import os", "../../etc",
@@ -43,12 +44,11 @@ def made(app: Path) -> dict[str, str]:
     return {str(f.relative_to(app)): f.read_text() for f in files if "drift.db" not in f.name}
 
 
-def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
-    done = cli("init", sample, "--out", tmp_path / "app")
-    assert done.exit_code == 0, done.output
-    files = made(tmp_path / "app")
-    code = "".join(text for name, text in files.items() if name.endswith(".py"))
-    assert sum(bool(line.strip()) for line in code.splitlines()) <= 40
+KEYS = [AggregatorKey.generate().public.hex() for _ in range(2)]
+NOBODY = ["--trust", "two-aggregators", *(word for key in KEYS for word in ("--aggregator", key))]
+
+
+def require_formatted(folder: Path) -> None:
     ruff = [
         Path(sys.executable).with_name("ruff"),
         "check",
@@ -56,10 +56,19 @@ def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
         "--select",
         "E,F,W,B,UP,D1",
     ]
-    options = ["--ignore", "D103,D104", "--line-length", "100", tmp_path / "app"]
+    options = ["--ignore", "D103,D104", "--line-length", "100", folder]
     assert subprocess.run([*ruff, *options], check=False, stdout=subprocess.DEVNULL).returncode == 0
-    shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", tmp_path / "app"]
+    shape = [ruff[0], "format", "--isolated", "--check", "--line-length", "100", folder]
     assert subprocess.run(shape, check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_an_app_is_short_formatted_and_explains_itself(cli, sample, tmp_path):
+    done = cli("init", sample, "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    files = made(tmp_path / "app")
+    code = "".join(text for name, text in files.items() if name.endswith(".py"))
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 40
+    require_formatted(tmp_path / "app")
     assert "is taken to be public" in done.stderr
     assert "31 checks in any 30 days, each person charged for 31 of them" in done.stderr
     assert "flwr run . --stream" in done.stdout
@@ -80,6 +89,50 @@ def test_the_files_fit_together(cli, sample, tmp_path):
     ledger = Ledger(config["drift-ledger"])
     assert ledger.budget().epsilon == 1
     assert ledger.budget("simulated").epsilon == 1000
+
+
+@pytest.mark.parametrize("options", [[], ["--id", "age"], ["--clients", 10_000]])
+def test_an_app_in_which_nobody_sees_a_nodes_data(cli, sample, tmp_path, options):
+    done = cli("init", sample, "--out", tmp_path / "app", *NOBODY, *options)
+    assert done.exit_code == 0, done.output
+    files = made(tmp_path / "app")
+    if "--id" not in options:  # whose name is quoted as Python does
+        require_formatted(tmp_path / "app")
+    assert all(f'bytes.fromhex("{key}")' in files["app/drift.py"] for key in KEYS)
+    assert "aggregate_drift_checks(app)" in files["app/client_app.py"]
+    assert "if simulated" in files["app/server_app.py"]
+    assert "TwoAggregators(" in files["app/server_app.py"]
+    assert "Rotating" not in files["app/server_app.py"]
+    limits = read_limits(tmp_path / "app" / "deploy" / "guard.toml")
+    assert limits.allow.trust == {"two-aggregators"}
+    assert "docs/trust.md" in done.stderr
+    assert cli("doctor", tmp_path / "app").exit_code == 0
+
+
+def test_clients_make_the_reference_of_such_an_app_likewise(cli, sample, tmp_path):
+    cli("init", sample, "--out", tmp_path / "first")
+    dictionary = tmp_path / "first" / "first" / "table.toml"
+    done = cli("init", dictionary, "--out", tmp_path / "app", *NOBODY)
+    assert done.exit_code == 0, done.output
+    require_formatted(tmp_path / "app")
+    assert made(tmp_path / "app")["app/server_app.py"].count("TwoAggregators(") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (NOBODY[:2], "--aggregator PUBLIC twice"),
+        (NOBODY[:4], "--aggregator PUBLIC twice"),
+        (["--aggregator", KEYS[0], "--aggregator", KEYS[0]], "two different keys"),
+        (["--aggregator", "key", "--aggregator", KEYS[0]], "--aggregator PUBLIC twice"),
+        ([*NOBODY, "--period", "age", "--id", "job"], "neither --period nor --into"),
+    ],
+)  # fmt: skip
+def test_two_aggregators_need_two_keys(cli, sample, tmp_path, options, words):
+    done = cli("init", sample, "--out", tmp_path / "app", *options)
+    assert done.exit_code == 4
+    assert words in done.stderr
+    assert not (tmp_path / "app").exists()
 
 
 @pytest.mark.parametrize(

@@ -216,9 +216,33 @@ KEYS = {
         "drift-identity,drift-records", SECURED, 4,
         r"has no drift-roster, which PinnedByNode needs",
     ),
-    "an aggregator": ("drift-key,drift-role", SECURED, 0, r"ok   nodes: all 2"),
+    "an aggregator": ("drift-key,drift-role,drift-roster", SECURED, 0, r"ok   nodes: all 2"),
+    "an aggregator without a roster": (
+        "drift-key,drift-role", SECURED, 4, r"has no drift-roster, which an aggregator needs",
+    ),
     "an aggregator without a key": ("drift-role", "", 4, r"no drift-key, which an aggregator"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregators", [0, 1, 2])
+def test_checks_of_two_aggregators_need_both(cli, flwr, place, aggregators):
+    server = place.app / "app" / "server_app.py"
+    server.write_text(f"{server.read_text()}\nfrom flwr_kld.strategies import TwoAggregators\n")
+    keys = ["drift-records"] + ["drift-key,drift-role"] * aggregators
+    lines = [line(node, keys=own) for node, own in enumerate(keys, start=7)]
+    flwr.will("print", lines=log(*lines, asked=tuple(range(7, 7 + len(keys)))))
+    done = cli("doctor", place.app, "prod", "--run-config", 'drift-sample=""')
+    assert done.exit_code == (0 if aggregators == 2 else 4), done.output
+    words = f"FAIL aggregators: {aggregators} of the 2 that"
+    assert (words in done.stdout) is (aggregators < 2)
+
+
+def test_where_one_client_can_lie_the_way_out_is_named(cli, place):
+    server = place.app / "app" / "server_app.py"
+    server.write_text(f"{server.read_text()}\nfrom flwr_kld.strategies import SecureSum\n")
+    done = cli("doctor", place.app)
+    assert done.exit_code == 0
+    assert re.search(r"warn trust: .*\n +next: TwoAggregators", done.stdout)
 
 
 @pytest.mark.parametrize("found", KEYS)
