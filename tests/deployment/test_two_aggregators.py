@@ -1,4 +1,4 @@
-"""Two aggregators on a real SuperLink: two clients and both aggregators, each a SuperNode.
+"""Two aggregators on a real SuperLink, beside three honest clients and a liar: six SuperNodes.
 
 On two idle cores a deciding check shall take 20 s at most. That is printed and not asserted: on a
 busy machine processes start slowly.
@@ -15,9 +15,10 @@ from flower_deployment import Deployment, deployed
 
 from flwr_kld.clients import AggregatorKey
 from flwr_kld.secure_sums import Identity, Roster
+from flwr_kld.trust.split_sum import NOT_PROVED
 
 pytestmark = pytest.mark.slow
-CLIENTS, EACH = ("ayr", "bern"), 10_000
+CLIENTS, LIAR = ("ayr", "bern", "como", "davos"), "davos"
 APP = Path(__file__).parent / "apps" / "split"
 
 
@@ -36,7 +37,8 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
             file = tmp_path / f"{name}.identity"
             file.touch(0o600)
             file.write_bytes(identity.to_bytes())
-            running.add_node(name, f'drift-identity="{file}" drift-roster="{roster}"')
+            lies = " liar=1" if name == LIAR else ""
+            running.add_node(name, f'drift-identity="{file}" drift-roster="{roster}"{lies}')
         for i, key in enumerate(keys):
             key.save(file := tmp_path / f"aggregator-{i}.key")
             running.add_node(
@@ -47,7 +49,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         yield running
 
 
-def test_the_seconds_of_a_deciding_check(deployment: Deployment, tmp_path: Path, capsys):
+def test_a_liar_is_counted_and_in_no_verdict(deployment: Deployment, tmp_path: Path, capsys):
     nodes = len(CLIENTS) + 2
     printed = deployment.run(tmp_path / "app", "--run-config", f"nodes={nodes}")
     found = [json.loads(line) for line in re.findall(r"CHECK (\{.*\})", printed)]
@@ -59,6 +61,7 @@ def test_the_seconds_of_a_deciding_check(deployment: Deployment, tmp_path: Path,
             print(f"\nsplit: {cost['seconds']:.1f} s ({', '.join(parts)})", end="")
     for check in found:
         assert check["protection"]["trust"] == "two-aggregators"
-        assert (check["cohort"]["asked"], check["cohort"]["survivors"]) == (2, 2)
+        assert (check["cohort"]["asked"], check["cohort"]["survivors"]) == (4, 3)
+        assert check["cohort"]["dropouts"] == {f"rejected by the aggregators: {NOT_PROVED}": 1}
         assert check["verdict"]["lower_bound"] is not None, check["verdict"]["reason"]
         assert check["verdict"]["outcome"] != "drift"

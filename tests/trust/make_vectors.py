@@ -163,8 +163,9 @@ KINDS = {
     ),
     "order": Kind(
         Order,
-        {"of three clients at least": Order(3)},
+        {"of three clients at least": Order(3), "with more boxes to come": Order(3, True)},
         {
+            "more as a number": {"more": 1},
             "a minimum as text": {"least": "3"},
             "a minimum below zero": {"least": -1},
             "no minimum": {"least": GONE},
