@@ -19,10 +19,12 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import field_mask, from_field, seal
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.delta import hockey_stick
+from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Allotment, WholeClients
-from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.kernel.vector import LARGEST_CLIENT, Held
 from flwr_kld.trust.sealing import AggregatorKey, SealContext, open_sealed
-from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Parcel, Portion
+from flwr_kld.trust.session_book import SessionBook
+from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Addition, Parcel, Portion, kept_bytes, split
 from flwr_kld.trust.terms import AggregatorNoise, RecordCounts, Terms
 from flwr_kld.trust.trusted import TwoAggregators
 
@@ -174,6 +176,57 @@ def test_an_aggregators_own_list_is_not_the_others(actors):
     said = actors.addition(1, second).decide(box)
     with pytest.raises(QueryRefused):
         actors.addition(1, second).decide(said)
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_portions_add_up_as_all_boxes_at_once(tmp_path, in_session):
+    """From one to the next, the second aggregator knows what it had sealed, and its book."""
+    night = {"night": a_night("s", 1, 9), "guarantee": Guarantee(1.0, 1e-6)} if in_session else {}
+    actors = Actors(options=night)
+    if in_session:
+        actors.rows = {name: np.append(row, 0) for name, row in actors.rows.items()}
+        history = (1).to_bytes(actors.terms.night.history, "little")
+        tokens = {name: bytes([i]) * 16 + history for i, name in enumerate(actors.who)}
+        parcels = {
+            name: split(Held(row), actors.terms, actors.who[name], name, RUN, tokens[name])
+            for name, row in actors.rows.items()
+        }
+    first, second = actors.portions(parcels if in_session else None)
+
+    def addition(place, boxes):
+        kept = SessionBook(tmp_path / str(place), bytes(32))
+        opened = kept.open(actors.terms, kept_bytes(actors.terms)) if in_session else None
+        made = Addition(actors.keys[place], actors.terms, RUN, actors.roster, opened)
+        made.take(boxes)
+        return made
+
+    names, said, saved = sorted(actors.who), [], b""
+    for some in (names[:2], names[2:5], names[5:]):
+        start = addition(0, {name: first[name] for name in some}).start()
+        second_one = addition(1, {})
+        if saved:
+            second_one.resume(saved)
+        second_one.take({name: second[name] for name in some})
+        said.append(second_one.decide(start))
+        saved = second_one.saved()
+    finishes = addition(0, first)
+    finishes.finish(*said)
+    both = finishes, second_one
+    for one in both:
+        one.close()
+    agreed(*both)
+    assert finishes.sizes == second_one.sizes
+    words = FIELD.add(*(one._total for one in both))
+    np.testing.assert_array_equal(from_field(words), sum(actors.rows.values()))
+    with pytest.raises(QueryRefused, match="Duplicated"):
+        second_one.take(second)
+    with pytest.raises(QueryRefused, match="NotOpened"):
+        addition(0, {}).resume(saved)
+    if in_session:
+        second_one._night.claim(SeededBits(1))
+        later = replace(actors.terms, check="later", night=a_night("s", 2, 9))
+        book = SessionBook(tmp_path / "1", bytes(32))
+        assert len(book.last(later, kept_bytes(later))) == len(names)
 
 
 def test_the_order_of_boxes_is_nobodys_matter(actors):
