@@ -337,8 +337,7 @@ class _Aggregation:
         if len(self._theirs) != 1:
             raise QueryRefused("the first aggregator's verifier shares of one portion are needed")
         check, state = self._terms.check, self._context.state
-        kept = state.get(_PORTIONS)
-        before = kept.get(check, b"") if isinstance(kept, ConfigRecord) else b""
+        before = _boxes_of(state.get(_PORTIONS)).get(check, b"")
         if before:
             addition.resume(before)
         if not self._order.more:

@@ -454,7 +454,8 @@ def _aggregators(trust: str, keys: list[str]) -> tuple[str, ...]:
     if trust == "trusted" and not keys:
         return ()
     try:
-        return tuple(key.hex() for key in check_pair(tuple(map(bytes.fromhex, keys))))
+        first, *others = map(bytes.fromhex, keys or [""])
+        return tuple(key.hex() for key in check_pair((first, b"".join(others))))
     except ValueError as error:
         raise ValueError(
             f"--trust two-aggregators needs the public keys of two aggregators, --aggregator "
