@@ -351,7 +351,8 @@ def _needed(app: Path, project: dict[str, Any], *, simulated: bool) -> dict[str,
     """Return which calls of a ClientApp read which keys, as far as its file shows."""
     names = component(app, project, "clientapp").names
     knows = ("drift-roster",) if "PinnedByNode" in names else ()
-    return {_AGGREGATOR: ("drift-key", *knows)} | {
+    of_aggregators: dict[str, Sequence[str]] = {_AGGREGATOR: ("drift-key", *knows)}
+    return of_aggregators | {
         name: keys
         for name, keys in _READS.items()
         if name in names and not (simulated and name == "node_records")
