@@ -262,7 +262,7 @@ class Numbers:
     @property
     def mean(self) -> Figure:
         """The mean, if values lie in their bins as they are taken to."""
-        low, high = (self._limit(self.values, way) for way in (-1, 1))
+        low, high = (float(self._limits(self.values[None], way)[0]) for way in (-1, 1))
         return Figure(self.mean_of(self.values), self.error_of(self.values), low, high)
 
     def between(self) -> tuple[Figure, Figure]:
@@ -272,8 +272,8 @@ class Numbers:
         """
         least, most = self.places.least, self.places.most
         mean = self.mean
-        ends = self._limit(least, -1), self._limit(most, 1)
-        found = Figure(mean.value, mean.deviation, *ends)
+        low, high = self._limits(least[None], -1)[0], self._limits(most[None], 1)[0]
+        found = Figure(mean.value, mean.deviation, float(low), float(high))
         return found, self._deviation(found, least, most)
 
     def _deviation(self, mean: Figure, least: Floats, most: Floats) -> Figure:
@@ -297,28 +297,33 @@ class Numbers:
             return np.where(abs(least - c) > abs(most - c), least, most)
 
         around = _squares_around(far, law, float(least[0]), float(most[-1]))
-        centres = np.linspace(mean.low, mean.high, _CENTRES)
-        nearest = min(self._limit((np.clip(c, least, most) - c) ** 2 - coins, -1) for c in centres)
-        low, high = (math.sqrt(max(one, 0.0)) for one in (nearest, self._limit(around, 1)))
+        centres = np.linspace(mean.low, mean.high, _CENTRES)[:, None]
+        nearest = self._limits((np.clip(centres, least, most) - centres) ** 2 - coins, -1).min()
+        farthest = self._limits(around[None], 1)[0]
+        low, high = (math.sqrt(max(float(one), 0.0)) for one in (nearest, farthest))
         # No law between two values varies more than one of both.
         most_it_is = float(most[-1] - least[0]) / 2
         value = min(math.sqrt(variance), most_it_is)
         error = self.error_of(squares) / (2 * value) if value > 0 else high / SIDES
         return Figure(value, error, min(low, value), min(max(high, value), most_it_is))
 
-    def _limit(self, values: Floats, way: int) -> float:
-        """Return the lower limit of the mean of some numbers, or the upper one: -1, or 1."""
-        mean, square, around = self.mean_of(values), SIDES**2, self._around(values)
-        (sampled,), (skewness,) = self.sampled((values - mean)[None])
+    def _limits(self, numbers: Floats, way: int) -> Floats:
+        """Return the lower limits of the means of numbers [numbers, k + 1], or the upper ones."""
+        # `way` is -1 or 1.
+        mean = numbers[:, -1] - np.diff(numbers) @ self.below
+        square, last = SIDES**2, numbers[:, -1] - mean
+        around = np.column_stack([-np.diff(numbers), last])
+        sampled, skewness = self.sampled(numbers - mean[:, None])
         # It is as far from `mean` as sampling and noise would reach if it were true: the root of
         # (1 - c) d² + 2 b d = a.
-        a = square * max(float(sampled) + float(around @ self.noise @ around), 0.0)
-        b = square * (float(around @ self.noise[-1]) - float(skewness) / 2)
+        noise = ((around @ self.noise) * around).sum(axis=1)
+        a = square * np.maximum(sampled + noise, 0.0)
+        b = square * (around @ self.noise[-1] - skewness / 2)
         c = square * float(self.noise[-1, -1])
-        end = way * math.inf
+        end = np.full(len(numbers), way * math.inf)
         if c < 1:
-            end = mean + (way * math.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
-        return min(max(end, float(values.min())), float(values.max()))
+            end = mean + (way * np.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
+        return np.clip(end, numbers.min(axis=1), numbers.max(axis=1))
 
     def inverse(self, levels: Floats) -> Floats:
         """Return where F reaches each level, if values lie around the means of their bins."""
