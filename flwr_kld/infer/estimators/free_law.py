@@ -55,6 +55,7 @@ class RatioLaw:
     trended: bool  # Whether the mean of r follows the trend
     # ln of the likelihood of all cells, coefficients integrated out, and of the law a priori
     evidence: float
+    divergence: float  # Of the shape about its mean, in nats
     # Of the coefficients of f, shape [R, R]; None for a law without any
     covariance: Floats | None = None
 
@@ -107,7 +108,7 @@ def freed(base: RatioLaw, rows: Floats, size: Floats, place_of: NDArray[np.int64
             break
     evidence = base.evidence + value - start - float(np.linalg.slogdet(told)[1]) / 2
     covariance = np.asarray(np.linalg.inv(told), dtype=np.float64)
-    return RatioLaw(law, base.trended, evidence, covariance)
+    return RatioLaw(law, base.trended, evidence, base.divergence, covariance)
 
 
 def _likelihoods(rows: Floats, law: Floats, place_of: NDArray[np.int64]) -> tuple[Floats, Floats]:

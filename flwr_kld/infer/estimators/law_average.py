@@ -113,6 +113,7 @@ def likely_laws(seen: Seen) -> list[RatioLaw]:
             within[h] if h < varied else everywhere[h - varied],
             bool(shapes.trended[h]),
             float(evidence[h]),
+            float(divergence[h]),
         )
         for h in kept
     ]
@@ -129,7 +130,7 @@ def _still(seen: Seen) -> RatioLaw:
     evidence = seen.trend_evidence + seen.groups.size @ np.log(seen.rows[True][:, CENTRE])
     ratio = np.exp(seen.rest_log_mean[None, :])
     evidence += _of_rest(seen, ratio, np.zeros_like(ratio))[0] + _of_level(seen, np.zeros(1))[0]
-    return RatioLaw(law, True, float(evidence))
+    return RatioLaw(law, True, float(evidence), 0.0)
 
 
 def _of_rest(seen: Seen, ratio: Floats, variance: Floats) -> Floats:
