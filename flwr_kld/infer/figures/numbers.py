@@ -237,6 +237,15 @@ class Numbers:
         return self.effects.of_groups(self._being_below, self.law)
 
     @property
+    def largest_over_average(self) -> float:
+        """The largest design effect of the mean over the average one of the column, at least 1."""
+        if not self.effects.average:
+            return 1.0
+        values = self.values - self.mean_of(self.values)
+        (largest,) = self.effects.of_groups((values @ self.bins)[None], self.law)
+        return float(largest / self.effects.average)
+
+    @property
     def covariance(self) -> Floats:
         """Covariance of `below`, by noise and as much sampling as there is on average, [k, k]."""
         # A ratio moves like its numerator less itself times its denominator.

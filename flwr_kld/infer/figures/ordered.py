@@ -83,9 +83,9 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     covariance, width = clients.covariance, np.diff(clients.edges)
     a, b = apart[:-1], apart[1:]
     variance, together = np.diag(covariance), np.diag(covariance, 1)
-    square = width @ (a**2 + a * b + b**2)
-    noise = width @ (variance[:-1] + together + variance[1:])
-    kept = math.sqrt(max(1 - float(noise / square), 0)) if square > 0 else 0.0
+    square = float(width @ (a**2 + a * b + b**2))
+    noise = float(width @ (variance[:-1] + together + variance[1:]))
+    kept = _kept(square, noise)
     # The area under a line from |a| to |b|, or under the two triangles where it crosses 0.
     whole = np.abs(a) + np.abs(b)
     crossed = (a**2 + b**2) / np.where(whole > 0, whole, 1)
@@ -93,8 +93,15 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     slope = np.append(_around(width) * np.sign(apart), 0.0)
     deviation = clients.error_of(np.cumsum(slope[::-1])[::-1])
     reach = SIDES * deviation
-    # What was taken off for noise may be too much
-    return Figure(kept * most, deviation, max(kept * most - reach, 0.0), most + reach)
+    # What was taken off for noise may be too much, or too little: clients may differ most in what
+    # is summed here.
+    doubted = _kept(square, noise * clients.largest_over_average)
+    return Figure(kept * most, deviation, max(doubted * most - reach, 0.0), most + reach)
+
+
+def _kept(square: float, noise: float) -> float:
+    """Return which part of a distance is left without the noise in its square."""
+    return math.sqrt(max(1 - noise / square, 0.0)) if square > 0 else 0.0
 
 
 def _around(width: Floats) -> Floats:

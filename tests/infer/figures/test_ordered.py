@@ -210,3 +210,14 @@ def test_quantiles_lie_within_their_intervals_whose_ends_rise(
     ends = np.array([(q.low, q.value, q.high) for q in found])
     assert (np.diff(ends, axis=1) >= 0).all()
     assert (np.diff(ends, axis=0) >= 0).all()
+
+
+def test_the_distance_may_be_of_clients_who_differ_most_in_it():
+    """What chance adds to it goes by its own design effect, not by the average one of a column."""
+    counts = release(plan_of(DELAYS, BEFORE), np.rint(AFTER * 20_000).astype(int), LAPLACE)
+    independent, alike = (
+        figures(counts, DesignEffects(*effects)).ordered.wasserstein
+        for effects in ((1.0, 1.0), (3.0, 200.0))
+    )
+    assert independent.low == pytest.approx(independent.value - 1.96 * independent.deviation, 1e-3)
+    assert 0 < alike.low < alike.value - 1.97 * alike.deviation
