@@ -138,8 +138,8 @@ def posterior_ratios(
 
 def _chances(evidence: Floats) -> Floats:
     """Return how likely each law is, shape [K]."""
-    chance: Floats = np.exp(CAUTION * (evidence - evidence.max()))
-    return chance / chance.sum()
+    chance = np.exp(CAUTION * (evidence - evidence.max()))
+    return np.asarray(chance / chance.sum())
 
 
 def as_counted(counts: NoisyCounts) -> Estimate:

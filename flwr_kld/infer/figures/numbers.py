@@ -332,7 +332,7 @@ class Numbers:
         end = np.full(len(numbers), way * math.inf)
         if c < 1:
             end = mean + (way * np.sqrt(b**2 + (1 - c) * a) - b) / (1 - c)
-        return np.clip(end, numbers.min(axis=1), numbers.max(axis=1))
+        return np.asarray(np.clip(end, numbers.min(axis=1), numbers.max(axis=1)))
 
     def inverse(self, levels: Floats) -> Floats:
         """Return where F reaches each level, if values lie around the means of their bins."""
