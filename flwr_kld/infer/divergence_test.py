@@ -193,7 +193,9 @@ class _Paths:
     def at(self, nats: float) -> Floats:
         """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
         reached = self._divergence(self._laws(self._ends)) >= nats
-        paths = _Paths(self.mass, *(a[reached] for a in (self.towards, self.outside, self.tilted)))
+        paths = _Paths(
+            self.mass, self.towards[reached], self.outside[reached], self.tilted[reached]
+        )
 
         def excess(log_length: Floats) -> Floats:  # nearly a line
             divergence = self._divergence(paths._laws(log_length))
