@@ -20,7 +20,7 @@ from flwr_kld.cli.common import (
 from flwr_kld.cli.show import utc
 from flwr_kld.common.errors import NoBudget
 from flwr_kld.kernel.promise import Protected
-from flwr_kld.ledger import Budget, Ledger
+from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.ledger.budget import Composition
 from flwr_kld.report.entries import is_check, report_of
 from flwr_kld.report.words import counted
@@ -55,7 +55,8 @@ def budget(
     composition: Annotated[
         Composition | None,
         typer.Option(
-            help=f"How costs add up; sum if reports decide which check comes next{_ELSE} pld."
+            help=f"How costs add up; if reports decide what comes next, sum, or renyi for many "
+            f"releases{_ELSE} pld."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -87,8 +88,9 @@ def budget(
         f" (by {spent.composition})"
     )
     results.print(f"  left: {spent.left:.4g} nats")
-    if words := _room(opened, population):
-        results.print(f"  {words}", markup=False)
+    for words in (_room(opened, population), _rounds(opened, population)):
+        if words:
+            results.print(f"  {words}", markup=False)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
 
@@ -120,3 +122,13 @@ def _room(opened: Ledger, population: str) -> str:
     room = opened.room_for(last)
     number = counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
     return f"room for {number} like the last one (epsilon {report.cost.epsilon:g}), same clients"
+
+
+def _rounds(opened: Ledger, population: str) -> str:
+    """Say for how many more rounds of training like the last one there is room."""
+    rounds = (entry for entry in opened.newest_first(population) if entry.kind is Kind.TRAINING)
+    last = next((entry for entry in rounds if entry.release), None)
+    if last is None:
+        return ""
+    room = opened.room_for(last)
+    return f"room for {counted(room, 'more round')} of training like the last one, if no check runs"

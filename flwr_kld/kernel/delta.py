@@ -506,11 +506,16 @@ def gaussian_delta(law: NoiseTable, ball: Ball, epsilon: float) -> Fraction:
         return Fraction(1)
     sigma, amiss = gaussian
     mu = math.sqrt(ball.squares / (sigma**2 - _WIDTH)) * (1 + 1e-12)
+    lost = amiss * ball.coordinates * Fraction(1 + math.exp(min(epsilon, 700.0)))
+    return min(Fraction(1), Fraction(ideal_gaussian_delta(mu, epsilon)) + lost)
+
+
+def ideal_gaussian_delta(mu: float, epsilon: float) -> float:
+    """Delta of Gaussian noise on real numbers that are moved by `mu` of its deviations, > 0."""
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     more, less = math.erfc(near / math.sqrt(2)), math.erfc(far / math.sqrt(2))
     found = (more - math.exp(min(epsilon, 700.0)) * less) / 2
-    lost = amiss * ball.coordinates * Fraction(1 + math.exp(min(epsilon, 700.0)))
-    return min(Fraction(1), Fraction(max(found, 0.0) + 1e-12 * more) + lost)
+    return max(found, 0.0) + 1e-12 * more
 
 
 @lru_cache(maxsize=32)

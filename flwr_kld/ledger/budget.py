@@ -79,7 +79,7 @@ DAY = 24 * 60 * 60
 
 _LONGEST_WINDOW = 36_600
 
-Composition = Literal["pld", "sum"]
+Composition = Literal["pld", "sum", "renyi"]
 
 
 @suggests(arguments=dict.fromkeys(("days", "window", "period"), "window_days= is its window"))
@@ -100,10 +100,11 @@ class Budget:
     protects : {"record", "client"}
         Whom the amounts are for: each record (default), or each client, where trust models protect
         `WholeClients`. Releases that protect the other are refused.
-    composition : {"pld", "sum"}
+    composition : {"pld", "sum", "renyi"}
         The tighter of sum and privacy loss distribution (default), which holds for a schedule that
-        was fixed in advance; or sums alone, which also hold where someone looks at reports before
-        choosing which kind of check comes next (``docs/proofs/composition.md``).
+        was fixed in advance. Where reports decide what is asked next, say whether to train: sums
+        alone, for few releases; or a Rényi filter, for many, such as rounds of training
+        (``docs/proofs/composition.md``).
     """
 
     epsilon: float
@@ -125,6 +126,8 @@ class Budget:
             composition=choice("composition", self.composition, get_args(Composition)),
         )
         text("population", self.population)
+        if self.composition == "renyi" and not delta:
+            raise ValueError("delta must be above 0 where composition is 'renyi'")
         warn_of_delta(self.delta)
         if not _LEAST <= epsilon < UNBOUNDED:
             raise ValueError(f"epsilon must be between 1e-9 and 1e6 nats, got {self.epsilon}")

@@ -1,7 +1,7 @@
 """Composes the costs of releases: the spend of the most-charged person.
 
 Sequential over what asked one client, parallel over clients; by privacy loss distributions, from
-the noise tables' own integers.
+the noise tables' own integers, or by a Rényi filter.
 Proof notes: ``docs/proofs/composition.md``; for the convolution ``docs/proofs/counts.md``.
 """
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from flwr_kld.kernel.delta import (
     FINE,
     NO_PROTECTION,
+    ORDERS,
     ComposedLosses,
     LossDistribution,
     loss_distribution,
@@ -30,6 +31,15 @@ from flwr_kld.ledger.cost import Cost
 _PRECISION = 1e-9
 """Of an epsilon, in nats and relative."""
 _NOTHING = Fraction(0)
+_STEPS = 200
+"""Of a Gaussian's grid, in a standard deviation."""
+_FAR = 9
+"""Standard deviations; a Gaussian exceeds them with a probability below `_LOST`."""
+_LOST = Fraction(1, 10**18)
+_LEAST_MOVE = 1e-5
+"""Of a Gaussian, in standard deviations: a smaller one counts as this."""
+_ROUNDING = 1e-12
+"""Of a Rényi divergence, relative: covers float64's."""
 
 
 @lru_cache(maxsize=4096)
@@ -46,6 +56,8 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
     if cost.table is not None:
         moved = Counter(abs(shift) for shift in cost.shifts if shift)
         return tuple((loss_distribution(cost.table, s), times) for s, times in moved.items())
+    if cost.noise_multiplier is not None:
+        return ((_gaussian_losses(max(1 / float(cost.noise_multiplier), _LEAST_MOVE)), 1),)
     # Whatever is (epsilon, delta)-private reveals no more than this (Kairouz, Oh, Viswanath 2015).
     epsilon, delta = float(cost.epsilon), float(cost.delta)
     if epsilon > NO_PROTECTION:
@@ -53,6 +65,21 @@ def _parts(cost: Cost) -> tuple[tuple[LossDistribution, int], ...]:
     likely = (1 - delta) / (1 + math.exp(-epsilon))
     p = np.array([likely, likely * math.exp(-epsilon)])
     return ((LossDistribution(p, np.array([epsilon, -epsilon]), Fraction(delta)), 1),)
+
+
+def _gaussian_losses(mu: float) -> LossDistribution:
+    """Losses of a discrete Gaussian, of which Gaussian noise that moves by `mu` is a function.
+
+    Gaussian noise of variance 4 makes of a discrete Gaussian of variance ``σ² - 4`` a Gaussian of
+    variance σ², but for a factor ``1 ± 1e-33`` (Poisson summation).
+    """
+    shift = max(1, round(mu * _STEPS))  # on the integers, σ is shift / mu
+    variance = (shift / mu) ** 2 - 4
+    reach = math.ceil(_FAR * math.sqrt(variance))
+    outcomes = np.arange(-reach, reach + 1)
+    weights = np.exp(-(outcomes**2) / (2 * variance))
+    losses = shift * (2 * outcomes + shift) / (2 * variance)
+    return LossDistribution(weights / weights.sum(), losses, _LOST)
 
 
 def _least_epsilon(parts: list[tuple[LossDistribution, int]], delta: float) -> float:
@@ -74,6 +101,48 @@ def _least_epsilon(parts: list[tuple[LossDistribution, int]], delta: float) -> f
             following = epsilon + math.log(found / delta) * float(found) / slope + beyond
         epsilon = following if low < following < high else (low + high) / 2
     return high
+
+
+@lru_cache(maxsize=64)
+def _order(budget: Budget) -> tuple[float, float]:
+    """Return the Rényi order at which a budget is kept, and the nats that its delta takes there.
+
+    The order that has the most room for Gaussian noise; it depends on the budget alone. Half of
+    delta is for what noise tables lose.
+    """
+    rest = ORDERS - 1
+    taken = np.log1p(-1 / ORDERS) - (math.log(budget.delta / 2) + np.log(ORDERS)) / rest
+    best = np.argmax((budget.epsilon - taken) / ORDERS)
+    return float(ORDERS[best]), float(taken[best])
+
+
+@lru_cache(maxsize=4096)
+def _renyi(cost: Cost, order: float) -> tuple[Fraction, Fraction]:
+    """Return a release's Rényi divergence at an order, rounded up, and its probability of loss."""
+    if cost.noise_multiplier is not None:
+        nats, lost = order / (2 * float(cost.noise_multiplier) ** 2), _NOTHING
+    else:
+        nats, lost = 0.0, _NOTHING
+        for part, times in _parts(cost):
+            lost += times * part.lost
+            if lost >= 1:
+                return _NOTHING, Fraction(1)
+            exponents = np.log(part.p / part.p.sum()) + (order - 1) * part.losses
+            top = exponents.max()
+            nats += times * float(top + np.log(np.exp(exponents - top).sum())) / (order - 1)
+    return Fraction(nats * (1 + _ROUNDING) + _ROUNDING), lost
+
+
+def _filtered(asked: tuple[tuple[Cost, int], ...], budget: Budget) -> Composed:
+    """Add Rényi divergences up at the budget's order: holds whatever chose the releases."""
+    order, taken = _order(budget)
+    spent = [(n, *_renyi(cost, order)) for cost, n in asked]
+    if sum(n * lost for n, _, lost in spent) > budget.exact_delta / 2:
+        return Composed(Fraction(UNBOUNDED), Fraction(1), "renyi")
+    nats = sum(
+        (n * divergence for n, divergence, _ in spent), Fraction(taken) if spent else _NOTHING
+    )
+    return Composed(min(nats, Fraction(UNBOUNDED)), budget.exact_delta, "renyi")
 
 
 Profiles = NDArray[np.int64]
@@ -113,12 +182,13 @@ def worst(
     found = Composed(at_least, _NOTHING, "sum")
     if not spends:
         return found
-    if len({spend.cost for spend in spends}) > _MOST_KINDS:
+    few = budget.composition == "renyi" or len({spend.cost for spend in spends}) <= _MOST_KINDS
+    if not few:
         spends = [replace(spend, cost=spend.cost.bare()) for spend in spends]
     kinds = list({spend.cost: None for spend in spends})
     for profile in _profiles(spends, kinds, touched):
         asked = tuple((kind, int(n)) for kind, n in zip(kinds, profile, strict=True) if n)
-        needed = _added(asked)
+        needed = _filtered(asked, budget) if budget.composition == "renyi" else _added(asked)
         sound = needed.delta <= budget.exact_delta
         if sound and needed.epsilon <= found.epsilon:
             continue

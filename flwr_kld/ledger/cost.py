@@ -12,8 +12,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import get_args
 
+from flwr_kld.common.search import edge
 from flwr_kld.kernel import Guarantee
-from flwr_kld.kernel.arguments import InvalidArgument, as_tuple, choice, integer, set_fields
+from flwr_kld.kernel.arguments import (
+    InvalidArgument,
+    as_tuple,
+    choice,
+    finite,
+    integer,
+    set_fields,
+)
+from flwr_kld.kernel.delta import ideal_gaussian_delta
 from flwr_kld.kernel.law import NoiseTable
 from flwr_kld.kernel.promise import Ball, Protected
 from flwr_kld.kernel.release import Release, ShareRelease
@@ -22,6 +31,10 @@ from flwr_kld.ledger.delivered import epsilon_of
 
 _LONGEST_REACH = 1 << 16
 """Tables beyond are not kept: their releases count by epsilon and delta."""
+_MOST_NOISE = 10**9
+"""Noise multipliers beyond count as this one."""
+_LEAST_EPSILON = 1e-9
+"""Of a Gaussian release, in nats."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +53,9 @@ class Cost:
         Worst-case move of the released vector, where `table` is known.
     table : NoiseTable or None
         Law of the noise on each coordinate, from below. None if only epsilon and delta are known.
+    noise_multiplier : Fraction or None
+        Of Gaussian noise on real numbers: its standard deviation, in units of the largest l2 norm
+        of a move. None of any other.
     """
 
     mechanism: str
@@ -48,8 +64,11 @@ class Cost:
     protects: Protected
     shifts: tuple[int, ...] = ()
     table: NoiseTable | None = None
+    noise_multiplier: Fraction | None = None
 
     def __post_init__(self) -> None:
+        if self.noise_multiplier is not None:
+            _amount("noise_multiplier", self.noise_multiplier or -1, _MOST_NOISE)
         set_fields(
             self,
             epsilon=_amount("epsilon", self.epsilon or -1, UNBOUNDED),
@@ -112,6 +131,29 @@ class Cost:
             return cost
         return cost._with_table(share.noise(honest), tuple(share.grid * s for s in share.moves))
 
+    @classmethod
+    def gaussian(cls, noise_multiplier: float, delta: float, protects: Protected) -> Cost:
+        """Count a release of real numbers with Gaussian noise, such as a round of training.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise, in units of the largest l2 norm of a move; > 0.
+        delta : float
+            In (0, 1): where guarantees are added up, its epsilon is the least at this delta.
+        """
+        noise = min(finite("noise_multiplier", noise_multiplier, above=0), float(_MOST_NOISE))
+        delta = finite("delta", delta, above=0, below=1)
+        epsilon = edge(
+            lambda nats: ideal_gaussian_delta(1 / noise, nats) <= delta,
+            float(UNBOUNDED),
+            _LEAST_EPSILON,
+            within=1e-9,
+        )
+        return cls(
+            "gaussian", exact(epsilon), exact(delta), protects, noise_multiplier=exact(noise)
+        )
+
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon)}, delta={shown(self.delta)}"
         table = "" if self.table is None else f", {self.table}"
@@ -135,7 +177,8 @@ class Cost:
         """SHA-256 (hex) of everything that accounting reads."""
         amounts = self.mechanism, str(self.epsilon), str(self.delta), self.protects, self.shifts
         law = self.table and (self.table.tail, self.table.tail_ratio, self.table.weights)
-        return hashlib.sha256(json.dumps([*amounts, law]).encode()).hexdigest()
+        noise = () if self.noise_multiplier is None else (str(self.noise_multiplier),)
+        return hashlib.sha256(json.dumps([*amounts, law, *noise]).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cost) and self.digest == other.digest

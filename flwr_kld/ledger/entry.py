@@ -35,6 +35,8 @@ class Kind(StrEnum):
     """Draws from a density that was fitted to private data."""
     SESSION = "session"
     """A standing session: what all its nights cost together, as of the last one."""
+    TRAINING = "training"
+    """A round of training."""
 
 
 class FailureKind(StrEnum):

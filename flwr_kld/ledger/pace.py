@@ -61,7 +61,9 @@ class Pace:
     def _spent(self, times: int) -> float:
         """Return what so many checks of the same person come to."""
         spend = Spend(self.cost, np.zeros(1, int), times)
-        needed = worst([spend], replace(self.budget, composition="sum"))
+        filtered = self.budget.composition == "renyi"
+        added = self.budget if filtered else replace(self.budget, composition="sum")
+        needed = worst([spend], added)
         if needed.epsilon > self.budget.exact_epsilon and times <= _MOST_COMPOSED:
             needed = worst([spend], self.budget)
         return float(needed.epsilon)

@@ -178,6 +178,7 @@ def cost_row(cost: Cost) -> dict[str, Any]:
         "protects": cost.protects,
         "shifts": json.dumps(cost.shifts),
         "noise": b"".join(number.to_bytes(_WIDTH, "little") for number in numbers),
+        "noise_multiplier": str(cost.noise_multiplier or ""),
     }
 
 
@@ -185,7 +186,9 @@ def cost_of(row: Any) -> Cost:
     """Read what `cost_row` gave."""
     try:
         amounts = row.mechanism, written(row.epsilon), written(row.delta), row.protects
-        cost = Cost(*amounts, json.loads(row.shifts), _table(row.noise) if row.noise else None)
+        table = _table(row.noise) if row.noise else None
+        noise = written(row.noise_multiplier) if row.noise_multiplier else None
+        cost = Cost(*amounts, json.loads(row.shifts), table, noise)
     except (TypeError, ValueError, ArithmeticError, RecursionError):
         raise damaged("a cost") from None
     if cost.digest != row.digest:

@@ -85,7 +85,7 @@ checks = Table(
     Column("members", LargeBinary),
     Column("report", Text),  # last, so that SQLite reads the others without it
     CheckConstraint(
-        "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session')",
+        "kind IN ('check', 'round', 'statistics', 'discovery', 'draws', 'session', 'training')",
         name="checks_kind",
     ),
     CheckConstraint("state IN ('reserved', 'settled', 'failed')", name="checks_state"),
@@ -112,9 +112,10 @@ costs = Table(
     Column("protects", Text, nullable=False),
     Column("shifts", Text, nullable=False),
     Column("noise", LargeBinary, nullable=False),
+    Column("noise_multiplier", Text, nullable=False),
     sqlite_strict=True,
 )
-"""Kinds of releases, each once: guarantee, noise table, and the moves that it hides."""
+"""Kinds of releases, each once: guarantee, and the moves that its noise hides."""
 
 states = Table(
     "states",

@@ -112,6 +112,7 @@ def row(cost, **changed):
         pure(0.25, delta=1e-7),
         Cost.of(LAPLACE),
         Cost.of_shares(calibrate_shares(Guarantee(1.0, 1e-6), n_min=5), 5),
+        Cost.gaussian(1.7, 1e-9, "client"),
     ],
 )
 def test_a_row_holds_all_that_accounting_reads(cost):
