@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flwr_kld.strategies.aggregation import PlainSum
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.label_discovery import LabelDiscovery
+    from flwr_kld.strategies.ledger_accountant import LedgerAccountant
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
     from flwr_kld.strategies.secure_sum import SecureSum
@@ -27,6 +28,7 @@ __all__ = [
     "HostedClients",
     "KLDrift",
     "LabelDiscovery",
+    "LedgerAccountant",
     "Period",
     "PlainSum",
     "PrivatePredictor",

@@ -27,9 +27,8 @@ def check_timeout(timeout: float) -> float:
     return finite("timeout", timeout, above=0, unit="seconds")
 
 
-def _opened(ledger: Ledger | str | None) -> Ledger | None:
-    if ledger is None:
-        return None
+def opened(ledger: Ledger | str) -> Ledger:
+    """Return a ledger, by itself or by its URL."""
     from flwr_kld.ledger import Ledger  # imported here: who keeps none needs no database
 
     if isinstance(ledger, str):
@@ -63,7 +62,7 @@ class CohortStrategy:
         self.min_clients = integer("min_clients", min_clients, least=1, unit="clients")
         self.timeout = check_timeout(timeout)
         instance("budget", budget, str, "the name of a population with a budget in the ledger")
-        self.ledger = _opened(ledger)
+        self.ledger = None if ledger is None else opened(ledger)
         if self.ledger is not None:
             self.ledger.budget(budget)  # without one nothing could ever be asked
         self.budget = budget

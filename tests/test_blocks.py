@@ -17,11 +17,10 @@ import pytest
 import typer
 import yaml
 from cronsim import CronSim
+from federation import REFERENCE
 from flwr.clientapp import ClientApp
-from flwr.serverapp import GaussianPrivacyEvent, PrivacyConfig, RdpAccountant
-from flwr.serverapp import NeighboringRelation as Relation
-from flwr.serverapp import SamplingMethod as Sampling
 from recipes import BLOCKS, PAGES, ROOT, Block
+from strategies.test_ledger_accountant import START, training_app
 
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.cli.app import app
@@ -96,13 +95,6 @@ def test_each_example_prints_what_its_page_says(block, tmp_path, monkeypatch, ca
         assert len(printed.splitlines()) <= 1
 
 
-def accountant() -> RdpAccountant:
-    config = PrivacyConfig(1e-6, 1000, Relation.REPLACE_ONE, Sampling.WITHOUT_REPLACEMENT)
-    found = RdpAccountant(config, orders=(2.0, 4.0, 8.0, 16.0, 32.0))
-    found.compose(GaussianPrivacyEvent(12.0, 50, 1000), 20)
-    return found
-
-
 def audited() -> dict[str, object]:
     """Receipts of a node, and what an auditor knows of it."""
     from guard.files import period_of
@@ -122,18 +114,14 @@ PRELUDES = {
     "guard.md": audited,
     "predictors.md": lambda: candidate_laws(),
     "ledger.md": lambda: {
-        "accountant": accountant(),
-        "ledger": budgeted(Ledger("sqlite:///drift.db")),
+        "grid": InProcessGrid(training_app([]), nodes=3),
+        "initial_arrays": START,
+        "reference": REFERENCE,
     },
     "model-monitoring.md": lambda: imported() | {"my_rows": lambda context: {"age": [30]}},
     "tables.md": lambda: imported() | {"public": people()},
 }
 """What the loose blocks of a page take as given."""
-
-
-def budgeted(ledger: Ledger) -> Ledger:
-    ledger.set_budget(Budget(8.0, 1e-6, window_days=30, protects="client"))
-    return ledger
 
 
 def candidate_laws() -> dict[str, object]:
