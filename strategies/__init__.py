@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flwr_kld.infer.alarm import Alarm
     from flwr_kld.kernel.promise import WholeClients
     from flwr_kld.strategies.aggregation import PlainSum
+    from flwr_kld.strategies.drift_actions import Pause, Retrain, Reweight
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.label_discovery import LabelDiscovery
     from flwr_kld.strategies.ledger_accountant import LedgerAccountant
@@ -29,9 +30,12 @@ __all__ = [
     "KLDrift",
     "LabelDiscovery",
     "LedgerAccountant",
+    "Pause",
     "Period",
     "PlainSum",
     "PrivatePredictor",
+    "Retrain",
+    "Reweight",
     "RotatingCohort",
     "SecureSum",
     "SinceLastCheck",

@@ -25,7 +25,6 @@ from flwr_kld.report.entries import last_period
 from flwr_kld.report.parts import compared, metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
-from flwr_kld.strategies.charges import warn_of_pace
 from flwr_kld.strategies.count_strategy import CountStrategy
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
@@ -202,8 +201,6 @@ class KLDrift(CountStrategy, Monitor):
         with self._paid_round(key) as paid:
             chosen, present = self._draw(grid)
             self._recall()
-            if not self.checks:
-                self._warn_of_pace(len(present))
             period = self.period
             if isinstance(period, SinceLastCheck):
                 period = period.next(self._last_period)
@@ -234,11 +231,6 @@ class KLDrift(CountStrategy, Monitor):
             self._conclusions.recall(self.ledger, self.budget)
             if isinstance(self.period, SinceLastCheck):
                 self._last_period = last_period(self.ledger, self.budget, self.period.column)
-
-    def _warn_of_pace(self, clients: int) -> None:
-        if self.ledger is not None and self.tolerated is not None and self.trust.nights == 1:
-            budget, cost = self.ledger.budget(self.budget), self.trust.cost()
-            warn_of_pace(budget, self.cohort, clients, cost, self.alarm.horizon)
 
     def metrics(self, report: Report) -> MetricRecord:
         """Return a report's ``kld.*`` metrics."""

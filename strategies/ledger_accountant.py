@@ -61,9 +61,13 @@ class LedgerAccountant:
         self.ledger = opened(ledger)
         self.budget = instance("budget", budget, str, "the name of a population with a budget")
         self._grid = instance("grid", grid, Grid, "the ServerApp's grid")
-        if not self._in_force().delta:
-            raise ValueError(
-                f"the budget of {budget!r} has delta = 0: no Gaussian noise keeps that"
+        if not (in_force := self._in_force()).delta:
+            raise ValueError(f"Gaussian noise keeps no delta = 0, which the budget {budget!r} has")
+        if in_force.composition == "pld":
+            logger.warning(
+                "the budget %r holds for a schedule that is fixed in advance: where reports decide "
+                "whether to train, set composition='renyi'",
+                budget,
             )
         self._nodes: set[int] = set()
         self._asked: tuple[GaussianPrivacyEvent, Reservation] | None = None

@@ -174,6 +174,7 @@ EXAMPLES = {
     Participant: {"node": 1},
     strategies.PrivatePredictor: {"predictor": MIXTURE},
     strategies.Statistics: {"domain": DOMAIN, "trust": TRUST, "most_records": 9},
+    strategies.Retrain: {"rounds": 2},
     strategies.RotatingCohort: {"size": 2},
     strategies.SecureSum: {},
     strategies.Standing: {

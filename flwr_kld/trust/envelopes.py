@@ -55,6 +55,8 @@ VERIFIERS = "verifiers"
 """Beside the order to one of two aggregators: what the other sealed for it, by portion."""
 PHASE = "phase"
 PUBLISHED = "published"
+LOSS_WEIGHTS, LOSS_WEIGHTS_DOMAIN = "drift-loss-weights", "drift-loss-weights-domain"
+"""Keys of a train config."""
 _LONGEST_REASON = 10_000
 _MOST_MEMBERS = 2**24
 _MOST_HOSTED = 2**20

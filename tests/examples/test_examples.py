@@ -72,6 +72,7 @@ def test_a_table_beside_training(run: Run):
     assert float(usual.splitlines()[-1].removeprefix("accuracy ")) > 0.7
     moved = run("table-beside-training", nodes=5, weight_gain=3.0, rounds=5)
     assert "after round 5: drift" in moved
+    assert "after round 10: drift" in moved  # of the rounds that followed
     assert "bmi: drift" in moved
     assert "age: drift" not in moved
 
