@@ -182,8 +182,7 @@ def worst(
     found = Composed(at_least, _NOTHING, "sum")
     if not spends:
         return found
-    few = budget.composition == "renyi" or len({spend.cost for spend in spends}) <= _MOST_KINDS
-    if not few:
+    if budget.composition != "renyi" and len({spend.cost for spend in spends}) > _MOST_KINDS:
         spends = [replace(spend, cost=spend.cost.bare()) for spend in spends]
     kinds = list({spend.cost: None for spend in spends})
     for profile in _profiles(spends, kinds, touched):
