@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from report.samples import decided
 from report.tables import drifted
 
 from flwr_kld.kernel import Guarantee
-from flwr_kld.ledger import Charge, Cost, Ledger
+from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, Ledger
+from flwr_kld.ledger.read_only import LedgerView
 from flwr_kld.report import Outcome
 
 ONE = Cost.claimed("a release", Guarantee(0.01))
@@ -138,3 +140,25 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     assert "left: 0.75 nats" in text
     assert "room for 3 more checks" in text
     assert "leaves the window on" in text
+
+
+def test_budget_and_reports_know_rounds_of_training(cli, tmp_path):
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    done = cli("budget", "--ledger", url, "--set", 9, "--composition", "renyi", "--delta", 0)
+    assert (done.exit_code, "--delta" in done.stderr) == (4, True)
+    cli("budget", "--ledger", url, "--set", 9, "--composition", "renyi")
+    ledger, number, left = Ledger(url), 0, 0
+    charge = Charge(Cost.gaussian(3.0, 1e-9, "record"), ["a"])
+    with suppress(BudgetExhausted):
+        while True:
+            ledger.settle(ledger.reserve(str(number), charge, kind=Kind.TRAINING), {"round": 1})
+            number += 1
+            text = cli("budget", "--ledger", url).stdout
+            assert "by renyi" in text
+            said = int(text.partition("room for ")[2].split()[0])
+            left = said if number == 1 else left - 1
+            assert left == said
+    assert (left, number > 3) == (0, True)
+    shown = cli("report", "--ledger", url)
+    assert (shown.exit_code, "no checks" in shown.stderr) == (0, True)
+    assert [kind for _, kind, _ in LedgerView(url).keys("default")] == [Kind.TRAINING] * number
