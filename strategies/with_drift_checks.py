@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.kernel.arguments import instance, integer
+from flwr_kld.kernel.arguments import InvalidArgument, instance, integer
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
@@ -84,8 +84,8 @@ class WithDriftChecks(Strategy):
         if on_report is not None:
             instance("on_report", on_report, Callable, "a function of a round and its report")
         if on_drift is not None:
-            known = Retrain | Pause | Reweight | Callable
-            instance("on_drift", on_drift, known, "an action such as Retrain(rounds=3), a function")
+            if not (callable(on_drift) or isinstance(on_drift, Retrain | Pause | Reweight)):
+                raise InvalidArgument("on_drift", "Retrain(rounds=3), say, or a function", on_drift)
             if not isinstance(monitor, KLDrift) or monitor.tolerated is None:
                 raise ValueError("on_drift= needs a verdict: give a KLDrift with threshold=")
             if isinstance(on_drift, Reweight) and on_drift.column not in monitor.reference.columns:
