@@ -1,7 +1,8 @@
 """The services of a Compose file as processes on loopback: same commands, environment and checks.
 
 Each service has a folder in place of its container's root; ports and names of services become
-reserved ports of this machine. What is in the images is this environment, and Debian's packages.
+reserved ports of this machine. What is in the image is an environment that has the same wheel and
+extras; other images are Debian's packages.
 """
 
 import os
@@ -16,15 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from flower_deployment import BIN, wait_for
+from flower_deployment import wait_for
+from fresh_install import fresh_environment
 from patience import HANGS
 from recipes import ROOT
 
 from flwr_kld.simulations.local_superlink import reserved_port
 
 DEPLOY = ROOT / "deploy"
-SETTLED = 10.0
-"""Seconds that a service has to stay healthy: a SuperNode that is let in too soon ends at once."""
+LET_IN = "SuperNode ID: "
+"""In a SuperNode's log once its SuperLink has let it in; one that comes too soon ends instead."""
+PAUSE = 2.0
+"""Seconds between two looks: each is a process, and takes time from what it waits for."""
 _PORT = "8000|910[1-5]|9109|9090|8600|5432|3000"
 _IMAGE = re.compile(r"([A-Z_]+)=(\S+)")
 
@@ -50,13 +54,23 @@ class Processes:
 
     def __init__(self, home: Path) -> None:
         self.home, self.services = home, services()
+        image = (DEPLOY / "Containerfile").read_text()
+        (extras,) = re.findall(r"flwr_kld-\*\.whl\)\[([\w,]+)\]", image)
+        self.programs = fresh_environment(home, extras)
+        self._of_image = dict(_IMAGE.findall(image))
         self.deploy = shutil.copytree(DEPLOY, home / "deploy")
         self._until_the_end = ExitStack()
         ports = set(re.findall(rf"\b({_PORT})\b", (DEPLOY / "compose.yaml").read_text()))
         self.ports = {p: self._until_the_end.enter_context(reserved_port()) for p in sorted(ports)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._began: dict[str, int] = {}  # Where the log of the latest start begins
         self.ledger = Path(tempfile.mkdtemp(prefix="flwr-kld-compose."))  # its user may enter
         self._until_the_end.callback(shutil.rmtree, self.ledger, ignore_errors=True)
+
+    @property
+    def path(self) -> str:
+        """Where programs are looked for."""
+        return f"{self.programs}{os.pathsep}{os.environ['PATH']}"
 
     def lay(self) -> None:
         """Make each service's root: volumes are links, files of configuration are translated."""
@@ -90,14 +104,17 @@ class Processes:
         text = re.sub(rf"\b((?:{'|'.join(self.services)}):)?\b({_PORT})\b", place, text)
         return re.sub(r"(?<![\w./:])/(?=(?:srv|etc|var/lib)/)", f"{self.root(name)}/", text)
 
-    def environment(self, name: str) -> dict[str, str]:
+    def given_environment(self, name: str) -> dict[str, str]:
         """That of the image, then the service's files, then its own."""
-        given = dict(_IMAGE.findall((DEPLOY / "Containerfile").read_text()))
+        given = dict(self._of_image)
         for file in self.services[name].get("env_file", []):
             given |= dict(_IMAGE.findall((self.deploy / file).read_text()))
-        given |= self.services[name].get("environment", {})
-        here = {key: self.here(name, value) for key, value in given.items()}
-        return {**os.environ, **here, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+        return given | self.services[name].get("environment", {})
+
+    def environment(self, name: str) -> dict[str, str]:
+        """The same with this machine's paths and ports, beside the caller's own."""
+        here = {key: self.here(name, given) for key, given in self.given_environment(name).items()}
+        return {**os.environ, **here, "PATH": self.path}
 
     def command(self, name: str) -> list[str]:
         if name == "postgres":
@@ -132,7 +149,7 @@ class Processes:
             check=True, capture_output=True, cwd="/",
         )  # fmt: skip
         self.start("postgres")
-        wait_for(lambda: self.healthy("postgres"), HANGS, "PostgreSQL answers")
+        wait_for(lambda: self.healthy("postgres"), HANGS, "PostgreSQL answers", PAUSE)
         subprocess.run(
             ["createdb", "-h", "127.0.0.1", "-p", str(self.ports["5432"]), "-U",
              given["POSTGRES_USER"], given["POSTGRES_DB"]],
@@ -141,6 +158,7 @@ class Processes:
 
     def start(self, name: str) -> None:
         with (self.home / f"{name}.log").open("ab") as log:
+            self._began[name] = log.tell()
             self._running[name] = subprocess.Popen(
                 self.command(name), env=self.environment(name), stdout=log, stderr=log,
                 start_new_session=True, cwd="/" if name == "postgres" else self.root(name),
@@ -153,18 +171,16 @@ class Processes:
         return done.returncode == 0
 
     def up(self, name: str) -> None:
-        """Start a service, and again whenever it ends, until it stays healthy."""
+        """Start a service, and again whenever it ends, until it does its work."""
+        is_node = self.services[name].get("command", [""])[0] == "flower-supernode"
 
-        def stays() -> bool:
+        def works() -> bool:
             running = self._running.get(name)
             if running is None or running.poll() is not None:
                 self.start(name)
-            if not self.healthy(name):
-                return False
-            time.sleep(SETTLED)
-            return self._running[name].poll() is None and self.healthy(name)
+            return self.healthy(name) and (not is_node or LET_IN in self.log(name))
 
-        wait_for(stays, HANGS, f"{name} is healthy")
+        wait_for(works, HANGS, f"{name} is healthy", PAUSE)
 
     def up_all(self) -> None:
         """All that can run here, in the order of the file."""
@@ -195,7 +211,10 @@ class Processes:
         )  # fmt: skip
 
     def log(self, name: str) -> str:
-        return (self.home / f"{name}.log").read_text(errors="replace")
+        """What a service has printed since its latest start."""
+        with (self.home / f"{name}.log").open("rb") as log:
+            log.seek(self._began[name])
+            return log.read().decode(errors="replace")
 
     def stop(self) -> None:
         for signal_ in (signal.SIGTERM, signal.SIGKILL):

@@ -34,12 +34,14 @@ BIN = Path(sys.executable).parent
 LOOPBACK = "127.0.0.1"
 
 
-def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
+def wait_for(
+    condition: Callable[[], object], seconds: float, what: str, pause: float = 0.05
+) -> None:
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:
             raise TimeoutError(f"{what}: not within {seconds} s")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +11,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from fresh_install import UV, copied_source
 
 from flwr_kld.ledger import Ledger
 
@@ -22,19 +22,12 @@ DISTRIBUTIONS = packages_distributions()
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """The wheel, installed by itself into an empty folder.
-
-    It is made from a copy: setuptools would add modules of earlier builds that are gone since.
-    """
-    source, target = (tmp_path_factory.mktemp(name) for name in ("source", "installed"))
-    for name in ("flwr_kld", "strategies", "clients", "simulations"):
-        shutil.copytree(ROOT / name, source / name)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    uv = Path(sys.executable).with_name("uv")  # as in the Makefile: pip takes much longer
+    """The wheel, installed by itself into an empty folder."""
+    source = copied_source(tmp_path_factory.mktemp("source"))
+    target = tmp_path_factory.mktemp("installed")
     python = sys.executable
-    install = [uv, "pip", "install", "--python", python]
-    if not uv.exists():
+    install = [UV, "pip", "install", "--python", python]  # as in the Makefile: pip takes longer
+    if not UV.exists():
         install = [python, "-m", "pip", "install"]
     command = [*install, "--quiet", "--no-deps", "--target", target, source]
     subprocess.run(command, check=True, cwd=target)

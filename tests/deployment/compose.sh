@@ -4,7 +4,7 @@
 # On Debian, root installs those that are missing, and starts none of them.
 set -euo pipefail
 missing=()
-for each in prometheus:prometheus pg_isready:postgresql openssl:openssl ssh-keygen:openssh-client wget:wget; do
+for each in docker-compose:docker-compose prometheus:prometheus pg_isready:postgresql openssl:openssl ssh-keygen:openssh-client wget:wget; do
     command -v "${each%:*}" >/dev/null || missing+=("${each#*:}")
 done
 if ((${#missing[@]})); then

@@ -1,6 +1,7 @@
 """The federation of deploy/compose.yaml as processes: each service is killed and started again.
 
-No container runs here, and no Grafana. PostgreSQL and Prometheus are Debian's.
+No container runs here, and no Grafana, which neither Debian nor the package index has. PostgreSQL and
+Prometheus are Debian's.
 """
 
 import base64
@@ -14,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compose_processes import DEPLOY, Processes, services
+import yaml
+from compose_processes import DEPLOY, Processes, interpolated, services
 from example_trips import write_trips
-from flower_deployment import BIN
 
 pytestmark = pytest.mark.slow
 CLINICS = ("clinic-a", "clinic-b", "clinic-c")
@@ -24,23 +25,27 @@ RUNNING = [name for name in services() if name not in ("register", "grafana")]
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    for program in ("prometheus", "pg_isready", "openssl", "ssh-keygen", "wget"):
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    for program in ("docker-compose", "prometheus", "pg_isready", "openssl", "ssh-keygen", "wget"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is missing: tests/deployment/compose.sh installs it")
     running = Processes(tmp_path_factory.mktemp("compose"))
-    path = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    keys = running.deploy / "keys"
-    subprocess.run([DEPLOY / "make_keys.sh", keys], env=path, check=True)
-    for number, clinic in enumerate(CLINICS):
-        folder = running.deploy / "records" / clinic
-        folder.mkdir(parents=True)
-        write_trips(folder, number).rename(folder / "trips.csv")
     try:
-        running.up_all()
+        path = {**os.environ, "PATH": running.path}
+        subprocess.run([DEPLOY / "make_keys.sh", running.deploy / "keys"], env=path, check=True)
+        for number, clinic in enumerate(CLINICS):
+            folder = running.deploy / "records" / clinic
+            folder.mkdir(parents=True)
+            write_trips(folder, number).rename(folder / "trips.csv")
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture(scope="module")
+def federation(prepared: Processes) -> Processes:
+    prepared.up_all()
+    return prepared
 
 
 def check(federation: Processes, key: str) -> None:
@@ -52,6 +57,19 @@ def check(federation: Processes, key: str) -> None:
     assert report["protection"]["trust"] == "two-aggregators"
     assert (report["cohort"]["asked"], report["cohort"]["survivors"]) == (3, 3)
     assert report["verdict"]["outcome"] == "no drift"
+
+
+def test_docker_compose_reads_the_same_commands_and_environment(prepared: Processes):
+    done = subprocess.run(
+        ["docker-compose", "--file", prepared.deploy / "compose.yaml", "config"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    read = interpolated(yaml.safe_load(done.stdout))["services"]
+    assert read.keys() == prepared.services.keys()
+    for name, service in prepared.services.items():
+        assert read[name].get("command") == service.get("command"), name
+        given = prepared.given_environment(name)
+        assert read[name].get("environment", {}).items() <= given.items(), name
 
 
 def test_a_check_runs(federation: Processes):
