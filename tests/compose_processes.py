@@ -102,7 +102,8 @@ class Processes:
             return f"127.0.0.1:{port}" if match[1] else str(port)
 
         text = re.sub(rf"\b((?:{'|'.join(self.services)}):)?\b({_PORT})\b", place, text)
-        return re.sub(r"(?<![\w./:])/(?=(?:srv|etc|var/lib)/)", f"{self.root(name)}/", text)
+        absolute = r"(?<![\w./:])/(?=(?:srv|etc|var/lib)/|prometheus\b)"
+        return re.sub(absolute, f"{self.root(name)}/", text)
 
     def given_environment(self, name: str) -> dict[str, str]:
         """That of the image, then the service's files, then its own."""

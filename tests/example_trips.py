@@ -1,6 +1,7 @@
-"""Records of the nodes of the nightly example."""
+"""Records of the nodes of the nightly example; as a command, trips.csv in each of some folders."""
 
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,3 +21,9 @@ def write_trips(folder: Path, node: int) -> Path:
         writer.writerow(["mode", "km"])
         writer.writerows(zip(modes, kilometres, strict=True))
     return path
+
+
+if __name__ == "__main__":
+    for number, folder in enumerate(map(Path, sys.argv[1:])):
+        folder.mkdir(parents=True)
+        write_trips(folder, number).rename(folder / "trips.csv")

@@ -1,7 +1,7 @@
 """The federation of deploy/compose.yaml as processes: each service is killed and started again.
 
-No container runs here, and no Grafana, which neither Debian nor the package index has. PostgreSQL and
-Prometheus are Debian's.
+No container runs here, and no Grafana, which neither Debian nor the package index has. PostgreSQL
+and Prometheus are Debian's.
 """
 
 import base64
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from compose_processes import DEPLOY, Processes, interpolated, services
-from example_trips import write_trips
+from recipes import ROOT
 
 pytestmark = pytest.mark.slow
 CLINICS = ("clinic-a", "clinic-b", "clinic-c")
@@ -33,10 +33,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     try:
         path = {**os.environ, "PATH": running.path}
         subprocess.run([DEPLOY / "make_keys.sh", running.deploy / "keys"], env=path, check=True)
-        for number, clinic in enumerate(CLINICS):
-            folder = running.deploy / "records" / clinic
-            folder.mkdir(parents=True)
-            write_trips(folder, number).rename(folder / "trips.csv")
+        folders = [running.deploy / "records" / clinic for clinic in CLINICS]
+        made_up = [running.programs / "python", ROOT / "tests" / "example_trips.py", *folders]
+        subprocess.run(made_up, check=True)
         yield running
     finally:
         running.stop()
