@@ -58,6 +58,11 @@ def test_every_command_has_its_options():
                 assert place == "compose prometheus", place
 
 
+def test_nvflare_cannot_start_a_supernode():
+    """The docs say so until Flower has the option again."""
+    assert "--grpc-adapter" not in options("flower-supernode")
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_unit_is_one_of_systemd(unit, tmp_path):
     text = re.sub("/opt/flwr-kld/bin/[a-z-]+", "/bin/true", unit.read_text())
