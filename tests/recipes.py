@@ -53,3 +53,10 @@ def recipe_text(name: str) -> str:
     """Text of one of the files."""
     (block,) = [block for block in BLOCKS if block.name == name]
     return block.text
+
+
+def run_command(example: str) -> str:
+    """Return the one ``flwr run`` in an example's README."""
+    text = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^flwr run (?:.*\\\n)*.*", text, re.MULTILINE)
+    return str(found)

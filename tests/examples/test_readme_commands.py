@@ -6,18 +6,11 @@ from pathlib import Path
 
 import pytest
 from patience import HANGS
+from recipes import ROOT, run_command
 
 from flwr_kld.simulations.local_superlink import local_superlink
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
-
-
-def command(name: str) -> str:
-    """The one ``flwr run`` in an example's README."""
-    text = (ROOT / "examples" / name / "README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"^flwr run (?:.*\\\n)*.*", text, re.MULTILINE)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -34,7 +27,7 @@ def command(name: str) -> str:
 def test_the_command_does_what_the_readme_says(name: str, said: str, tmp_path: Path):
     with local_superlink(tmp_path / "flower.log") as superlink:
         done = subprocess.run(
-            ["sh", "-c", command(name)], env=superlink.environment, cwd=ROOT,
+            ["sh", "-c", run_command(name)], env=superlink.environment, cwd=ROOT,
             capture_output=True, text=True, timeout=HANGS,
         )  # fmt: skip
     assert "Traceback" not in done.stdout, done.stdout[-5000:]

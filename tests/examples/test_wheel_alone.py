@@ -12,8 +12,7 @@ import pytest
 from example_trips import write_trips
 from fresh_install import fresh_environment
 from patience import HANGS
-from recipes import ROOT
-from test_readme_commands import command
+from recipes import ROOT, run_command
 
 pytestmark = pytest.mark.slow
 EXAMPLES = ROOT / "examples"
@@ -64,7 +63,7 @@ def test_the_package_is_not_that_of_the_tree(shell: Shell):
 
 
 def test_the_hubs_app(shell: Shell):
-    said = shell.on_a_superlink(command("federated-analytics"), ROOT)
+    said = shell.on_a_superlink(run_command("federated-analytics"), ROOT)
     assert "Description of 4 columns of 5 clients" in said
 
 
