@@ -1,4 +1,7 @@
-"""What a newcomer types: each example's README, command by command, on Ray."""
+"""What a newcomer types: each example's README, command by command, on Ray.
+
+The app for Flower's hub runs in test_wheel_alone.py.
+"""
 
 import re
 import subprocess
@@ -16,13 +19,12 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("federated-analytics", r"^Description of 4 columns of 5 clients"),
         ("table-beside-training", r"after round 10: (no drift|inconclusive)\n"),
         ("model-monitoring", r"  label: drift, 0\.1\d+ ± "),
         ("images-by-writer", r"(?s)^(OK|No alarm|Inconclusive)[:,] .*of\s400\sof\s400\sclients"),
         ("simulation-notebook", r"(?s)^ALARM: .*of\s10\sof\s10\sclients"),
     ],
-    ids=["analytics", "table", "model", "images", "notebook"],
+    ids=["table", "model", "images", "notebook"],
 )
 def test_the_command_does_what_the_readme_says(name: str, said: str, tmp_path: Path):
     with local_superlink(tmp_path / "flower.log") as superlink:

@@ -79,8 +79,10 @@ def test_an_app_from_a_csv_file(shell: Shell, tmp_path: Path):
     shell("flwr-kld", "init", sample, "--out", "app")
     ledger = f"sqlite:///{tmp_path}/app/drift.db"
     shell.on_a_superlink("flwr run . --stream", tmp_path / "app")
-    said = shell("flwr-kld", "report", "--ledger", ledger, "--population", "simulated")
-    assert "2 of 2 clients" in said
+    simulated = ["--ledger", ledger, "--population", "simulated"]
+    shell("flwr-kld", "report", "report.json", *simulated)
+    (found,) = json.loads((tmp_path / "report.json").read_text())
+    assert found["report"]["cohort"]["survivors"] == 2
     shell("flwr-kld", "doctor", "app", "--ledger", ledger)
 
 
