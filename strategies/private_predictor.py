@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +38,6 @@ from flwr_kld.trust.terms import ChannelNoise, Terms
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
-    from flwr_kld.predictors.query import Query
 
 logger = logging.getLogger("flwr_kld")
 
@@ -258,6 +257,7 @@ class LabelExchange(Exchange):
     predictor: BayesMixture
     number: int  # Of the round
     context: str
+    _queries: dict[int, ConfigRecord] = field(default_factory=dict, init=False)
 
     @cached_property
     def terms(self) -> Terms:
@@ -281,19 +281,23 @@ class LabelExchange(Exchange):
             str(p.member): self.predictor.query_of(self.number, str(p), self.context)
             for p in members
         }
-        queries = {
-            f"{QUERY}.{number}": ConfigRecord({**self._query(number).to_config()})
-            for number in set(which.values())
-        }
+        queries = {f"{QUERY}.{number}": self._query(number) for number in set(which.values())}
         return RecordDict(
             {
-                TERMS: ConfigRecord(self.terms.to_config()),
+                TERMS: self._terms,
                 MEMBERS: ConfigRecord(Members([p.member for p in members]).to_config()),
                 QUERY: ConfigRecord({**which}),
                 **queries,
             }
         )
 
-    def _query(self, number: int) -> Query:
-        """Return a query that names the round's context."""
-        return replace(self.predictor.query(number, self.context), context=self.context)
+    @cached_property
+    def _terms(self) -> ConfigRecord:
+        return ConfigRecord(self.terms.to_config())
+
+    def _query(self, number: int) -> ConfigRecord:
+        """Return a query that names the round's context: one for all who are asked it."""
+        if number not in self._queries:
+            query = replace(self.predictor.query(number, self.context), context=self.context)
+            self._queries[number] = ConfigRecord({**query.to_config()})
+        return self._queries[number]
