@@ -33,9 +33,9 @@ _SHARE = 0.05
 
 
 _EXCHANGES = 4
-"""Of a check, one after the other, at most."""
+"""Of a check, one after the other, that may each take the whole timeout."""
 _MARGIN = 60 * 60
-"""Seconds by which clocks may differ, and in which answers are added up."""
+"""Seconds by which clocks may differ, and in which answers are added up, portion by portion."""
 
 
 def last_moment(timeout: float) -> int:
