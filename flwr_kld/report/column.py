@@ -259,8 +259,8 @@ def share(figure: Figure) -> tuple[str, str, str]:
 
 def _caption(others: list[ColumnReport]) -> str:
     words = (
-        "changed: least share of the records that would have to change to match the reference, "
-        "estimated, with a 95 % interval. Outcomes go by the divergence in the details, which rare "
+        "changed: share of the records that would have to be others to match the reference, an "
+        "estimate with its 95 % interval. Outcomes go by the divergence in the details, which rare "
         "values move more"
     )
     if others:

@@ -202,4 +202,4 @@ def outside(column: ColumnReport, found: OutsideFraction) -> str:
     limits = column.verdict.outside
     value, low, high = in_digits(100 * found.share, 100 * limits.lower, 100 * limits.upper)
     named = ", ".join([f"{value} % ({low} to {high})", *found.named])
-    return f"{named}; there, up to {100 * limits.tolerated:.3g} % are tolerated"
+    return f"{named}; up to {100 * limits.tolerated:.3g} % tolerated"
