@@ -205,8 +205,8 @@ class _Paths:
         last, log_length = -paths._ends, paths._ends
         at_last, found = excess(last), excess(log_length)
         for _ in range(_TRIES):
-            rise = (found - at_last) / (log_length - last)
-            step = np.divide(found, rise, out=np.zeros_like(found), where=rise > 0)
+            gap, rise = log_length - last, found - at_last
+            step = np.divide(found * gap, rise, out=np.zeros_like(found), where=gap * rise > 0)
             tried = np.clip(log_length - step, -_LONGEST, _LONGEST)
             at_tried = excess(tried)
             crossed = found * at_tried < 0
