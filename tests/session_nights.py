@@ -9,7 +9,6 @@ _DAY = 24 * 60 * 60
 TOMORROW = int(
     os.environ.setdefault("FLWR_KLD_TOMORROW", str((int(time.time()) // _DAY + 2) * _DAY))
 )
-"""The same in all processes of a test that runs over midnight."""
 """A last moment that is not over while the tests run, and the same in processes that they start."""
 
 
