@@ -24,6 +24,7 @@ from split_federation import (
 from tables import REFERENCE as OF_TABLE
 from tables import table_app
 
+from flwr_kld.ask.period import Period
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.infer.divergence import skewed_divergence
@@ -372,3 +373,13 @@ def test_an_aggregator_without_a_list_of_clients_refuses():
 def test_clients_need_a_key_to_sign_with():
     with pytest.raises(ValueError, match="secure_sum"):
         people(secure_sum=None)
+
+
+def test_what_a_client_may_claim_of_a_period_is_limited():
+    """Else one client could prove counts of 2**31 records, as how many it has is not public."""
+    night = Period("day", "2026-11-24", "2026-11-25")
+    keys = tuple(AggregatorKey.generate().public for _ in range(2))
+    trust = TwoAggregators(3.0, aggregators=keys)
+    with pytest.raises(ValueError, match="most_records"):
+        KLDrift(OF_TABLE, trust, period=night)
+    KLDrift(OF_TABLE, trust, period=night, most_records=150)
