@@ -109,7 +109,8 @@ class Population:
         if enough == len(tried):
             return "asking all clients, or drawing many more"
         digits = 10 ** max(len(str(tried[enough])) - 2, 0)
-        return f"drawing about {-(-tried[enough] // digits) * digits:,} clients, or asking all"
+        many = -(-tried[enough] // digits) * digits
+        return f"drawing about {many:,} clients in all, or asking everyone"
 
 
 @dataclass(frozen=True)
@@ -286,8 +287,8 @@ def _found(
         by_chance.append((what, population))
     for what, population in by_chance:
         reason = (
-            f"these {population.clients} clients have moved ({what}), but it may be chance of who "
-            "was drawn"
+            f"these {population.clients} clients differ from the reference ({what}), but it may be "
+            "chance of who was drawn"
         )
         return Outcome.INCONCLUSIVE, Cause.DRAW, reason, population.resolve
     if detector is not None and detector.alarmed:
@@ -361,8 +362,8 @@ def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
 def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
-        f"nothing was found; a drift of {seen:.3g} nats would have shown as an estimate above "
-        f"{threshold:g} with probability {LIKELY:g} if it were spread, tilted, vanishing or one "
-        "new symbol; one of another shape may be larger"
+        f"no sign of a drift was found; one of {seen:.3g} nats would have shown as an estimate "
+        f"above {threshold:g} with probability {LIKELY:g} if it were spread, tilted, vanishing or "
+        "one new symbol; one of another shape may be larger"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

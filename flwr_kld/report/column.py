@@ -16,7 +16,7 @@ from flwr_kld.infer.figures.calibration import Calibration
 from flwr_kld.infer.figures.figures import Figures
 from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.outside import OutsideFraction
-from flwr_kld.infer.verdict import Outcome, Verdict
+from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.report.words import in_digits, shortened, shown, table_of
 
 
@@ -222,6 +222,13 @@ MARKS = {
 """Shapes that say what colours say, too."""
 
 
+def word_of(verdict: Verdict | None) -> str:
+    """Say in a word how it ended: as the first line of a report does."""
+    if verdict is None:
+        return "not judged"
+    return "suspected" if verdict.cause in {Cause.DRAW, Cause.NEAR} else str(verdict.outcome)
+
+
 _MOST = 20
 """Columns that a terminal shows, unless more have drifted."""
 
@@ -245,7 +252,7 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
 
 def _cells(name: str, column: ColumnReport) -> Iterator[str]:
     yield f"{shown(name)} ({column.unit})" if column.unit else shown(name)
-    yield f"{MARKS[column.outcome]} {column.outcome or 'not judged'}"
+    yield f"{MARKS[column.outcome]} {word_of(column.verdict)}"
     yield "–" if column.changed is None else share(column.changed)[1]
     yield column.sentence or ""
 
@@ -259,12 +266,12 @@ def share(figure: Figure) -> tuple[str, str, str]:
 
 def _caption(others: list[ColumnReport]) -> str:
     words = (
-        "changed: share of the records that would have to be others to match the reference, an "
-        "estimate with its 95 % interval. Outcomes go by the divergence in the details, which rare "
-        "values move more"
+        "changed: how many of the records would have to change to match the reference, with a 95 % "
+        "interval. Outcomes go by the divergence D in the details, to which values that vanish or "
+        "appear matter more"
     )
     if others:
-        ends = Counter(str(column.outcome or "not judged") for column in others)
+        ends = Counter(word_of(column.verdict) for column in others)
         counts = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
         words += f"; {len(others)} more columns: {counts}"
     return words

@@ -60,7 +60,7 @@ class Change:
     @property
     def values(self) -> str:
         """Both values: ``40 % → 48 %``."""
-        per, unit, digits = (100, " %", ".3g") if self.is_fraction else (1, "", ".4g")
+        per, unit, digits = (100, " %", ".1f") if self.is_fraction else (1, "", ".4g")
         return " → ".join(f"{per * x:{digits}}{unit}" for x in (self.before, self.after))
 
 

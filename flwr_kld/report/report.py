@@ -18,6 +18,7 @@ from flwr_kld.report.comparison import FRACTION, Comparison
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import reference_of_columns
 from flwr_kld.report.summary import first_line
+from flwr_kld.report.words import when
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ class Report(Decided, Envelope):
     @property
     def _counted(self) -> str:
         whom = self.reading.drawn_from or self.reading.headline.whose
-        return f"{self.started[:10]}, {self.reading.records:,.0f} records, about {whom}"
+        return f"{when(self.started)}, {self.reading.records:,.0f} records, about {whom}"
 
     def _numbers(
         self, other: Report

@@ -21,7 +21,7 @@ from flwr_kld.report.column import CellCounts
 from flwr_kld.report.comparison import Comparison, Numbers
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
 from flwr_kld.report.released_reference import ColumnCells, reference_of_cells
-from flwr_kld.report.words import counted, in_digits, shown
+from flwr_kld.report.words import counted, in_digits, shown, when
 from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import LEAST_POWER, Binned, quantile_levels
 from flwr_kld.table.table import Table
@@ -204,7 +204,7 @@ class StatisticsReport(Envelope):
 
     @property
     def _described(self) -> str:
-        return f"{self.started[:10]}, {self.records:,.0f} records, about {self.whom}"
+        return f"{when(self.started)}, {self.records:,.0f} records, about {self.whom}"
 
     @property
     def _numbers(self) -> Numbers:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.report.column import ColumnReport, share
-from flwr_kld.report.words import brief, counted
+from flwr_kld.report.words import brief, counted, some_of
 
 MOST_WORDS = 25
 """Words of a first line."""
@@ -41,8 +41,10 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
         return ["Not judged: no threshold is set.", *_moved_most(columns, "moved most")]
     if verdict.cause is Cause.CONTRADICTION:
         return ["Inconclusive: the published counts contradict each other.", "A client is wrong."]
-    within = _moved_most(columns, "moved within what you tolerate", alone="It")
-    if verdict.outcome is Outcome.NO_DRIFT:
+    cleared = verdict.outcome is Outcome.NO_DRIFT
+    how = "moved within what you tolerate" if cleared else "moved too little for an alarm"
+    within = _moved_most(columns, how, alone="It")
+    if cleared:
         return [f"OK: no drift in {_all_of(columns)}.", *within]
     named = [name for name, one in columns.items() if one.outcome is verdict.outcome]
     which, moved = _which(named, columns), _what_moved(named[0], columns[named[0]])
@@ -54,7 +56,7 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
     if verdict.cause is Cause.OLD:
         return [f"Inconclusive: too many records changed since {which} was counted.", moved]
     if verdict.cause is Cause.DRAW:
-        return [f"Suspected: {which} moved in the drawn clients, perhaps by chance.", moved]
+        return [f"Suspected: {which} differs in the drawn clients, perhaps by chance.", moved]
     if verdict.cause is Cause.NEAR:
         unsure = "seems above your threshold, not surely enough for an alarm"
         return [f"Suspected: {which} {unsure}.", moved]
@@ -66,7 +68,9 @@ def _all_of(columns: Columns) -> str:
 
 
 def _which(named: list[str], columns: Columns) -> str:
-    """Name the columns of an outcome: the first, and how many more."""
+    """Name the columns of an outcome: one or two, else the first and how many more."""
+    if len(named) == 2:
+        return some_of([brief(name) for name in named])
     others = f" and {len(named) - 1} more of {len(columns)} columns" if len(named) > 1 else ""
     return f"{brief(named[0])}{others}"
 

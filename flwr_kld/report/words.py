@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from io import StringIO
 from textwrap import wrap
 
@@ -22,6 +23,11 @@ _FAR = 1e15
 def counted(number: int, what: str) -> str:
     """Write a number of things: ``1 check``, ``2 checks``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def when(moment: str) -> str:
+    """Write a moment to the minute."""
+    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def shown(name: str) -> str:
@@ -79,7 +85,8 @@ _MOST_NAMES = 5
 def some_of(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Name the first few, and count the others."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    said = [*names[:most], f"{more} more"] if more > 0 else names
+    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
 
 def nats(value: float | None) -> str:

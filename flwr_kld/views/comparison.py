@@ -37,14 +37,18 @@ class ComparisonView(Document):
         if clear := self.report.clear.get(name):
             return "; ".join(map(str, clear[:_MOST]))
         most = max((max(-one.low, one.high) for one in own if one.is_fraction), default=0.0)
-        return f"no change clear of noise; none of a value by more than {100 * most:.2g} points"
+        return f"no change beyond noise; no value changed by more than {100 * most:.2g} points"
 
     def notes(self) -> Iterator[str]:
         """Yield how sure it is, and what it cost."""
         yield (
-            f"Limits hold with {100 * LEVEL:g} %, for all values of a column at once, and for its "
-            "mean, however the noise of the two reports is related: they are what the ends of two "
-            "95 % intervals allow. Chance among the records is allowed for."
+            f"Limits hold with {100 * LEVEL:g} %, for all values of a column at once. Chance "
+            "among the records is allowed for."
+        )
+        yield (
+            "Next: a check against a reference and a threshold decides whether that is too much."
+            if self.report.clear
+            else "Next: nothing to do."
         )
         yield "Privacy: it follows from the two reports, so it costs no further ε."
 

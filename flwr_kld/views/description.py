@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flwr_kld.report.statistics_report import CAPTION, description_rows, numbers_of
+from flwr_kld.report.words import when
 from flwr_kld.views.document import Document
 from flwr_kld.views.page import pictures, render
 from flwr_kld.views.panels import Theme
 from flwr_kld.views.series import FORMATS
 from flwr_kld.views.statistics_plot import draw_statistics, size_of
-from flwr_kld.views.text import privacy, when
+from flwr_kld.views.text import privacy
 
 
 class Description(Document):
@@ -33,7 +34,7 @@ class Description(Document):
         """Yield when it was asked, and whom."""
         report = self.report
         yield (
-            f"Asked {when(report.started)} UTC, about {report.whom}: {report.records:,.0f} records "
+            f"Asked {when(report.started)}, about {report.whom}: {report.records:,.0f} records "
             f"of {report.cohort}."
         )
 

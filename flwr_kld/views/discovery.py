@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from flwr_kld.report.discovery_report import FoundLabel
-from flwr_kld.report.words import aside, shortened, shown
+from flwr_kld.report.words import aside, shortened, shown, when
 from flwr_kld.views.document import Document, rows_of
 from flwr_kld.views.panels import Theme
-from flwr_kld.views.text import privacy, when
+from flwr_kld.views.text import privacy
 
 
 class Discovery(Document):
@@ -22,7 +22,7 @@ class Discovery(Document):
         """Yield when it was asked, and whom."""
         cohort = self.report.cohort
         yield (
-            f"Asked {when(self.report.started)} UTC: {cohort.survivors} of {cohort.asked} clients"
+            f"Asked {when(self.report.started)}: {cohort.survivors} of {cohort.asked} clients"
             f"{aside(cohort.dropouts)}."
         )
 

@@ -13,10 +13,10 @@ from rich.table import Table
 from flwr_kld.report.entries import point_of, read_report
 from flwr_kld.report.envelope import Point
 from flwr_kld.report.predictor_report import PredictorReport, round_of
-from flwr_kld.report.words import shortened, table_of, wrapped
+from flwr_kld.report.words import shortened, table_of, when, wrapped
 from flwr_kld.views.panels import Theme, mark, mark_missing
 from flwr_kld.views.series import LOCAL_VIEWS, Series
-from flwr_kld.views.text import WIDTH, budget, when
+from flwr_kld.views.text import WIDTH, budget
 
 if TYPE_CHECKING:
     from flwr_kld.ledger.entry import Entry
@@ -111,7 +111,7 @@ class RoundSeries(Series[PredictorReport]):
         yield report.summary
         yield from wrapped(str(report.reading), width)
         yield from wrapped(
-            f"Asked {when(report.started)} UTC: {report.cohort}, each hidden at "
+            f"Asked {when(report.started)}: {report.cohort}, each hidden at "
             f"ε = {report.guarantee.epsilon:g}. {budget(report.cost)}",
             width,
         )

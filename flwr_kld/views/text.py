@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from flwr_kld.infer.outside import OutsideFraction
 from flwr_kld.infer.verdict import Outcome
-from flwr_kld.report.column import ColumnReport, columns_table
+from flwr_kld.report.column import ColumnReport, columns_table, drifted
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import (
@@ -19,6 +18,7 @@ from flwr_kld.report.words import (
     in_digits,
     nats,
     some_of,
+    when,
     wrapped,
 )
 
@@ -43,19 +43,16 @@ def about(report: Report) -> str:
     cohort, night = report.cohort, ""
     if report.cost.nights > 1:
         night = f", night {report.cost.night} of {report.cost.nights} of its session"
+    drawn = "drawn " if report.reading.drawn else ""
     name = "" if report.key is None else f" {report.key}"
     period = "" if report.period is None else f", records with {report.period}"
     silent = f" and {cohort.silent} as before" if cohort.silent else ""
     return (
-        f"Check{name} of {when(report.started)} UTC{night}, against the "
+        f"Check{name} of {when(report.started)}{night}, against the "
         f"reference {report.compared.reference[:8]}{period}: {report.reading.records:,.0f} records "
-        f"of {cohort.survivors:,} of {cohort.asked:,} clients{silent}{aside(cohort.dropouts)}."
+        f"of {cohort.survivors:,} of {cohort.asked:,} {drawn}clients{silent}"
+        f"{aside(cohort.dropouts)}."
     )
-
-
-def when(moment: str) -> str:
-    """Write a moment to the minute, in UTC."""
-    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def next_step(report: Report) -> str:
@@ -70,15 +67,14 @@ def next_step(report: Report) -> str:
         outside = report.columns[name].reading.outside
         if outside is not None and "other" in outside.clear:
             return f"flwr-kld describe --discover {name!r} names the labels."
-        return (
-            f"find out what changed in {brief(name)}. If it is meant to stay, make a new reference."
-        )
+        names = some_of([brief(name) for name in drifted(report.columns)])
+        return f"find out why {names} changed. If that is meant to stay, make a new reference."
     if verdict.resolve:
         return f"to decide, it takes {verdict.resolve}."
     if verdict.outcome is Outcome.NO_ALARM:
         return (
-            "nothing has to be done. More clients, more records of each or a larger ε would clear "
-            "the rest."
+            "nothing has to be done. More clients, more records of each or a larger ε could clear "
+            "what is left."
         )
     return "nothing to do."
 
@@ -111,14 +107,14 @@ def _together(cost: CostSummary) -> str:
 def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
-        return "No budget limits what is spent."
+        return "No budget is set."
     rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left for the clients charged most"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
     if cost.left >= cost.epsilon:
         more = counted(int(cost.left / cost.epsilon + 1e-9), "more check")
         return f"{rest}, enough for at least {more} at this ε."
-    on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
+    on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)}"
     return f"{rest}: they are asked again when earlier checks have left the budget's window{on}."
 
 
@@ -127,8 +123,8 @@ def details(report: Report) -> Iterator[str]:
     verdict, columns = report.verdict, list(report.by_column)
     yield (
         "D is the divergence KL(reference ‖ clients) in nats, 0 for no difference; estimates are "
-        "± one standard deviation"
-        + ("" if verdict is None else f", limits hold with {100 * verdict.alarm.level:g} % each")
+        "± one standard deviation, below 0 only by noise"
+        + ("" if verdict is None else f"; limits hold with {100 * verdict.alarm.level:g} % each")
     )
     clear = [one for one in columns if one.outcome is Outcome.NO_DRIFT]
     shown = [one for one in columns if one not in clear] or clear[:1]
@@ -174,25 +170,23 @@ def false_alarms(report: Report) -> str:
 def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     """Yield the details of one column."""
     reading, verdict = column.reading, column.verdict
-    whose = {"population": "of the population", "cohort": "of the very records counted"}
+    population = "of the population" if reading.drawn else "of the clients"
+    whose = {"population": population, "cohort": "of the records counted"}
     estimates = ", ".join(f"{one} {whose[one.of]}" for one in reading.estimates)
     limits = ""
     if verdict is not None:
-        ends = f"at least {nats(alone.lower_bound)}, at most {nats(alone.upper_limit)}"
-        limits = f"; {ends}; {verdict.threshold:g} tolerated"
+        most = f"at most {nats(alone.upper_limit)} whatever its shape"
+        limits = f"; at least {nats(alone.lower_bound)}, {most}; {verdict.threshold:g} tolerated"
     yield f"{brief(name)}: D {estimates}{limits}"
     if verdict is not None:
         yield f"  {verdict.reason}"
         if verdict.detector is not None:
             so_far, enough = verdict.detector.evidence, verdict.detector.alarm_at
             yield f"  evidence over checks {evidence(so_far)}, alarms from {evidence(enough)}"
-    for move in column.moved:
-        if not (move.unknown and reading.outside):  # which the next line says with its limits
-            yield f"  {move}, with its interval {move.interval}"
-    if reading.outside is not None:
+    if reading.outside is not None and reading.outside.clear:
         yield f"  outside the reference: {outside(column, reading.outside)}"
         if {"other", "missing"}.intersection(reading.outside.clear):
-            yield "  where nearly all records of a node are 'other' or 'missing', its log says so"
+            yield "  a client of which nearly all records are 'other' or 'missing' logs it"
 
 
 def outside(column: ColumnReport, found: OutsideFraction) -> str:

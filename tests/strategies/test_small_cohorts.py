@@ -121,7 +121,7 @@ def test_clients_of_one_kind_each_are_a_drift_if_all_are_asked_and_chance_if_dra
     assert themselves.outcome is Outcome.DRIFT
     drawn = monitor(4.0, cohort=UniformCohort(60)).check(grid_of(app_of(of_one_kind), 240))
     assert drawn.outcome is Outcome.INCONCLUSIVE
-    assert "these 60 clients have moved" in drawn.verdict.reason
+    assert drawn.verdict.cause == "draw"
     assert "clients" in drawn.verdict.resolve
 
 
