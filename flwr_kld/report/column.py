@@ -31,7 +31,7 @@ class Estimated:
     deviation: float
 
     def __str__(self) -> str:
-        return f"{self.value:z.3f} ± {self.deviation:.3f}"
+        return f"{max(self.value, 0.0):.3f} ± {self.deviation:.3f}"  # by noise below 0
 
 
 @dataclass(frozen=True)

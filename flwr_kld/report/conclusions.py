@@ -126,7 +126,7 @@ class Conclusions:
             return reading
         few = (
             "the population's ± may be too small if a few of its clients are much larger than "
-            f"the rest, or far from them: these {clients} may have none"
+            f"the rest, or far from them, and not among these {clients}"
         )
         return replace(reading, note="; ".join(filter(None, (reading.note, few))))
 

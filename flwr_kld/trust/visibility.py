@@ -36,7 +36,7 @@ _MEMBERS = View("another client", "who is asked, and whose counts are in the sum
 """The session names its cohort to each client, and the list of survivors is what all confirm."""
 
 SERVER_SEES_PARTS = Visibility(
-    "The server, which is trusted with them, saw each client's counts before the noise.",
+    "The server saw each client's counts before the noise, and must be trusted with them.",
     (
         View("the server", "each asked client's exact counts: it is trusted with them"),
         _STRANGERS,

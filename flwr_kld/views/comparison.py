@@ -37,7 +37,7 @@ class ComparisonView(Document):
         if clear := self.report.clear.get(name):
             return "; ".join(map(str, clear[:_MOST]))
         most = max((max(-one.low, one.high) for one in own if one.is_fraction), default=0.0)
-        return f"no change beyond noise; no value changed by more than {100 * most:.2g} points"
+        return f"no change beyond noise, which hides changes of up to {100 * most:.2g} points"
 
     def notes(self) -> Iterator[str]:
         """Yield how sure it is, and what it cost."""

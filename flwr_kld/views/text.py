@@ -107,7 +107,7 @@ def _together(cost: CostSummary) -> str:
 def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
-        return "No budget is set."
+        return "No privacy budget is set."
     rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left for the clients charged most"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
@@ -123,7 +123,7 @@ def details(report: Report) -> Iterator[str]:
     verdict, columns = report.verdict, list(report.by_column)
     yield (
         "D is the divergence KL(reference ‖ clients) in nats, 0 for no difference; estimates are "
-        "± one standard deviation, below 0 only by noise"
+        "± one standard deviation"
         + ("" if verdict is None else f"; limits hold with {100 * verdict.alarm.level:g} % each")
     )
     clear = [one for one in columns if one.outcome is Outcome.NO_DRIFT]
@@ -131,7 +131,7 @@ def details(report: Report) -> Iterator[str]:
     for one in shown:
         yield from _of_column(one.column, one.columns[one.column], one)
     if others := [one.column for one in columns if one not in shown]:
-        yield f"{some_of(others)}: no drift; the page and files have all numbers"
+        yield f"{some_of(others)}: no drift; the HTML page and JSON have all numbers"
     if verdict is not None:
         yield false_alarms(report)
     of_population = report.reading.of_population
@@ -176,7 +176,7 @@ def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     limits = ""
     if verdict is not None:
         most = f"at most {nats(alone.upper_limit)} whatever its shape"
-        limits = f"; at least {nats(alone.lower_bound)}, {most}; {verdict.threshold:g} tolerated"
+        limits = f", at least {nats(alone.lower_bound)} and {most}; {verdict.threshold:g} tolerated"
     yield f"{brief(name)}: D {estimates}{limits}"
     if verdict is not None:
         yield f"  {verdict.reason}"
@@ -186,7 +186,7 @@ def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     if reading.outside is not None and reading.outside.clear:
         yield f"  outside the reference: {outside(column, reading.outside)}"
         if {"other", "missing"}.intersection(reading.outside.clear):
-            yield "  a client of which nearly all records are 'other' or 'missing' logs it"
+            yield "  a client's own log says whether nearly all its records are such ones"
 
 
 def outside(column: ColumnReport, found: OutsideFraction) -> str:

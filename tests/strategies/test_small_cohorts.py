@@ -96,7 +96,7 @@ def test_estimates_say_whose_they_are_and_verdicts_how_often_they_err(cohort, op
     report = monitor.check(grid_of(nodes=60))
     assert report.reading.of_population.whose == drawn_from
     assert "; this is about these" in report.verdict.reason
-    warned = "these 50 may have none" in (report.reading.note or "")
+    warned = "not among these 50" in (report.reading.note or "")
     assert warned == (cohort is not None)
     assert (report.verdict.alarm.rate, report.verdict.alarm.horizon) == (0.05, 50)
     assert report.verdict.detector is None
