@@ -76,11 +76,6 @@ class Reading:
         return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
 
     @property
-    def estimates(self) -> tuple[Estimated, ...]:
-        """What was estimated, the population's first."""
-        return (self.headline, self.of_cohort) if self.of_population else (self.of_cohort,)
-
-    @property
     def headline(self) -> Estimated:
         """What people see first: the population's estimate, else the cohort's."""
         return self.of_population or self.of_cohort

@@ -19,6 +19,8 @@ from flwr_kld.table.frame import BY
 from flwr_kld.table.labels import Labels
 from flwr_kld.table.table import Table
 
+_LEAST_P = 1e-4
+"""Smaller p-values are not told apart in a first line."""
 _LEFT_OUT = 0.01
 """Fraction of the records in no curve up to which curves are tested against each other."""
 
@@ -216,7 +218,8 @@ class SurvivalCurves(Viewed):
         groups = f"{what} in {len(self.curves)} groups, by {brief(self.asked.by)}"
         if self.log_rank is None:
             return f"{groups}. They are not tested against each other."
-        return f"{groups}. Log-rank test of a difference: p = {self.log_rank:.2g}."
+        p = f"= {self.log_rank:.2g}" if self.log_rank >= _LEAST_P else f"< {_LEAST_P:g}"
+        return f"{groups}. Log-rank test of a difference: p {p}."
 
     def half_of(self, curve: SurvivalCurve) -> str:
         """Say by when half had the event, with limits: ``half by 8 months (7 to 9)``."""

@@ -170,14 +170,13 @@ def false_alarms(report: Report) -> str:
 def _of_column(name: str, column: ColumnReport, alone: Report) -> Iterator[str]:
     """Yield the details of one column."""
     reading, verdict = column.reading, column.verdict
-    population = "of the population" if reading.drawn else "of the clients"
-    whose = {"population": population, "cohort": "of the records counted"}
-    estimates = ", ".join(f"{one} {whose[one.of]}" for one in reading.estimates)
+    whose = "the population" if reading.drawn else "the clients"
+    population = f"D of {whose} {reading.of_population}; " if reading.of_population else ""
     limits = ""
     if verdict is not None:
         most = f"at most {nats(alone.upper_limit)} whatever its shape"
         limits = f", at least {nats(alone.lower_bound)} and {most}; {verdict.threshold:g} tolerated"
-    yield f"{brief(name)}: D {estimates}{limits}"
+    yield f"{brief(name)}: {population}D of the counted records {reading.of_cohort}{limits}"
     if verdict is not None:
         yield f"  {verdict.reason}"
         if verdict.detector is not None:
