@@ -172,14 +172,15 @@ def moves(
     return tuple(_of_cells(noisy, level, effects)) if of_numbers is None else (of_numbers,)
 
 
-def unlisted(noisy: NoisyCounts) -> float | None:
-    """Return the fraction of the records that a column does not list, if it shows little else."""
+def unlisted(noisy: NoisyCounts, *, effects: DesignEffects, level: float) -> float | None:
+    """Return the fraction of the records that are unlisted, if nearly all surely are."""
     domain = noisy.plan.reference.domain
     listed = domain.unlisted_index() < 0
     if domain.joins or not listed.any():
         return None
-    found = float(in_cells(noisy.plan, ~listed[None])[0] @ noisy_fractions(noisy))
-    return found if found > MOST_UNLISTED else None
+    others = in_cells(noisy.plan, ~listed[None]) == 1
+    (low,), _ = group_intervals(noisy, others, level=level, effects=effects)
+    return float(others[0] @ noisy_fractions(noisy)) if low > MOST_UNLISTED else None
 
 
 def _of_cells(noisy: NoisyCounts, level: float, effects: DesignEffects) -> Iterator[Move]:

@@ -77,7 +77,7 @@ def column_report(
         reading,
         verdict,
         moved=moves(published, effects=effects, level=level, unit=unit),
-        unlisted=unlisted(published),
+        unlisted=unlisted(published, effects=effects, level=level),
         histogram=histogram(published, effects),
         figures=figures(published, effects),
         calibration=calibration(published, effects),

@@ -11,7 +11,7 @@ from flwr_kld.infer.outside import percent
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.report.explanation import outside_fraction
+from flwr_kld.report.explanation import outside_fraction, unlisted
 from flwr_kld.trust.calibration import calibrated_laplace
 
 TABLE = Categories({"job": ["nurse", "cook"], "age": Binned([40])})
@@ -82,3 +82,14 @@ def test_a_reference_with_mass_everywhere_has_no_outside():
 )
 def test_as_many_digits_as_are_known(share, deviation, text):
     assert percent(share, deviation) == text
+
+
+def test_a_column_is_blind_if_nearly_all_records_surely_are_unlisted():
+    """Of 600 records with noise of thousands, 95 % seem unlisted, by noise alone."""
+    jobs = Partition(16).draw(
+        Reference.from_counts(Labels(["nurse"]), [1]), np.random.default_rng(0)
+    )
+    for epsilon, blind in ((1.0, True), (1e-3, False)):
+        event = calibrated_laplace(Guarantee(epsilon, 0.0))
+        noisy = NoisyCounts(np.array([30, 570, 0]), 600.0, event, jobs, True)
+        assert (unlisted(noisy, effects=DesignEffects(), level=0.95) is not None) == blind
