@@ -29,6 +29,7 @@ from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, Held
 from flwr_kld.secure_sums import Roster
+from flwr_kld.secure_sums.split_sum import Addition, kept_bytes
 from flwr_kld.trust.envelopes import (
     AGGREGATE_ACTION,
     ANSWER,
@@ -53,7 +54,6 @@ from flwr_kld.trust.sealing import (
     open_sealed,
 )
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
-from flwr_kld.trust.split_sum import Addition, kept_bytes
 from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")

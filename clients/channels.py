@@ -10,8 +10,8 @@ from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.common.errors import QueryRefused, SecureSumError
 from flwr_kld.kernel.selection import ClientLabels
 from flwr_kld.kernel.vector import ClientRows
+from flwr_kld.secure_sums.split_sum import split
 from flwr_kld.trust.sealing import SealContext
-from flwr_kld.trust.split_sum import split
 from flwr_kld.trust.terms import Terms
 
 Rows = ClientRows | ClientLabels

@@ -12,13 +12,13 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.channels import from_field
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Released
+from flwr_kld.secure_sums import split_sum
+from flwr_kld.secure_sums.split_sum import FIELD, NOT_PROVED, Parcel
 from flwr_kld.strategies.aggregators import ByAggregators, ask_aggregators, order_of
 from flwr_kld.strategies.cohort_replies import CohortReplies
 from flwr_kld.strategies.exchange import Collected, CountExchange, plain, require_answers
-from flwr_kld.trust import split_sum
 from flwr_kld.trust.envelopes import PartMessage, Verifiers
 from flwr_kld.trust.session_book import silent_names
-from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Parcel
 from flwr_kld.trust.terms import Terms
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.field import Field64
 
 
 class PlainField(Field64):

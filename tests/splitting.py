@@ -11,8 +11,8 @@ from flwr_kld.kernel.channels import from_field
 from flwr_kld.kernel.law import SeededBits, sample
 from flwr_kld.kernel.vector import Held
 from flwr_kld.secure_sums import Identity, Roster
+from flwr_kld.secure_sums.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.sealing import AggregatorKey
-from flwr_kld.trust.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 CELLS = 20

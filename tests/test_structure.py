@@ -53,7 +53,7 @@ def all_imports() -> dict[str, set[str]]:
 
 
 ORDER = (
-    "kernel", "common", "prio3", "table", "reference", "ask", "ledger", "trust", "infer", "guard",
+    "kernel", "common", "table", "reference", "ask", "ledger", "trust", "infer", "guard",
     "secure_sums", "predictors", "integral", "planner", "report", "views", "serve",
     "strategies", "clients", "simulations", "cli", "flwr_kld",
 )  # fmt: skip

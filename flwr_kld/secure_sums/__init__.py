@@ -2,7 +2,7 @@
 
 The server opens a `Session`, sends it to each client, and then four times sends requests and
 collects answers; `SumServer` and `SumClient` say which. Every message has `to_bytes`, and `decode`
-reads it.
+reads it. A sum by two aggregators is in `split_sum`, on the proofs of `prio3`.
 
 Examples
 --------

@@ -14,10 +14,10 @@ import numpy as np
 from Crypto.Hash import TurboSHAKE128
 from measuring import Row, Timed, cpu, measured
 
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.field import Field64
-from flwr_kld.prio3.proof import proof_length
-from flwr_kld.prio3.shares import NONCE, RANDOM, Prio3
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.proof import proof_length
+from flwr_kld.secure_sums.prio3.shares import NONCE, RANDOM, Prio3
 
 _FIELD = Field64()
 _KEY = bytes(range(32))

@@ -38,12 +38,11 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import from_field, seal
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.vector import Held
-from flwr_kld.prio3.shares import NONCE, RANDOM
-from flwr_kld.secure_sums import Identity, Roster
-from flwr_kld.trust import split_sum
+from flwr_kld.secure_sums import Identity, Roster, split_sum
+from flwr_kld.secure_sums.prio3.shares import NONCE, RANDOM
+from flwr_kld.secure_sums.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.envelopes import Order
 from flwr_kld.trust.sealing import SealContext
-from flwr_kld.trust.split_sum import FIELD, Addition, Parcel, split
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 _RANDOM = np.random.default_rng(0)

@@ -15,11 +15,11 @@ from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.channels import seal
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.promise import Allotment, WholeClients
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.field import Field64
-from flwr_kld.trust import split_sum
+from flwr_kld.secure_sums import split_sum
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.split_sum import Parcel
 from flwr_kld.trust.sealing import SealContext
-from flwr_kld.trust.split_sum import Parcel
 from flwr_kld.trust.terms import RecordCounts
 
 P = Field64.modulus

@@ -8,9 +8,9 @@ from adversary.mutations import mutate
 from split_federation import FIRST, NODES, SECOND, aggregators, federation, monitor, people
 
 from flwr_kld.clients import aggregator
-from flwr_kld.trust import split_sum
+from flwr_kld.secure_sums import split_sum
+from flwr_kld.secure_sums.split_sum import Addition
 from flwr_kld.trust.envelopes import PartMessage
-from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.terms import Terms
 
 LIES = 150

@@ -220,12 +220,12 @@ STEPS = [
     "flwr_kld.clients.aggregator.open_sealed",
     "flwr_kld.clients.channels.split",
     "flwr_kld.trust.sealing.SealContext.to_bytes",
-    *(f"flwr_kld.trust.split_sum.{name}" for name in ("seal", "_Head.signed_text")),
+    *(f"flwr_kld.secure_sums.split_sum.{name}" for name in ("seal", "_Head.signed_text")),
     *(
         f"flwr_kld.trust.session_records.RecordLifetimes.{name}"
         for name in ("after", "stored", "of_stored")
     ),
-    "flwr_kld.trust.split_sum.open_sealed",
+    "flwr_kld.secure_sums.split_sum.open_sealed",
 ]
 """Of counting, noising, sealing, masking, adding up and releasing."""
 PUBLIC = ("split_sum.py:split records", "split_sum.py:_prio3 records")

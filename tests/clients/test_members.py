@@ -14,7 +14,8 @@ from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import aggregate_drift_checks, host_drift_queries
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.vector import ClientRows
-from flwr_kld.prio3.shares import HELPER, LEADER
+from flwr_kld.secure_sums.prio3.shares import HELPER, LEADER
+from flwr_kld.secure_sums.split_sum import FIELD, Parcel, _prio3
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import (
     HostedClients,
@@ -24,7 +25,6 @@ from flwr_kld.strategies import (
     TwoAggregators,
 )
 from flwr_kld.trust.sealing import SealContext, open_sealed
-from flwr_kld.trust.split_sum import FIELD, Parcel, _prio3
 from flwr_kld.trust.terms import Terms
 
 HOSTED = 300

@@ -15,7 +15,7 @@ from flower_deployment import Deployment, deployed
 
 from flwr_kld.clients import AggregatorKey
 from flwr_kld.secure_sums import Identity, Roster
-from flwr_kld.trust.split_sum import NOT_PROVED
+from flwr_kld.secure_sums.split_sum import NOT_PROVED
 
 pytestmark = pytest.mark.slow
 CLIENTS, LIAR = ("ayr", "bern", "como", "davos"), "davos"

@@ -43,18 +43,18 @@ from flwr_kld.kernel.vector import (
     ShareSum,
     SumVector,
 )
-from flwr_kld.prio3.shares import Checked
 from flwr_kld.reference import Reference
 from flwr_kld.secure_sums import Identity
 from flwr_kld.secure_sums.client import SumClient
 from flwr_kld.secure_sums.keys import OneUseKey
 from flwr_kld.secure_sums.messages import Phase
+from flwr_kld.secure_sums.prio3.shares import Checked
+from flwr_kld.secure_sums.split_sum import Addition
 from flwr_kld.strategies import Trusted
 from flwr_kld.trust.calibration import calibrate_shares
 from flwr_kld.trust.sealing import AggregatorKey
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
 from flwr_kld.trust.session_records import RecordLifetimes
-from flwr_kld.trust.split_sum import Addition
 from flwr_kld.trust.standing import Standing
 
 REFERENCE = Reference.from_counts(Numbered(4), [4, 3, 2, 1])

@@ -22,9 +22,17 @@ from flwr_kld.kernel.delta import hockey_stick
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import Allotment, WholeClients
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Held
+from flwr_kld.secure_sums.split_sum import (
+    FIELD,
+    NOT_PROVED,
+    Addition,
+    Parcel,
+    Portion,
+    kept_bytes,
+    split,
+)
 from flwr_kld.trust.sealing import AggregatorKey, SealContext, open_sealed
 from flwr_kld.trust.session_book import SessionBook
-from flwr_kld.trust.split_sum import FIELD, NOT_PROVED, Addition, Parcel, Portion, kept_bytes, split
 from flwr_kld.trust.terms import AggregatorNoise, RecordCounts, Terms
 from flwr_kld.trust.trusted import TwoAggregators
 

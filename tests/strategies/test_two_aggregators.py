@@ -28,12 +28,11 @@ from flwr_kld.ask.period import Period
 from flwr_kld.clients import AggregatorKey, AggregatorLimits
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.infer.divergence import skewed_divergence
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.secure_sums import Roster
+from flwr_kld.secure_sums import Roster, split_sum
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.split_sum import NOT_PROVED
 from flwr_kld.strategies import KLDrift, TwoAggregators, WholeClients
-from flwr_kld.trust import split_sum
 from flwr_kld.trust.envelopes import Answer
-from flwr_kld.trust.split_sum import NOT_PROVED
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 from strategies.test_server_blindness import ROW, SUMS, appears
 

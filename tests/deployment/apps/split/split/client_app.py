@@ -16,8 +16,8 @@ from flwr_kld.clients import (
     aggregate_drift_checks,
     answer_drift_queries,
 )
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.field import Elements
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.field import Elements
 from split.pinned import AGGREGATORS
 
 USUAL = {"bus": 3100, "car": 2500, "train": 1200, "walk": 3200}

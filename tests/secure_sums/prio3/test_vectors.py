@@ -15,11 +15,11 @@ import pytest
 from plain_field import FIELD128
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.expander import Expander
-from flwr_kld.prio3.field import Field64
-from flwr_kld.prio3.proof import decide, query
-from flwr_kld.prio3.shares import Prio3
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.expander import Expander
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.proof import decide, query
+from flwr_kld.secure_sums.prio3.shares import Prio3
 
 FOLDER = Path(os.environ.get("FLWR_KLD_VDAF", "/nowhere"))
 FIELD64 = Field64()

@@ -5,8 +5,14 @@ import pytest
 from plain_field import FIELD128, PlainField
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.field import Field64
-from flwr_kld.prio3.transform import completed, doubled, evaluated, interpolated, weights
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.transform import (
+    completed,
+    doubled,
+    evaluated,
+    interpolated,
+    weights,
+)
 
 FIELD = Field64()
 P = FIELD.modulus

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.field import Field64
-from flwr_kld.prio3.proof import verifier_length
-from flwr_kld.prio3.shares import NONCE, RANDOM, Prio3
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.proof import verifier_length
+from flwr_kld.secure_sums.prio3.shares import NONCE, RANDOM, Prio3
 
 FIELD = Field64()
 P = FIELD.modulus

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from flwr_kld.kernel.arguments import set_fields
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.vector import Private
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.expander import SEED, Expander
-from flwr_kld.prio3.field import Elements
-from flwr_kld.prio3.proof import (
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.expander import SEED, Expander
+from flwr_kld.secure_sums.prio3.field import Elements
+from flwr_kld.secure_sums.prio3.proof import (
     decide,
     proof_length,
     proofs_of,

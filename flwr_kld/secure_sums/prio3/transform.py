@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from flwr_kld.prio3.field import Elements, Field64
+from flwr_kld.secure_sums.prio3.field import Elements, Field64
 
 
 def powers(field: Field64, first: Elements, base: Elements, count: int) -> Elements:

@@ -1,8 +1,9 @@
 """A sum by two aggregators: one message a client, which they check and neither can read.
 
 A client splits its counts into two shares, each uniformly random by itself, proves what they are
-(`flwr_kld.prio3`), and seals one to each aggregator. The first, the draft's helper, sends its
-verifier shares to the second, its leader, which says which proofs hold; both add up those clients.
+(`flwr_kld.secure_sums.prio3`), and seals one to each aggregator. The first, the draft's helper,
+sends its verifier shares to the second, its leader, which says which proofs hold; both add up those
+clients.
 Boxes come in portions, as those of many clients are too large for one message.
 Each adds noise and masks its answer; only the other's answer about the same clients takes that mask
 off, so the two agree on a list, or nobody learns anything.
@@ -40,10 +41,10 @@ from flwr_kld.kernel.vector import (
     PartialSum,
     Private,
 )
-from flwr_kld.prio3.circuit import Counts
-from flwr_kld.prio3.expander import SEED
-from flwr_kld.prio3.field import Elements, Field64
-from flwr_kld.prio3.shares import HELPER, LEADER, NONCE, RANDOM, Checked, Prio3
+from flwr_kld.secure_sums.prio3.circuit import Counts
+from flwr_kld.secure_sums.prio3.expander import SEED
+from flwr_kld.secure_sums.prio3.field import Elements, Field64
+from flwr_kld.secure_sums.prio3.shares import HELPER, LEADER, NONCE, RANDOM, Checked, Prio3
 from flwr_kld.trust.sealing import OVERHEAD, AggregatorKey, NotOpened, SealContext, open_sealed
 from flwr_kld.trust.session_book import NAME, NightAnswers, silent_names
 from flwr_kld.trust.terms import Terms

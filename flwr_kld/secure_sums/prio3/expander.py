@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from Crypto.Hash import TurboSHAKE128
 
-from flwr_kld.prio3.field import Elements, Field64
+from flwr_kld.secure_sums.prio3.field import Elements, Field64
 
 SEED = 32
 """Bytes of a seed (``SEED_SIZE``)."""

@@ -11,9 +11,9 @@ from math import log2
 import numpy as np
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.circuit import Counts, wire_length
-from flwr_kld.prio3.field import Elements
-from flwr_kld.prio3.transform import completed, doubled, weights
+from flwr_kld.secure_sums.prio3.circuit import Counts, wire_length
+from flwr_kld.secure_sums.prio3.field import Elements
+from flwr_kld.secure_sums.prio3.transform import completed, doubled, weights
 
 _HASHES = 2.0**64
 """That somebody who lies computes to find joint randomness by which a lie passes."""

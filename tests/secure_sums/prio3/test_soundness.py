@@ -7,10 +7,10 @@ import pytest
 from plain_field import PlainField
 from scipy.stats import binom
 
-from flwr_kld.prio3.circuit import Counts, wire_length
-from flwr_kld.prio3.field import Field64
-from flwr_kld.prio3.proof import decide, proofs_of, prove, query, soundness
-from flwr_kld.prio3.transform import evaluated
+from flwr_kld.secure_sums.prio3.circuit import Counts, wire_length
+from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.proof import decide, proofs_of, prove, query, soundness
+from flwr_kld.secure_sums.prio3.transform import evaluated
 
 FIELD = PlainField(193, 125, 64, 1)
 TINY = PlainField(17, 3, 16, 1)

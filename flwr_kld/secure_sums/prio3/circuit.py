@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.kernel.count import InvalidReply
-from flwr_kld.prio3.field import Elements, Field64
-from flwr_kld.prio3.transform import powers
+from flwr_kld.secure_sums.prio3.field import Elements, Field64
+from flwr_kld.secure_sums.prio3.transform import powers
 
 
 @dataclass(frozen=True)
