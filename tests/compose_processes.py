@@ -25,6 +25,7 @@ from recipes import ROOT
 from flwr_kld.simulations.local_superlink import reserved_port
 
 DEPLOY = ROOT / "deploy"
+APP = "examples/two-aggregators"
 LET_IN = "SuperNode ID: "
 """In a SuperNode's log once its SuperLink has let it in; one that comes too soon ends instead."""
 PAUSE = 2.0
@@ -59,6 +60,7 @@ class Processes:
         self.programs = fresh_environment(home, extras)
         self._of_image = dict(_IMAGE.findall(image))
         self.deploy = shutil.copytree(DEPLOY, home / "deploy")
+        shutil.copytree(ROOT / APP, home / APP)
         self._until_the_end = ExitStack()
         ports = set(re.findall(rf"\b({_PORT})\b", (DEPLOY / "compose.yaml").read_text()))
         self.ports = {p: self._until_the_end.enter_context(reserved_port()) for p in sorted(ports)}
@@ -86,7 +88,7 @@ class Processes:
     def _mount(self, name: str, source: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         path = self.deploy / source
-        if not source.startswith("./"):
+        if not source.startswith("."):
             path = self.ledger if source == "ledger" else self.home / "volumes" / source
             path.mkdir(parents=True, exist_ok=True)
         if path.is_file():
