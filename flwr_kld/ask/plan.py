@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.period import Period
 from flwr_kld.ask.unlisted_labels import UnlistedLabels
+from flwr_kld.common.canonical_bytes import inflated
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.kernel.vector import Layout
 from flwr_kld.reference import Reference
@@ -219,18 +220,6 @@ def plan_fingerprint(domain: str, cell_of: NDArray[np.int32]) -> str:
     digest = hashlib.sha256(f"flwr-kld plan 1\n{domain}\n".encode())
     digest.update(numbered.astype("<i4").tobytes())
     return digest.hexdigest()
-
-
-def inflated(packed: bytes, size: int, error: str) -> bytes:
-    """Inflate what holds exactly so many bytes, at least 1, and no byte more of anything else."""
-    inflater = zlib.decompressobj()
-    try:
-        raw = inflater.decompress(packed, size)
-    except zlib.error:
-        raise ValueError(error) from None
-    if len(raw) != size or not inflater.eof or inflater.unused_data:
-        raise ValueError(error)
-    return raw
 
 
 @lru_cache(maxsize=4)

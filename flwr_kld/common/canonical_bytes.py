@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,3 +126,15 @@ class Slots:
         present = reader.bits(count)
         held = int.from_bytes(present, "little").bit_count()
         return cls(count, present, reader.take(width * held))
+
+
+def inflated(packed: bytes, size: int, error: str) -> bytes:
+    """Inflate what holds exactly so many bytes, at least 1, and no byte more of anything else."""
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(packed, size)
+    except zlib.error:
+        raise ValueError(error) from None
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
+        raise ValueError(error)
+    return raw

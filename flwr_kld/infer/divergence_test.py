@@ -13,7 +13,7 @@ Of 3,000 records in ten equal cells, a fifth have moved from the first half to t
 
 >>> from flwr_kld import Labels, Reference
 >>> from flwr_kld.kernel.law import SeededBits
->>> from flwr_kld.planner.setting import published
+>>> from flwr_kld.infer.power import published
 >>> from flwr_kld.ask.partition import Partition
 >>> from flwr_kld.trust.trusted import Trusted
 >>> reference = Reference.from_probabilities(Labels(list("abcdefghij")), [0.1] * 10)

@@ -17,16 +17,17 @@ from flwr_kld.common.report_views import Viewed
 from flwr_kld.infer.alarm import RESOLUTION
 from flwr_kld.infer.allowance import SHARE, Allowance, allowance, rows_needed
 from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.drift import Drift, Law, Shape
 from flwr_kld.infer.estimators.design_effect import Clients, DesignEffects, Spread, spread
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.score import THETA, check_threshold
 from flwr_kld.infer.one_thread import one_thread
+from flwr_kld.infer.power import Estimating, draw_cohorts, published
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner.allotment import allot
-from flwr_kld.planner.detection import Estimating, smallest_drift
-from flwr_kld.planner.drift import Drift, Law, Shape
-from flwr_kld.planner.setting import Setting, draw_cohorts, published
+from flwr_kld.planner.detection import smallest_drift
+from flwr_kld.planner.setting import Setting
 from flwr_kld.reference import Reference
 from flwr_kld.table.table import Table
 

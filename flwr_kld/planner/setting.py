@@ -7,20 +7,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from flwr_kld.ask.noisy import NoisyCounts, noise_in_counts
 from flwr_kld.ask.partition import Partition
-from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.guesses import suggests
 from flwr_kld.infer.estimators.score import check_level
 from flwr_kld.kernel.arguments import finite, integer, set_fields
-from flwr_kld.kernel.law import BitSource, sample
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger.composition import composed_epsilon
-from flwr_kld.planner.drift import Law
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 
@@ -178,27 +171,3 @@ class Setting:
             "epsilon_per_year": self.epsilon_per_year,
             "seconds": self.seconds,
         }
-
-
-def draw_cohorts(
-    law: Law, records: int, design_effect: float, number: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw counts of cohorts of clustered records, shape [number, len(law)].
-
-    Dirichlet-multinomial: counts have the multinomial's variance times the design effect
-    ``(N + A) / (1 + A)``, A the concentration.
-    """
-    laws = np.tile(law, (number, 1))
-    if design_effect > 1:
-        laws = generator.standard_gamma((records - design_effect) / (design_effect - 1) * laws)
-        laws /= laws.sum(axis=1, keepdims=True)
-    return generator.multinomial(records, laws)
-
-
-def published(
-    counts: NDArray[np.int64], plan: QueryPlan, event: Release, bits: BitSource
-) -> NoisyCounts:
-    """Noise counts, shape [plan.length], as a release does."""
-    noisy = counts + sample(noise_in_counts(event, plan), len(counts), bits)
-    records = float((counts if plan.layout.total_is_public(event.guarantee) else noisy).sum())
-    return NoisyCounts(noisy, max(records, 1.0), event, plan, bits.private)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Json, StrictStr
 
-from flwr_kld.ask.plan import inflated
+from flwr_kld.common.canonical_bytes import inflated
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.strict_model import Model
 from flwr_kld.kernel.law import BitSource

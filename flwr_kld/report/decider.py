@@ -28,10 +28,10 @@ from flwr_kld.infer.part_of_records import (
     least_if_underdrawn,
     missed_part,
 )
+from flwr_kld.infer.power import Estimating
 from flwr_kld.infer.upper_limit import upper_limit
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.ledger.entry import Remembered
-from flwr_kld.planner.detection import Estimating
 from flwr_kld.reference import Reference
 from flwr_kld.report.measured import Measured
 

@@ -18,8 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from flwr_kld.common.errors import LedgerError
-from flwr_kld.ledger import Kind
+from flwr_kld.ledger import Kind, LedgerError
 from flwr_kld.ledger.entry import Entry
 from flwr_kld.ledger.read_only import LedgerView
 from flwr_kld.report.column import MARKS

@@ -23,8 +23,8 @@ from flwr_kld.clients.handwriting.dataset import Handwriting
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.score import THETA
+from flwr_kld.infer.power import published
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.setting import published
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.handwriting.source import load_writers, split_writers
 from flwr_kld.simulations.studies.hands import Hands

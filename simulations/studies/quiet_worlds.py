@@ -41,10 +41,10 @@ from flwr_kld.clients import answer_drift_queries
 from flwr_kld.clients.handwriting import Handwriting
 from flwr_kld.common.extras import require
 from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.drift import Drift
 from flwr_kld.infer.estimators.score import THETA
+from flwr_kld.infer.power import USUAL
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.detection import USUAL
-from flwr_kld.planner.drift import Drift
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report

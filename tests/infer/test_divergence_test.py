@@ -18,9 +18,9 @@ from flwr_kld.infer.divergence_test import (
     divergence_test,
 )
 from flwr_kld.infer.outside import outside_by_counts
+from flwr_kld.infer.power import published
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.kernel.promise import WholeClients
-from flwr_kld.planner.setting import published
 from flwr_kld.trust.calibration import calibrated_gaussian
 from flwr_kld.trust.trusted import Trusted
 

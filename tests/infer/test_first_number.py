@@ -10,8 +10,8 @@ from flwr_kld import Labels, Reference
 from flwr_kld.ask.partition import Partition
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.power import published
 from flwr_kld.kernel.law import SeededBits
-from flwr_kld.planner.setting import published
 from flwr_kld.report.parts import read
 from flwr_kld.trust.trusted import Trusted
 

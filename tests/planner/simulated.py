@@ -10,13 +10,13 @@ from flwr_kld import Reference
 from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.drift import Drift
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.score import THETA
+from flwr_kld.infer.power import published
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting
 from flwr_kld.planner.detection import by_counts
-from flwr_kld.planner.drift import Drift
-from flwr_kld.planner.setting import published
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.federations import Clients, Equal
 from flwr_kld.simulations.studies.runner import generator

@@ -12,12 +12,12 @@ from scipy import stats
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.ask.partition import Partition
 from flwr_kld.infer.alarm import Alarm
+from flwr_kld.infer.drift import Drift
+from flwr_kld.infer.power import draw_cohorts
 from flwr_kld.kernel.promise import Allotment
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.planner.detection import power_of, smallest_drift
-from flwr_kld.planner.drift import Drift
 from flwr_kld.planner.forecast import expected_error
-from flwr_kld.planner.setting import draw_cohorts
 from flwr_kld.trust.distributed import Distributed
 from flwr_kld.trust.trusted import Trusted
 

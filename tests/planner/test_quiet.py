@@ -8,13 +8,12 @@ import pytest
 from flwr_kld import Labels, Reference
 from flwr_kld.ask.partition import Partition
 from flwr_kld.infer.allowance import allowance
+from flwr_kld.infer.drift import Drift
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
+from flwr_kld.infer.power import USUAL, Estimating, draw_cohorts, published
 from flwr_kld.kernel.law import SeededBits
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.detection import USUAL, Estimating
-from flwr_kld.planner.drift import Drift
-from flwr_kld.planner.setting import draw_cohorts, published
 from flwr_kld.trust.trusted import Trusted
 
 RUNS = 60

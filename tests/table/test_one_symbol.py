@@ -9,9 +9,9 @@ from flwr_kld import Labels, Reference
 from flwr_kld.clients import answer_drift_queries, answer_predictor_queries
 from flwr_kld.clients.predictor_queries import host_predictor_queries
 from flwr_kld.common.errors import CheckFailed, DomainError
+from flwr_kld.infer.drift import Drift
 from flwr_kld.integral import FiniteBase, Mollifier, mbde, mollify
 from flwr_kld.planner import Setting, forecast
-from flwr_kld.planner.drift import Drift
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.strategies import KLDrift, PrivatePredictor, Statistics, Trusted
 from flwr_kld.table.table import Table

@@ -10,8 +10,8 @@ from numbered import Numbered
 
 from flwr_kld import Reference
 from flwr_kld.infer.divergence import skewed_divergence
+from flwr_kld.infer.drift import Drift, Shape
 from flwr_kld.infer.estimators.score import THETA
-from flwr_kld.planner.drift import Drift, Shape
 
 WEIGHT = 1 / np.arange(1, 201)
 REFERENCE = Reference(Numbered(200), WEIGHT / WEIGHT.sum())
