@@ -48,10 +48,10 @@ class InProcessGrid(Grid):
         nodes = integer("nodes", nodes, least=1)
         run = secrets.randbits(62)  # as Flower draws it: nodes remember what they did in a run
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run, _SERVER_NODE
-        self._app = app
-        self._lose = lose or (lambda _: False)
+        self.app = app
+        self.lose = lose or (lambda _: False)
         self._run = Run.create_empty(run_id=run)
-        self._contexts = {
+        self.contexts = {  # Of each node, by its id
             1000 + i: Context(
                 run_id=run,
                 node_id=1000 + i,
@@ -74,7 +74,7 @@ class InProcessGrid(Grid):
 
     def set_run_config(self, config: UserConfig) -> None:
         """Give every node a run config, as ``flwr run`` does."""
-        for context in self._contexts.values():
+        for context in self.contexts.values():
             context.run_config = dict(config)
 
     def create_message(
@@ -90,7 +90,7 @@ class InProcessGrid(Grid):
 
     def get_node_ids(self) -> Iterable[int]:
         """Ids of all nodes."""
-        return list(self._contexts)
+        return list(self.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Keep messages until the server looks for replies."""
@@ -105,7 +105,7 @@ class InProcessGrid(Grid):
         """Let some of the nodes answer, in the order in which they were asked."""
         wanted = message_ids if isinstance(message_ids, Set) else set(message_ids)
         now = list(islice((i for i in self._messages if i in wanted), _AT_A_TIME))
-        return [self._deliver(self._messages.pop(i)) for i in now]
+        return [self.deliver(self._messages.pop(i)) for i in now]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -116,12 +116,13 @@ class InProcessGrid(Grid):
             replies += came
         return replies
 
-    def _deliver(self, message: Message) -> Message:
-        if self._lose(message):
+    def deliver(self, message: Message) -> Message:
+        """Return a node's reply."""
+        if self.lose(message):
             return Message(Error(_NODE_UNAVAILABLE, "lost"), reply_to=message)
         received = pickle.loads(pickle.dumps(message))  # noqa: S301  # faster than deepcopy
         try:
-            return self._app(received, self._contexts[message.metadata.dst_node_id])
+            return self.app(received, self.contexts[message.metadata.dst_node_id])
         except Exception as error:  # Flower reports whatever a ClientApp raises
             reason = f"{type(error)}:<'{error}'>"
             return Message(Error(_CLIENT_APP_RAISED, reason), reply_to=message)

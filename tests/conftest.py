@@ -78,4 +78,4 @@ def no_plots(monkeypatch):
     def blank(series, file, **options):
         file.write_text("<svg/>", encoding="utf-8")
 
-    monkeypatch.setattr("flwr_kld.views.series.Series.plot", blank)
+    monkeypatch.setattr("flwr_kld.views.files.Kept.plot", blank)

@@ -37,7 +37,7 @@ from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.table.blind import MOST_UNLISTED
 from flwr_kld.table.table import Table
 from flwr_kld.views import Description
-from flwr_kld.views.series import require_form
+from flwr_kld.views.files import require_form
 
 
 def describe(

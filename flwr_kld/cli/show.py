@@ -35,7 +35,8 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import counted
 from flwr_kld.views import CheckSeries, RoundSeries, view_of
-from flwr_kld.views.series import FORMATS, Series, require_form
+from flwr_kld.views.files import FORMATS, require_form
+from flwr_kld.views.series import Series
 
 _SHOWN, _WRITTEN = 30, 365
 """Latest checks or rounds on a terminal and in a file."""

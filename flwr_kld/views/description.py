@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from flwr_kld.report.statistics_report import CAPTION, description_rows, numbers_of
 from flwr_kld.report.words import when
 from flwr_kld.views.document import Document
+from flwr_kld.views.files import FORMATS
 from flwr_kld.views.page import pictures, render
 from flwr_kld.views.panels import Theme
-from flwr_kld.views.series import FORMATS
 from flwr_kld.views.statistics_plot import draw_statistics, size_of
 from flwr_kld.views.text import privacy
 
@@ -99,7 +99,7 @@ class Description(Document):
             caption=CAPTION,
         )
 
-    def save(self, file: str | Path) -> None:
+    def save(self, file: str | Path, **titles: str) -> None:
         """Write a file; its ending says what: a page, a plot, a table, all in full, or metrics.
 
         Raises
@@ -108,7 +108,7 @@ class Description(Document):
             If it ends in none of `forms`.
         """
         if Path(file).suffix != ".prom":
-            super().save(file)
+            super().save(file, **titles)
             return
         # Imported here: it needs the extra that writes them.
         from flwr_kld.views.prometheus import save_description

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
-from pathlib import Path
 from typing import Any, ClassVar
 
-from flwr_kld.common.extras import require
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.report.words import as_text, table_of, wrapped
+from flwr_kld.views.files import Kept
 from flwr_kld.views.page import pictures, render
-from flwr_kld.views.panels import Theme, canvas, tidy
-from flwr_kld.views.series import FORMATS, require_form, write_form
+from flwr_kld.views.panels import Theme, tidy
 from flwr_kld.views.text import WIDTH
 
 
 @dataclass(frozen=True)
-class Document(ABC):
+class Document(Kept):
     """What a report looks like.
 
     Parameters
@@ -37,8 +33,6 @@ class Document(ABC):
     """Characters of a line."""
     right: ClassVar[tuple[str, ...]] = ()
     """Heads of the columns of numbers."""
-    forms: ClassVar[tuple[str, ...]] = FORMATS
-    """Endings of the files that it can be saved to."""
 
     @abstractmethod
     def about(self) -> Iterable[str]:
@@ -51,14 +45,6 @@ class Document(ABC):
     @abstractmethod
     def notes(self) -> Iterable[str]:
         """Return what is said after the table."""
-
-    @abstractmethod
-    def numbers(self) -> Iterable[Mapping[str, Any]]:
-        """Return rows of the numbers, for frames and files."""
-
-    @abstractmethod
-    def draw(self, figure: Any, theme: Theme, *, narrow: bool) -> None:
-        """Draw it on a figure."""
 
     def size(self, narrow: bool) -> tuple[float, float]:
         """Return width and height of the figure, in inches."""
@@ -76,22 +62,6 @@ class Document(ABC):
         for sentence in self.notes():
             yield from wrapped(sentence, width)
 
-    def plot(
-        self,
-        file: str | Path | None = None,
-        *,
-        title: str = "",
-        dark: bool = False,
-        narrow: bool = False,
-    ) -> Any:
-        """Draw it, into a file if one is given; return Matplotlib's figure."""
-        with canvas(file, self.size(narrow), title=title, dark=dark, narrow=narrow) as (
-            figure,
-            theme,
-        ):
-            self.draw(figure, theme, narrow=narrow)
-        return figure
-
     def to_html(self, **around: Any) -> str:
         """Return a page that stands by itself, or in `around` of a live one."""
         heads, rows = self.table()
@@ -106,31 +76,9 @@ class Document(ABC):
             plots=pictures(self.plot),
         )
 
-    def to_csv(self) -> str:
-        """Return the rows of `numbers`."""
-        rows, text = list(self.numbers()), StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
-
-    def to_frame(self) -> Any:
-        """Return the same rows as a pandas data frame."""
-        return require("pandas", extra="frames").DataFrame(list(self.numbers()))
-
     def to_json(self) -> str:
         """Return the report in full."""
         return json_text(self.report.to_dict(), indent=2, sort_keys=True)
-
-    def save(self, file: str | Path) -> None:
-        """Write a file; its ending says what: a page, a plot, a table, or all in full.
-
-        Raises
-        ------
-        ValueError
-            If it ends in none of `forms`.
-        """
-        write_form(self, require_form(file, self.forms))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +13,7 @@ from typing import Any
 
 from flwr_kld.common.extras import require
 from flwr_kld.report.words import nats
+from flwr_kld.views.text import when
 
 TEMPLATES = Path(__file__).parent / "page"
 """Templates, and the files that pages which do not stand by themselves refer to."""
@@ -44,7 +44,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.filters.update(nats=nats, sentence=_sentence, when=_when)
+    environment.filters.update(nats=nats, sentence=_sentence, when=when)
     return environment
 
 
@@ -71,7 +71,3 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
 def _sentence(words: str) -> str:
     """Start with a capital and end with a full stop."""
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
-
-
-def _when(started: str) -> str:
-    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M}"

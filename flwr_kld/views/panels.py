@@ -38,6 +38,8 @@ DARK: Final = Theme(
 )  # fmt: skip
 CROWD = 60
 """More than this are drawn with smaller marks, or as a band."""
+_NARROW, _WIDE = (3.9, 4.6), (8.6, 5.2)
+"""Width and height of two panels, in inches, on a phone and elsewhere."""
 _ALONE = 0.8
 """Part of the height that a panel has by itself."""
 _NEARLY_A_DAY, _A_MINUTE = timedelta(hours=20), timedelta(minutes=1)
@@ -65,31 +67,26 @@ def canvas(
             figure.savefig(file, dpi=150)
 
 
+def size_of_panels(narrow: bool, *, taller: float, spend: bool) -> tuple[float, float]:
+    """Return width and height of a figure of two panels, or one, in inches."""
+    width, height = _NARROW if narrow else _WIDE
+    return width, (height + taller) * (1 if spend else _ALONE)
+
+
 @contextmanager
 def two_panels(
-    file: str | Path | None,
-    *,
-    title: str,
-    dark: bool,
-    narrow: bool,
-    taller: float = 0.0,
-    spend: bool = True,
-) -> Iterator[tuple[Any, Any, Any, Theme]]:
-    """Yield a figure, its two axes, one above the other, and their colours; then write a file.
+    figure: Any, theme: Theme, narrow: bool, *, taller: float, spend: bool
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the two axes of a figure, one above the other.
 
     Without a spend to be drawn, there is one panel, which is both.
     """
-    width, height = (3.9, 4.6) if narrow else (8.6, 5.2)
-    heights = (3 + 4 * taller / height, 1)[: 1 + spend]
-    size = (width, (height + taller) * (1 if spend else _ALONE))
-    with canvas(file, size, title=title, dark=dark, narrow=narrow) as (figure, theme):
-        panels = figure.subplots(
-            len(heights), sharex=True, height_ratios=heights, squeeze=False
-        ).ravel()
-        yield figure, panels[0], panels[-1], theme
-        for axes in panels:
-            axes.grid(axis="y", color=theme.faint, alpha=0.25)
-            tidy(axes, theme, narrow)
+    heights = (3 + 4 * taller / (_NARROW if narrow else _WIDE)[1], 1)[: 1 + spend]
+    panels = figure.subplots(len(heights), sharex=True, height_ratios=heights, squeeze=False)
+    yield panels[0, 0], panels[-1, 0]
+    for axes in panels.ravel():
+        axes.grid(axis="y", color=theme.faint, alpha=0.25)
+        tidy(axes, theme, narrow)
 
 
 def mark(axes: Any, numbers: Sequence[int], height: float, **look: Any) -> None:

@@ -6,25 +6,21 @@ A notebook shows a series as a table.
 
 from __future__ import annotations
 
-import csv
 import html
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
-from pathlib import Path
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, Self
 
 from rich.table import Table
 
-from flwr_kld.common.durable_files import put_in_place
-from flwr_kld.common.extras import require
 from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.arguments import instance
-from flwr_kld.report.envelope import Point, R
+from flwr_kld.report.envelope import CostSummary, Point, R
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import as_text, counted
 from flwr_kld.trust.visibility import View
+from flwr_kld.views.files import Kept
 from flwr_kld.views.page import add_up, pictures, render
 from flwr_kld.views.panels import (
     Theme,
@@ -32,6 +28,7 @@ from flwr_kld.views.panels import (
     has_spend,
     label_numbers,
     same_spend,
+    size_of_panels,
     two_panels,
 )
 
@@ -55,31 +52,11 @@ def views(report: Report) -> tuple[View, ...]:
     return (_ANYBODY, *report.protection.visibility.views, _NETWORK)
 
 
-FORMATS = (".html", ".png", ".svg", ".csv", ".json")
-"""Endings of the files that a series can be saved to."""
-
-
-def require_form(file: str | Path, forms: Sequence[str] = FORMATS) -> Path:
-    """Raise ValueError unless a file's ending is one that can be written; return the file."""
-    if Path(file).suffix not in forms:
-        raise ValueError(f"{file} must end in one of {', '.join(forms)}")
-    return Path(file)
-
-
-def write_form(shown: Any, file: Path, **titles: str) -> None:
-    """Write a page, a plot, a table, or all in full, as a file's ending says."""
-    texts = {".html": lambda: shown.to_html(**titles), ".csv": shown.to_csv, ".json": shown.to_json}
-    if file.suffix in texts:
-        put_in_place(file, texts[file.suffix]().encode())
-    else:
-        shown.plot(file, title=titles.get("title", ""))
-
-
 _TRUTHS = ("population_truth", "cohort_truth")
 """Attributes of a point that a simulation knows; of each column of a table, `Point.truths`."""
 
 
-class Series(ABC, Generic[R]):
+class Series(Kept, Generic[R]):
     """Reports in order: a `CheckSeries` or a `RoundSeries`."""
 
     _of: type[R]
@@ -131,31 +108,25 @@ class Series(ABC, Generic[R]):
         """Return the table for a notebook."""
         return f"<pre>{html.escape(as_text(self.table(title=self.heading), width=120))}</pre>"
 
-    def plot(
-        self,
-        file: str | Path | None = None,
-        *,
-        title: str = "",
-        dark: bool = False,
-        narrow: bool = False,
-    ) -> Any:
-        """Draw the series over its spend, into a file if one is given; return Matplotlib's figure.
+    @property
+    def _spent(self) -> dict[int, CostSummary]:
+        return {p.number: p.report.cost for p in self.points if p.report}
+
+    def size(self, narrow: bool) -> tuple[float, float]:
+        """Return width and height of the figure, in inches."""
+        return size_of_panels(narrow, taller=self._taller(), spend=has_spend(self._spent))
+
+    def draw(self, figure: Any, theme: Theme, *, narrow: bool) -> None:
+        """Draw the series over its spend.
 
         Points without a report leave a gap, marked at the foot.
 
         Below are epsilon of each point, if it is not always the same, and what the window had
         spent of the budget that was in force, if there is a ledger.
         """
-        spent = {p.number: p.report.cost for p in self.points if p.report}
-        panels = two_panels(
-            file,
-            title=title,
-            dark=dark,
-            narrow=narrow,
-            taller=self._taller(),
-            spend=has_spend(spent),
-        )
-        with panels as (figure, above, below, theme):
+        spent, taller = self._spent, self._taller()
+        panels = two_panels(figure, theme, narrow, taller=taller, spend=has_spend(spent))
+        with panels as (above, below):
             self._draw(above, theme, narrow=narrow)
             if below is not above:
                 draw_spend(below, spent, self.what, theme)
@@ -163,7 +134,6 @@ class Series(ABC, Generic[R]):
             label_numbers(below, numbers, dates, self.what, by, narrow=narrow)
             if same := same_spend(spent):
                 below.set_xlabel(f"{below.get_xlabel()}; {same}")
-        return figure
 
     def _dates(self) -> tuple[dict[int, str], str]:
         """Return the moment of each number on the axis, and what it is of."""
@@ -195,23 +165,11 @@ class Series(ABC, Generic[R]):
 
     # ------------------------------------------------------------------------------------ to keep
 
-    def to_csv(self) -> str:
-        """Return one row a point: all numbers and texts of its report, and when it was.
+    def numbers(self) -> Iterator[dict[str, Any]]:
+        """Yield one row a point: all numbers and texts of its report, and when it was.
 
         Checks of a table have one row for each of its columns.
         """
-        found = list(self._values())
-        text = StringIO()
-        writer = csv.DictWriter(text, list(dict.fromkeys(name for row in found for name in row)))
-        writer.writeheader()
-        writer.writerows(found)
-        return text.getvalue()
-
-    def to_frame(self) -> Any:
-        """Return the same rows as a pandas data frame."""
-        return require("pandas", extra="frames").DataFrame(self._values())
-
-    def _values(self) -> Iterator[dict[str, Any]]:
         for point in self.points:
             facts = {"number": point.number, **{name: getattr(point, name) for name in self._facts}}
             for report in [{}] if point.report is None else self._parts(point.report):
@@ -249,10 +207,6 @@ class Series(ABC, Generic[R]):
             None if report is None else cls._of.from_dict(report),
             **{name: values[name] for name in cls._facts if name in values},
         )
-
-    def save(self, file: str | Path, *, title: str = "", subtitle: str = "") -> None:
-        """Write a file; its ending says what: a page, a plot, a table, or all reports in full."""
-        write_form(self, require_form(file), title=title, subtitle=subtitle)
 
     # ------------------------------------------------------------------------ what its kind says
 

@@ -85,9 +85,9 @@ def a_night(clients: int, folder: Path, *, serving: bool) -> tuple[Timed, Timed]
     In process, the memories of all clients are this machine's: 1,000 clients a file.
     """
     grid, reference = a_federation(**{**USUAL, "clients": clients})
-    for node, context in grid._contexts.items():
+    for node, context in grid.contexts.items():
         context.node_config["drift-memory"] = str(folder / str(node))
-    trust, deliver, nodes = Trusted(epsilon=1.0, delta=1e-6), grid._deliver, [0.0]
+    trust, deliver, nodes = Trusted(epsilon=1.0, delta=1e-6), grid.deliver, [0.0]
     standing = Standing(trust, book=folder / "standing.db")
 
     def delivered(message: Message) -> Message:
@@ -105,7 +105,7 @@ def a_night(clients: int, folder: Path, *, serving: bool) -> tuple[Timed, Timed]
 
         return less_nodes
 
-    vars(grid)["_deliver"] = delivered
+    vars(grid)["deliver"] = delivered
     return timed(standing), timed(trust)
 
 
@@ -132,4 +132,4 @@ def a_federation(
         app, held, hosted, lambda _: domain, record_ids=lambda *_: np.arange(records)
     )
     grid = InProcessGrid(app, hosts)
-    return grid, Reference.from_samples(domain, held(grid._contexts[1000], 0), floor=0.1)
+    return grid, Reference.from_samples(domain, held(grid.contexts[1000], 0), floor=0.1)

@@ -50,7 +50,7 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
     following, now = SinceLastCheck.next, datetime(2024, 3, 10, 3, tzinfo=UTC)
     monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, now))
     grid = InProcessGrid(client.app, NODES)
-    for node, context in enumerate(grid._contexts.values()):
+    for node, context in enumerate(grid.contexts.values()):
         # Their old rows are as the reference says; those of yesterday have drifted.
         ages = random.Random(node).choices(range(20, 60), k=900) + [90] * 300
         days = [date(2023, 1, 1)] * 900 + [date(2024, 3, 8)] * 300

@@ -50,18 +50,18 @@ class Repeating(InProcessGrid):
 
     def __init__(self, app) -> None:
         super().__init__(app, NODES + 1)
-        self._contexts[AGGREGATOR].node_config = {"drift-role": "aggregator", "drift-key": "/key"}
+        self.contexts[AGGREGATOR].node_config = {"drift-role": "aggregator", "drift-key": "/key"}
         self.answers: list[tuple[str, int]] = []
 
-    def _deliver(self, message: Message) -> Message:
+    def deliver(self, message: Message) -> Message:
         kind, node = message.metadata.message_type, message.metadata.dst_node_id
         if kind not in ONCE:
-            return super()._deliver(message)
-        replies, contexts = self.repeat(message, self._contexts[node])
+            return super().deliver(message)
+        replies, contexts = self.repeat(message, self.contexts[node])
         given = [i for i, reply in enumerate(replies) if answered(reply)]
         self.answers.append((kind, len(given)))
         kept = given[0] if given else 0
-        self._contexts[node] = contexts[kept]
+        self.contexts[node] = contexts[kept]
         return replies[kept]
 
 
@@ -74,7 +74,7 @@ class AtOnce(Repeating):
         def run(own) -> Message:
             received = copy.deepcopy(message)
             ready.wait()
-            return self._app(received, own)
+            return self.app(received, own)
 
         with ThreadPoolExecutor(4) as threads:
             return list(threads.map(run, contexts)), contexts
@@ -85,10 +85,10 @@ class Elsewhere(Repeating):
 
     def repeat(self, message, context):
         contexts = [copy.deepcopy(context) for _ in range(2)]
-        replies = [self._app(copy.deepcopy(message), contexts[0])]
+        replies = [self.app(copy.deepcopy(message), contexts[0])]
         remembered = dict(check_memory._claimed)
         check_memory._claimed.clear()
-        replies.append(self._app(copy.deepcopy(message), contexts[1]))
+        replies.append(self.app(copy.deepcopy(message), contexts[1]))
         check_memory._claimed.update(remembered)
         return replies, contexts
 
@@ -110,7 +110,7 @@ def federation(loads: list, key: AggregatorKey | None = KEY):
 
 
 def predicted(grid):
-    del grid._contexts[AGGREGATOR]  # a predictor asks every node
+    del grid.contexts[AGGREGATOR]  # a predictor asks every node
     return PrivatePredictor(
         BayesMixture(Hypotheses({"a": REFERENCE, "b": REFERENCE}), epsilon=1.0)
     ).ask(grid)
@@ -169,7 +169,7 @@ def test_where_a_guard_keeps_a_file_no_other_process_answers_again(
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
     KEY.save(tmp_path / "key")
     grid = Elsewhere(federation(loads := [], key=None))
-    grid._contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
+    grid.contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
     check(grid)
     one_answer_each(grid, messages)
     assert sorted(loads) == [*range(1000, 1000 + NODES)]
@@ -179,8 +179,8 @@ def test_where_a_guard_keeps_a_file_no_other_process_answers_again(
 def test_an_operator_without_a_guard_may_name_a_file(check, messages, tmp_path):
     KEY.save(tmp_path / "key")
     grid = Elsewhere(federation([], key=None))
-    grid._contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
-    for node, context in grid._contexts.items():
+    grid.contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
+    for node, context in grid.contexts.items():
         context.node_config["drift-memory"] = str(tmp_path / f"{node}.db")
     check(grid)
     one_answer_each(grid, messages)
@@ -189,7 +189,7 @@ def test_an_operator_without_a_guard_may_name_a_file(check, messages, tmp_path):
 @pytest.mark.parametrize("place", ["relative.db", 7, "/nowhere/memory.db"])
 def test_a_memory_that_cannot_be_used_refuses(place, caplog):
     grid = Elsewhere(federation(loads := []))
-    for context in grid._contexts.values():
+    for context in grid.contexts.values():
         context.node_config["drift-memory"] = place
     with caplog.at_level(logging.ERROR), pytest.raises(CheckFailed, match="memory"):
         summed(grid)
@@ -242,8 +242,8 @@ def deployed(tmp_path) -> Repeating:
     grid = Repeating(federation([], key=None))
     (tmp_path / "key").unlink(missing_ok=True)
     KEY.save(tmp_path / "key")
-    grid._contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
-    grid.repeat = lambda message, context: ([grid._app(message, context)], [context])
+    grid.contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
+    grid.repeat = lambda message, context: ([grid.app(message, context)], [context])
     return grid
 
 
@@ -257,9 +257,9 @@ def test_an_aggregator_remembers_in_flowers_folder_by_default(tmp_path, monkeypa
     sealed(grid)
     (request,) = (m for m in requests if m.metadata.message_type == "query.drift_aggregate")
     monkeypatch.setattr(check_memory, "_claimed", {})
-    anew = grid._contexts[AGGREGATOR]
+    anew = grid.contexts[AGGREGATOR]
     anew.state = RecordDict()
-    reply = grid._app(request, anew)
+    reply = grid.app(request, anew)
     assert "AnsweredAlready" in reply.content["answer"]["answer"]
     (file,) = (tmp_path / "flower" / "flwr-kld").glob("aggregated-*.db")
     assert KEY.public.hex().startswith(file.stem.removeprefix("aggregated-"))

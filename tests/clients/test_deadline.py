@@ -46,7 +46,7 @@ def node():
         return ["apple"] * 3
 
     answer_drift_queries(app, records, FRUIT)
-    (context,) = InProcessGrid(app, 1)._contexts.values()
+    (context,) = InProcessGrid(app, 1).contexts.values()
 
     def ask(check, loader=None, ttl=60.0):
         hangs[0] = loader

@@ -140,7 +140,7 @@ def people() -> InProcessGrid:
     """Nodes without an aggregator."""
     made = grid()
     for place in range(1 + len(KEYS)):
-        del made._contexts[AGGREGATOR + place]
+        del made.contexts[AGGREGATOR + place]
     return made
 
 

@@ -144,7 +144,7 @@ def test_the_server_learns_the_kind_of_error_alone(tmp_path, caplog):
     app = ClientApp()
     answer_drift_queries(app, node_records, TABLE)
     grid = InProcessGrid(app, 4)
-    for node in grid._contexts.values():
+    for node in grid.contexts.values():
         node.node_config["drift-records"] = str(tmp_path / "gone.csv")
     with pytest.raises(CheckFailed) as failure:
         KLDrift(uniform(), Trusted(1.0)).check(grid)
@@ -222,7 +222,7 @@ def test_a_server_is_told_that_its_run_names_a_sample():
     app = ClientApp()
     answer_drift_queries(app, node_records, TABLE)
     grid = InProcessGrid(app, 4)
-    for node in grid._contexts.values():
+    for node in grid.contexts.values():
         node.run_config["drift-sample"] = "/srv/sample.csv"
     with pytest.raises(CheckFailed, match="drift-sample"):
         KLDrift(uniform(), Trusted(1.0)).check(grid)

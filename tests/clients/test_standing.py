@@ -50,7 +50,7 @@ class Node:
         self.records, self.loads = {}, 0
         given = {"record_ids": lambda _: list(self.records)} if ids else {}
         self.app = app_of(self.load, **given, **options)
-        (self.context,) = InProcessGrid(self.app, 1)._contexts.values()
+        (self.context,) = InProcessGrid(self.app, 1).contexts.values()
 
     def load(self, _):
         self.loads += 1
@@ -135,7 +135,7 @@ def test_a_client_keeps_its_name_when_its_node_gets_another():
     node = Node()
     (first,), _ = node.ask(terms_of(1), a="apple")
     first_run = node.context.run_id
-    (node.context,) = InProcessGrid(node.app, 1)._contexts.values()
+    (node.context,) = InProcessGrid(node.app, 1).contexts.values()
     node.context.node_id = 2222
     (second,), _ = node.ask(terms_of(2))
     (other,), _ = node.ask(terms_of(1, "t"))

@@ -47,7 +47,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         grid = InProcessGrid(client, nodes)
         grid.set_run_config(config)
         if records is not None:
-            for node in grid._contexts.values():
+            for node in grid.contexts.values():
                 path = records(int(node.node_config["partition-id"]))
                 node.node_config["drift-records"] = str(path)
         server(grid, Context(1, 1, {}, RecordDict(), config))

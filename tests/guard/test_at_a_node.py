@@ -38,7 +38,7 @@ def ask(tmp_path):
         path = guard_file(tmp_path, ('plans = "any"', f'plans = ["{pinned}"]'))
         app = ClientApp()
         answer_drift_queries(app, lambda _: ROWS, TABLE)
-        (context,) = InProcessGrid(app, 1)._contexts.values()
+        (context,) = InProcessGrid(app, 1).contexts.values()
         if file != OF_ENVIRONMENT:
             context.node_config["drift-guard"] = file or str(path)
         terms = Trusted(1.0).over(2).terms(plan, check=f"of {len(asked)}", asked=20, until=TOMORROW)

@@ -63,7 +63,7 @@ def test_limits_hold_of_nights_whose_noise_is_correlated(tmp_path):
         trust = Standing(Trusted(1.0, 1e-6), nights=8, book=tmp_path / f"{run}.db")
         app = app_of(record_ids=lambda _: np.arange(100))
         grid = grid_of(app, 8)
-        for number, context in enumerate(grid._contexts.values()):
+        for number, context in enumerate(grid.contexts.values()):
             context.node_config["drift-memory"] = str(tmp_path / f"{run}-{number}.db")
         monitor = KLDrift(REFERENCE, trust)
         first, *_, last = [monitor.check(grid) for _ in range(3)]

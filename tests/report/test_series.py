@@ -11,7 +11,7 @@ from flwr_kld.report import Outcome
 from flwr_kld.report.column import CellCounts
 from flwr_kld.report.envelope import Point
 from flwr_kld.views import CheckSeries, RoundSeries
-from flwr_kld.views.series import FORMATS
+from flwr_kld.views.files import FORMATS
 
 CHECKS, ROUNDS = CheckSeries(nights(6, drift_from=5)), RoundSeries(mornings(6, change_at=5))
 

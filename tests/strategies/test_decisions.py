@@ -170,7 +170,7 @@ def test_the_same_key_spends_and_asks_once(ledger):
     federation = grid()
     monitor.check(federation, key="today")
     spent = ledger.spent().epsilon
-    federation._lose = lambda message: pytest.fail("somebody was asked")
+    federation.lose = lambda message: pytest.fail("somebody was asked")
     with pytest.raises(AlreadyChecked) as kept:
         monitor.check(federation, key="today")
     assert kept.value.entry.report["key"] == "today"
@@ -209,14 +209,14 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, n
 
     def other(message):  # from first to last, while the first one's clients are asked
         if ledger.check("second") is None:
-            earlier.check(grid_of(grid._app, 40), key="second")
+            earlier.check(grid_of(grid.app, 40), key="second")
 
     def concluded(measured, budget):
         answers.append(measured)
         return conclude(measured, budget)
 
     earlier, later, answers = monitor(), monitor(), []
-    grid = grid_of(nightly[1]._app, 40, lose=other)
+    grid = grid_of(nightly[1].app, 40, lose=other)
     conclude = later._conclusions.conclude
     later._conclusions.conclude = concluded
     report = later.check(grid, key="first")

@@ -83,7 +83,7 @@ def test_who_is_rejected_is_left_out_once():
 @pytest.mark.parametrize("aggregator_says", [{"1004:0": ["text"]}, {"9:9": "why"}, ["1004:0"]])
 def test_an_aggregator_that_rejects_nobody_asked_is_not_believed(aggregator_says):
     grid = federation()
-    deliver = grid._deliver
+    deliver = grid.deliver
 
     def lying(message):
         reply = deliver(message)
@@ -91,7 +91,7 @@ def test_an_aggregator_that_rejects_nobody_asked_is_not_believed(aggregator_says
             reply.content["published"]["rejected"] = json.dumps(aggregator_says)
         return reply
 
-    grid._deliver = lying
+    grid.deliver = lying
     with pytest.raises(CheckFailed, match="aggregator"):
         sealing().check(grid)
 

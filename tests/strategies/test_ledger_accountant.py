@@ -250,7 +250,7 @@ def test_a_node_that_left_is_charged_for_what_may_have_asked_it(url):
     accountant = LedgerAccountant(ledger, grid)
     event = GaussianPrivacyEvent(NOISE, NODES, NODES)
     assert not accountant.would_exceed(event)
-    del grid._contexts[1000]
+    del grid.contexts[1000]
     assert not accountant.would_exceed(event)
     assert [entry.release.clients for entry in ledger.history()] == [NODES, NODES]
 

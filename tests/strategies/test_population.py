@@ -35,8 +35,8 @@ class Lying(InProcessGrid):
         super().__init__(honest_app(), nodes)
         self.lie, self.liars, self.asked = lie, liars, []
 
-    def _deliver(self, message):
-        reply = super()._deliver(message)
+    def deliver(self, message):
+        reply = super().deliver(message)
         node = message.metadata.dst_node_id
         if "hosted" not in message.metadata.message_type:
             return reply
@@ -141,7 +141,7 @@ def test_a_reply_of_a_node_that_was_not_asked_counts_for_nothing():
 
 def test_silence_is_named_too():
     population, grid = HostedClients(), Lying(None, liars=())
-    grid._lose = lambda message: message.metadata.dst_node_id == LIAR
+    grid.lose = lambda message: message.metadata.dst_node_id == LIAR
     assert population.present(grid, 1.0) == HONEST
     assert population.left_out == {LIAR: "no reply"}
 

@@ -189,7 +189,7 @@ def test_a_report_sent_twice_counts_once():
 
 def test_the_guard_caps_what_reports_cost(tmp_path):
     learning, grid = predictor(), grid_of(app(), 3)
-    for i, context in enumerate(grid._contexts.values()):
+    for i, context in enumerate(grid.contexts.values()):
         (tmp_path / str(i)).mkdir()
         context.node_config["drift-guard"] = str(guard_file(tmp_path / str(i)))
     assert learning.ask(grid).cohort.survivors == learning.ask(grid).cohort.survivors == 3
@@ -264,7 +264,7 @@ def test_the_ledger_refuses_before_anything_is_asked(ledger):
     for _ in range(4):
         learning.ask(grid)
     sent = []
-    grid._lose = lambda message: sent.append(message) or True
+    grid.lose = lambda message: sent.append(message) or True
     with pytest.raises(BudgetExhausted):
         learning.ask(grid)
     assert not sent

@@ -134,7 +134,7 @@ def test_a_check_is_answered_once_whatever_is_changed_in_the_second_request():
 
 
 def aggregators_context(grid: WatchedGrid):
-    return grid._contexts[AGGREGATOR]
+    return grid.contexts[AGGREGATOR]
 
 
 def test_boxes_do_not_open_in_another_run():

@@ -212,7 +212,7 @@ def test_a_client_that_comes_back_under_another_node_id_is_summed_up_once():
     monitor = KLDrift(REFERENCE, distributed(min_clients=4), aggregation=SecureSum(roster=roster))
     assert monitor.check(grid).cohort.survivors == 5
     connected.append(1005)  # the SuperLink has not noticed yet that node 1000 is gone
-    grid._lose = lambda message: message.metadata.dst_node_id == 1000
+    grid.lose = lambda message: message.metadata.dst_node_id == 1000
     report = monitor.check(grid)
     assert report.cohort.survivors == 5
     assert sum(report.cohort.dropouts.values()) == 1

@@ -85,7 +85,7 @@ class Federation:
 
     def remember(self, folder: Path) -> None:
         """Give each node a memory in a folder."""
-        for node, context in self.grid._contexts.items():
+        for node, context in self.grid.contexts.items():
             if node < 1000 + NODES:
                 context.node_config["drift-memory"] = str(folder / f"{node}.lives")
 
@@ -190,8 +190,8 @@ def test_a_node_that_comes_back_under_another_id_is_not_counted_twice(federation
     # What one node remembers moves to another, which was not there: so do its records.
     federation.silent = {gone}
     federation.records[back] = federation.records[gone]
-    grid._contexts[back].node_config |= {
-        key: grid._contexts[gone].node_config[key] for key in ("drift-memory", "partition-id")
+    grid.contexts[back].node_config |= {
+        key: grid.contexts[gone].node_config[key] for key in ("drift-memory", "partition-id")
     }
     report = monitor.check(grid)
     assert report.cohort.silent == 0
@@ -236,10 +236,10 @@ def test_a_client_of_a_roster_does_not_take_the_place_of_another(tmp_path):
     before = federation.truth()
     federation.silent = {victim}
     federation.records[liar] = dict.fromkeys(federation.records[victim], "durian")
-    memory = grid._contexts[victim].node_config["drift-memory"]
-    grid._contexts[liar].node_config |= {"drift-memory": memory}
-    own = grid._contexts[victim].node_config["partition-id"]
-    grid._contexts[liar].node_config |= {"partition-id": own}
+    memory = grid.contexts[victim].node_config["drift-memory"]
+    grid.contexts[liar].node_config |= {"drift-memory": memory}
+    own = grid.contexts[victim].node_config["partition-id"]
+    grid.contexts[liar].node_config |= {"partition-id": own}
     report = monitor.check(grid)
     assert report.cohort.silent == 2
     assert "lost its memory" in str(report.cohort)
@@ -542,7 +542,7 @@ def test_aggregators_whose_books_differ_by_a_night_agree_once_its_clients_answer
     federation = Federation("split", tmp_path)
     monitor, grid = federation.monitor(), federation.grid
     monitor.check(grid)
-    silent, lose, reached = {1000}, grid._lose, []
+    silent, lose, reached = {1000}, grid.lose, []
 
     def first_goes_down(message: Message) -> bool:
         """Lose what the first is sent after its verifier shares: the second has added up then."""
@@ -551,10 +551,10 @@ def test_aggregators_whose_books_differ_by_a_night_agree_once_its_clients_answer
             reached.append(message)
         return lose(message) or (to_first and len(reached) > 1)
 
-    grid._lose = first_goes_down
+    grid.lose = first_goes_down
     with pytest.raises(CheckFailed):
         monitor.check(grid)
-    grid._lose, federation.silent = lose, silent
+    grid.lose, federation.silent = lose, silent
     with pytest.raises(CheckFailed, match="same"):
         monitor.check(grid)  # the second has another last answer of the silent client
     federation.silent = set()

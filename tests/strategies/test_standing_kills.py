@@ -89,7 +89,7 @@ class Mortal(Federation):
     def __init__(self, model: str, folder: Path, processes: Processes) -> None:
         super().__init__(model, folder)
         self.processes, self.chance, self.attempt = processes, 0.0, 0
-        self._handle, self.grid._app = self.grid._app, self._in_a_process
+        self._handle, self.grid.app = self.grid.app, self._in_a_process
 
     def _in_a_process(self, message: Message, context: Context) -> Message:
         terms = message.content.get(TERMS)

@@ -66,11 +66,11 @@ class World:
         self.sealed = InProcessGrid(handle, NODES + 1, lose=self._lost)
         self.plain = grid_of(app_of(load, **options), NODES, self._lost)
         for grid in (self.sealed, self.plain):
-            grid._app = self._watched(grid._app)
-            for node, context in grid._contexts.items():
+            grid.app = self._watched(grid.app)
+            for node, context in grid.contexts.items():
                 if node < 1000 + NODES:
                     context.node_config["drift-memory"] = str(folder / f"{node}.db")
-            grid._contexts[VICTIM].node_config["drift-guard"] = str(folder / "guard.toml")
+            grid.contexts[VICTIM].node_config["drift-guard"] = str(folder / "guard.toml")
         self.keeps = False
 
     def _lost(self, message: Message) -> bool:
@@ -167,16 +167,16 @@ def test_a_night_is_not_released_again_by_an_aggregator_that_was_put_back_whole(
     """Its claims and its book are of before that night, and the server has kept the boxes."""
     monitor = world.check(world.sealed, Standing(sealed(), nights=90))
     copies = {path: path.read_bytes() for path in world.folder.glob("aggregated.db*")}
-    handled = world.sealed._app
+    handled = world.sealed.app
 
     def keeping(message: Message, context):
         if message.metadata.message_type == "query.drift_aggregate":
             world.kept.append(copy.deepcopy(message.content))
         return handled(message, context)
 
-    world.sealed._app = keeping
+    world.sealed.app = keeping
     world.ask(world.sealed, monitor)
-    world.sealed._app = handled
+    world.sealed.app = handled
     assert [len(world.released), len(world.kept)] == [2, 1]
     world.now += 5 * 60 * 60
     for path in world.folder.glob("aggregated.db*"):
@@ -184,7 +184,7 @@ def test_a_night_is_not_released_again_by_an_aggregator_that_was_put_back_whole(
     for path, content in copies.items():
         path.write_bytes(content)
     check_memory._claimed.clear()  # it is another process, of another run
-    for context in world.sealed._contexts.values():
+    for context in world.sealed.contexts.values():
         context.state.clear()
     world.hand_over()
     assert len(world.released) == 2
