@@ -17,6 +17,11 @@ def counted(plan, *symbols) -> ClientRows:
     return ClientRows.count(symbols, plan.cell_of, plan.layout, Guarantee(1.0), SystemBits())
 
 
+def values_of(private):
+    """What a private type holds, which shows it to nobody."""
+    return private._values
+
+
 def clear_of(layout, *counts) -> ClearSum:
     """The sum of clients' counts."""
     return ClearSum(layout, rows_of(layout, *counts))

@@ -12,7 +12,7 @@ import pytest
 from adversary.lying_server import watching
 from adversary.mutations import fit_sessions
 from federation import grid_of
-from rows import rows_of
+from rows import rows_of, values_of
 from sealed_federation import KEY, federation, on_request
 from tables import REFERENCE, TABLE, rows, table_app
 from trust.vector_forms import claim, counts
@@ -127,7 +127,7 @@ def test_whole_clients_count_as_many_records_as_their_noise_is_sized_for(most, m
 
     def counting(*args):
         rows = count(*args)
-        put.extend(rows._values.copy())
+        put.extend(values_of(rows).copy())
         return rows
 
     monkeypatch.setattr(Records, "counted", counting)
@@ -167,7 +167,7 @@ def test_the_number_of_records_is_counted_once():
     columns, records = 300, 10_000_000
     rows = rows_of(Layout((1,) * columns), [records] * columns)
     vector = rows.summand(0, None, SystemBits(), counted=True)
-    assert int(vector._values[-1]) == records
+    assert int(values_of(vector)[-1]) == records
 
 
 def moved(values, of_column=0, by=1000):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rows import counted
+from rows import counted, values_of
 
 from examples import examples
 from flwr_kld.ask.partition import Partition, _inclusion, _systematic
@@ -99,7 +99,7 @@ def test_cells_are_disjoint_and_cover_the_domain(weights, cells, seed):
 def test_each_record_is_counted_once(weights, seed, data):
     plan = draw(weights, 16, seed)
     symbols = np.array(data.draw(st.lists(st.integers(0, len(weights) - 1))), dtype=np.int64)
-    counts = counted(plan, symbols)._values[0]
+    counts = values_of(counted(plan, symbols))[0]
     assert counts.tolist() == [int((plan.cell_of[symbols] == c).sum()) for c in range(plan.cells)]
     assert counts.sum() == len(symbols)
 

@@ -8,30 +8,11 @@ from pathlib import Path
 
 import pytest
 from flower_deployment import Deployment, deployed
+from flower_project import pyproject
 from recipes import recipe_text
 
 NODES = 2
 AVERAGING = Path(__file__).parent / "apps" / "averaging"
-
-PYPROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "recipe"
-version = "1.0.0"
-description = "the docs' recipe"
-license = "Apache-2.0"
-dependencies = ["flwr"]
-
-[tool.flwr.app]
-publisher = "test"
-
-[tool.flwr.app.components]
-serverapp = "recipe.server_app:app"
-clientapp = "recipe.client_app:app"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +28,9 @@ def app(tmp_path: Path) -> Path:
     """The recipe as a Flower app; it waits for its nodes and asks all of them."""
     package = tmp_path / "app" / "recipe"
     package.mkdir(parents=True)
-    (package.parent / "pyproject.toml").write_text(PYPROJECT)
+    (package.parent / "pyproject.toml").write_text(
+        pyproject("recipe", "recipe.server_app:app", "recipe.client_app:app")
+    )
     (package / "__init__.py").touch()
     (package / "client_app.py").write_text(recipe_text("client_app.py"))
     server = recipe_text("server_app.py")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import rows_of
+from rows import rows_of, values_of
 
 from flwr_kld.ask.noisy import on_coarser_grid
 from flwr_kld.kernel import Guarantee
@@ -177,7 +177,7 @@ def test_no_refusal_tells_how_many_records_a_client_has(more):
     layout = Layout((1,), allotment=Allotment((3,), steps))
     many = np.broadcast_to(np.int64(0), (LARGEST_CLIENT // steps + more,))
     rows = ClientRows.count([many], np.zeros(1, np.int32), layout, ADD, SystemBits())
-    assert rows._values.tolist() == [[len(many), min(steps * len(many), LARGEST_CLIENT)]]
+    assert values_of(rows).tolist() == [[len(many), min(steps * len(many), LARGEST_CLIENT)]]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numbered import Numbered
-from rows import answered
+from rows import answered, values_of
 
 from flwr_kld import Reference
 from flwr_kld.ask.partition import Partition
@@ -51,7 +51,7 @@ def test_sizes_that_are_hidden_are_not_shown():
     guarantee = Guarantee(1.0, protects=WholeClients(30_000))
     total = added([[100, 0, 0]] * 9 + [[0, 0, 30_000]], guarantee=guarantee)
     assert total.sizes is None
-    assert total._values.tolist() == [900, 0, 30_000]
+    assert values_of(total).tolist() == [900, 0, 30_000]
 
 
 def test_all_records_of_a_heavy_client_count_and_it_is_named():

@@ -5,7 +5,7 @@ import traceback
 import numpy as np
 import pytest
 from numbered import Numbered
-from rows import answered, clear_of, counted, rows_of
+from rows import answered, clear_of, counted, rows_of, values_of
 from scipy import stats
 
 from flwr_kld.ask.partition import Partition
@@ -50,7 +50,7 @@ def test_a_bad_row_is_left_out_without_a_value_and_no_other(values, limits, mess
     rows = [[1, 2, 3, 4, 0], [0, 0, 0, 0, 9]]
     rows.insert(place, values)
     found = answered(PLAN.layout, *rows, **limits)
-    assert found._values.tolist() == [1, 2, 3, 4, 9]
+    assert values_of(found).tolist() == [1, 2, 3, 4, 9]
     assert found.clients == 2
     ((who, why),) = found.refused.items()
     assert who == place
@@ -61,7 +61,7 @@ def test_a_bad_row_is_left_out_without_a_value_and_no_other(values, limits, mess
 def test_a_table_whose_columns_contradict_each_other_is_left_out():
     rows = [[1, 1, 2], [1, 0, 2], [0, 3, 3]]
     found = answered(Layout((2, 1)), *rows)
-    assert found._values.tolist() == [1, 4, 5]
+    assert values_of(found).tolist() == [1, 4, 5]
     assert list(found.refused) == [1]
 
 
@@ -79,7 +79,7 @@ def test_answers_are_read_some_at_a_time_as_they_would_be_at_once(monkeypatch):
     monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", 12)
     wire = [([i], Held([row.astype("<i4").tobytes()])) for i, row in enumerate(rows)]
     parts = ClearSum.of_answers(wire, PLAN.layout, Guarantee(1.0))
-    assert parts._values.tolist() == whole._values.tolist()
+    assert values_of(parts).tolist() == values_of(whole).tolist()
     assert (parts.refused, parts.sizes, parts.clients) == (
         whole.refused, whole.sizes, whole.clients,
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_answers_are_read_some_at_a_time_as_they_would_be_at_once(monkeypatch):
 
 def test_nobody_answers_and_nothing_is_added_up():
     found = ClearSum.of_answers([], PLAN.layout, Guarantee(1.0))
-    assert (found.clients, found._values.tolist(), found.sizes) == (0, [0] * 5, None)
+    assert (found.clients, values_of(found).tolist(), found.sizes) == (0, [0] * 5, None)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_rows_of_another_form_are_refused_without_a_value(values, message):
 
 def test_the_largest_client_cannot_wrap_around():
     two = clear((LARGEST_CLIENT, 0, 0, 0, 0), (LARGEST_CLIENT, 0, 0, 0, 0))
-    assert two._values[0] == 2 * LARGEST_CLIENT
+    assert values_of(two)[0] == 2 * LARGEST_CLIENT
 
 
 def test_large_counts_in_fine_steps_are_not_told_by_a_refusal():
@@ -124,7 +124,7 @@ def test_large_counts_in_fine_steps_are_not_told_by_a_refusal():
     noised, key = counts.summand(0, share, SystemBits()), bytes(32)
     put = np.frombuffer(noised.masked([key], [], length=5), "<u8").copy()
     apply_masks(put, [], [key])
-    apart = (put.astype(object) - share.grid * counts._values[0].astype(object)) % 2**64
+    apart = (put.astype(object) - share.grid * values_of(counts)[0].astype(object)) % 2**64
     assert (np.minimum(apart, 2**64 - apart) < 100).all()
 
 
@@ -140,7 +140,7 @@ def test_each_client_counts_its_own_records(at_once, monkeypatch):
     """One without any, and a giant among them, whatever is counted at once."""
     monkeypatch.setattr("flwr_kld.kernel.vector._AT_ONCE", at_once)
     each = [np.array(own[: 700 * at_once], dtype=np.int64) for own in EACH]
-    rows = counted(PLAN, *each)._values
+    rows = values_of(counted(PLAN, *each))
     assert rows.tolist() == [np.bincount(own, minlength=5).tolist() for own in each]
     assert rows.dtype == np.int32
 
@@ -154,7 +154,7 @@ def test_a_table_that_counts_columns_apart_is_refused_by_the_client_itself():
 
 def test_clients_without_records():
     empty = ClearSum(PLAN.layout, counted(PLAN, np.empty(0, dtype=np.int64)))
-    assert empty._values.tolist() == [0] * PLAN.cells
+    assert values_of(empty).tolist() == [0] * PLAN.cells
     assert empty.is_empty(Guarantee(1.0))
     assert not clear((0, 0, 0, 0, 1)).is_empty(Guarantee(1.0))
 
@@ -169,7 +169,7 @@ def test_more_records_than_counts_can_carry():
 
 
 def test_sums_add_up():
-    assert clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9))._values.tolist() == [1, 2, 4, 4, 14]
+    assert values_of(clear((1, 2, 3, 4, 5), (0, 0, 1, 0, 9))).tolist() == [1, 2, 4, 4, 14]
     assert clear((1, 2, 3, 4, 5)).layout == PLAN.layout
 
 

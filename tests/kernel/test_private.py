@@ -145,7 +145,7 @@ def private_objects() -> list[Private]:
         client,
         client._state,
         total.server,
-        total.server._state,
+        total.collected,
         total.server.result(),
     ]
 

@@ -8,6 +8,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+from rows import values_of
 
 from flwr_kld.kernel import Guarantee, selection
 from flwr_kld.kernel.law import TOTAL, SeededBits, SystemBits
@@ -166,7 +167,7 @@ def test_an_honest_row_is_read_as_it_was_meant():
     told = [b"x" * 40, b"a\0b", b"a", "看護師".encode(), b"\n", b"a", "\U0010ffff".encode() * 10]
     rows = ClientLabels([texts_of(*told, b"", b""), texts_of(b""), np.zeros((0, 5), np.int64)])
     total = summed(*(rows.to_wire(client) for client in range(3)))
-    assert total._values == Counter(told)
+    assert values_of(total) == Counter(told)
     assert (total.clients, total.refused) == (3, {})
     assert rows.to_wire(1) == rows.to_wire(2) == b""
 
@@ -177,7 +178,7 @@ def test_a_box_is_as_long_as_its_client_has_records_and_holds_the_same():
         box = ClientLabels([texts_of(*texts)]).sealed(0, key.public, place.to_bytes())
         held = open_sealed(key, box, place)
         assert len(held) == 9 * len(wire((b"a", 1)))
-        assert summed(held)._values == Counter(text for text in texts if text)
+        assert values_of(summed(held)) == Counter(text for text in texts if text)
 
 
 BAD = {
@@ -203,7 +204,7 @@ BAD = {
 @pytest.mark.parametrize("row", BAD.values(), ids=BAD)
 def test_what_no_honest_client_tells_is_left_out_and_quoted_nowhere(row):
     total = summed(wire((b"a", 7)), row)
-    assert total._values == {b"a": 7}
+    assert values_of(total) == {b"a": 7}
     assert (total.clients, list(total.refused)) == (1, ["1"])
     assert not {"5", "7"} & set(total.refused["1"].replace("16,777,216", ""))
 

@@ -50,6 +50,11 @@ def run(ledger, key, charge, now=NOW, **settled):
     ledger.settle(reservation, REPORT, now=now, **settled)
 
 
+def tables(ledger):
+    """The database of a ledger, as whoever damages or audits it has it."""
+    return ledger._database
+
+
 def alter(ledger, statement):
-    with ledger._database.writing() as connection:
+    with tables(ledger).writing() as connection:
         connection.exec_driver_sql(statement)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from forks import forked, joined
-from ledger.books import REPORT, alter, ask
+from ledger.books import REPORT, alter, ask, tables
 from ledger.conftest import NOW
 from sqlalchemy import text
 
@@ -84,7 +84,7 @@ def test_a_ledger_with_torn_pages_lets_nothing_start(tmp_path):
 )
 def test_a_damaged_row_lets_nothing_start(ledger, statement, members):
     ledger.settle(ledger.reserve("1", ask(0.1, "a"), now=NOW), REPORT, now=NOW)
-    with ledger._database.writing() as connection:
+    with tables(ledger).writing() as connection:
         connection.execute(text(statement), members)
     for attempt in (
         lambda: ledger.reserve("2", ask(0.1, "a"), now=NOW),
@@ -128,7 +128,7 @@ def test_a_ledger_that_is_held_too_long_is_refused(url, ledger):
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with ledger._database.writing():
+        with tables(ledger).writing():
             held.set()
             done.wait(20)
 

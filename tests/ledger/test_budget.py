@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from ledger.books import DAY, REPORT, ask, pure, run, spent
+from ledger.books import DAY, REPORT, ask, pure, run, spent, tables
 from ledger.conftest import NOW
 
 from flwr_kld.common.errors import NoBudget
@@ -97,7 +97,7 @@ def test_a_smaller_budget_holds_from_the_next_check_on(ledger):
 
 def test_setting_the_same_budget_again_changes_nothing(ledger):
     def rows():
-        with ledger._database.reading() as connection:
+        with tables(ledger).reading() as connection:
             return connection.exec_driver_sql("SELECT count(*) FROM budgets").scalar()
 
     awkward = Budget(1 / 3, 1e-7 / 3, 0.1)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
-from ledger.books import alter
+from ledger.books import alter, tables
 
 from flwr_kld.common.errors import LedgerUnavailable
 from flwr_kld.ledger import Kind, Ledger
@@ -28,9 +28,9 @@ def test_a_key_is_one_of_all_kinds(url, ledger, kind):
         "INSERT INTO checks (number, population, kind, key, started, state) "
         "VALUES (:number, 'default', :kind, 'monday', 0, 'reserved')"
     )
-    with ledger._database.writing() as connection:
+    with tables(ledger).writing() as connection:
         connection.execute(insert, {"number": 1, "kind": "check"})
-    database = ledger._database
+    database = tables(ledger)
     with pytest.raises(Exception, match=r"(?i)unique"), database.writing() as connection:
         connection.execute(insert, {"number": 2, "kind": str(kind)})
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 import sqlalchemy as sa
 from forks import forked, joined
-from ledger.books import REPORT, SILENCE, ask
+from ledger.books import REPORT, SILENCE, ask, tables
 from ledger.conftest import NOW
 
 from flwr_kld.ledger import Ledger
@@ -26,7 +26,7 @@ def check_loop(url, log, keys, die=None):
     ledger = Ledger(url)
     if die:
         for happening in ("before_cursor_execute", "commit"):
-            sa.event.listen(ledger._database._engine, happening, die)
+            sa.event.listen(tables(ledger)._engine, happening, die)
     for key in keys:
         try:
             reservation = ledger.reserve(key, ask(EPSILON, "a", key), now=NOW)
@@ -77,7 +77,7 @@ def consistent(url, log):
     remembered = ledger.state("detector")
     assert (remembered.value, remembered.version) == ([done[-1]], len(done)) if done else True
     if url.startswith("sqlite"):
-        with ledger._database.reading() as connection:
+        with tables(ledger).reading() as connection:
             assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     return entries
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from ledger.books import DAY, REPORT, SILENCE, ask, pure, run, spent
+from ledger.books import DAY, REPORT, SILENCE, ask, pure, run, spent, tables
 from ledger.conftest import NOW
 
 from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Kind, Ledger, LedgerError
@@ -113,7 +113,7 @@ def test_what_json_does_not_hold_is_not_stored(ledger, number):
         "reserved", None, 0.25,
     )  # fmt: skip
     ledger.settle(reservation, {"estimate": [0.1, number]}, now=NOW)
-    with ledger._database.reading() as connection:
+    with tables(ledger).reading() as connection:
         text = connection.exec_driver_sql("SELECT report FROM checks").scalar()
     assert text == '{"estimate": [0.1, null]}'
     assert ledger.check("monday").report == {"estimate": [0.1, None]}

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from ledger.books import DAY, insert_checks, pure
+from ledger.books import DAY, insert_checks, pure, tables
 
 from flwr_kld.common.errors import BudgetExhausted
 from flwr_kld.kernel import Guarantee
@@ -19,7 +19,7 @@ def lets_another_in(ledger, cost, before):
     """Whether a ledger lets in one more check of a client beside so many."""
     ledger.set_budget(MONTH, now=1e9)
     if before:
-        with ledger._database.writing() as connection:
+        with tables(ledger).writing() as connection:
             insert_checks(connection, [np.zeros(1, int)] * before, cost, since=10**9 - DAY)
     try:
         ledger.reserve("another", Charge(cost, ["a"]), now=1e9)

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger.books import DAY, REPORT, SILENCE, ask, insert_checks, pure
+from ledger.books import DAY, REPORT, SILENCE, ask, insert_checks, pure, tables
 from ledger.conftest import NOW
 
 from examples import examples
@@ -72,7 +72,7 @@ def test_a_window_is_the_sum_of_its_checks_wherever_it_begins(steps, quick_folde
         elif end != "crash":
             other = COSTS[0] if end == "other cost" else None
             ledger.settle(reservation, REPORT, delivered=other, now=clock)
-    with ledger._database.reading() as connection:
+    with tables(ledger).reading() as connection:
         for now in range(int(NOW), int(clock) + 11 * DAY, 2 * DAY):
             got = Window(connection, budget, now).spends()
             assert totals(got) == one_by_one(connection, now - 10 * DAY)
@@ -82,7 +82,7 @@ def test_what_has_no_room_says_to_the_second_when_it_fits(url):
     """300 checks whose sum of 0.75 nats has room for one more, and not for two."""
     ledger = Ledger(url)
     ledger.set_budget(Budget(1.0, 1e-6, 30, composition="sum"), now=NOW)
-    with ledger._database.writing() as connection:
+    with tables(ledger).writing() as connection:
         since = int(NOW) - 60 * 300
         books.members(connection, "default", [f"c{i}" for i in range(20)])
         insert_checks(connection, [np.arange(20)] * 300, pure(2.5e-3), since=since)
@@ -100,7 +100,7 @@ def test_what_has_no_room_says_to_the_second_when_it_fits(url):
 
 
 def test_whoever_was_asked_long_ago_is_found(ledger):
-    with ledger._database.writing() as connection:
+    with tables(ledger).writing() as connection:
         books.members(connection, "default", [f"c{i}" for i in range(4)])
         cohorts = [np.array([2])] + [np.array([i % 2]) for i in range(2000)]
         insert_checks(connection, cohorts, pure(1e-6))

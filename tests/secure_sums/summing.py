@@ -76,6 +76,15 @@ class Sum:
         opening = self.session.to_bytes()
         self.requests = dict.fromkeys(range(self.session.size), opening)
 
+    def neighbours(self, i: int) -> np.ndarray:
+        """Of a client, in the order of its slots."""
+        return self.client(i)._seat.neighbours
+
+    @property
+    def collected(self):
+        """What the server has received so far."""
+        return self.server._state
+
     def client(self, i: int) -> SumClient:
         if i not in self.clients:
             name = self.server.name(i)

@@ -62,7 +62,7 @@ def test_clients_refuse_keys_that_are_no_neighbours_own(slot, keys, error):
     total = at(Phase.SHARE)
     message, own = decode(total.requests[0]), decode(total.sent[Phase.ADVERTISE, 0])
     rows = message.adverts.items(128)
-    peer = int(total.client(0)._seat.neighbours[slot])
+    peer = int(total.neighbours(0)[slot])
     body = keys(rows[0][:64], own.seal_key)
     text = signed_text(total.session.digest, Advert.kind, peer, body)
     rows[slot] = body + total.who[total.server.name(peer)].sign(text)
@@ -94,7 +94,7 @@ def test_clients_refuse_shares_from_nobody():
     mask[0] = False
     fewer = Slots.of(mask, message.adverts.items(128)[1:])
     total.requests[0] = replace(message, adverts=fewer).to_bytes()
-    peer = int(total.client(0)._seat.neighbours[0])
+    peer = int(total.neighbours(0)[0])
     total.collect(Phase.SHARE)
     assert total.refusals == {0: "Tampered"}  # the server misses a box
     boxes = np.zeros((4, 84), np.uint8)
@@ -132,8 +132,8 @@ def test_a_client_that_deals_bad_shares_spoils_the_sum_but_no_number_comes_out()
 
 def test_a_dropouts_bad_shares_are_noticed_too():
     total = at(Phase.REVEAL, drop={1: Phase.MASK})
-    holder = int(total.server._state.table[1, 0])
-    slot = total.client(holder)._seat.neighbours.tolist().index(1)
+    holder = int(total.collected.table[1, 0])
+    slot = total.neighbours(holder).tolist().index(1)
     lying_holder(total, holder, shares=slot * SHARES.itemsize + SHARE + 1)
     total.collect(Phase.REVEAL)
     with pytest.raises(errors.Tampered, match="key"):

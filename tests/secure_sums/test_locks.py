@@ -28,14 +28,14 @@ def told(total, i: int, alive: bytes) -> Reveal:
 
 def confirmation(total, answer: Reveal, owner: int) -> bytes:
     """What opens the owner's lock in another client's answer."""
-    beside = total.client(answer.sender)._seat.neighbours[answer.locks.mask()].tolist()
+    beside = total.neighbours(answer.sender)[answer.locks.mask()].tolist()
     fields = np.frombuffer(answer.locks.data, dtype=LOCK)
     return fields["confirmation"][beside.index(owner)].tobytes()
 
 
 def pried(total, mine: Reveal, keys: dict[int, bytes], *, box: bytes | None = None) -> bytes | None:
     """What a lying server gets out of a reveal with these neighbours' confirmations."""
-    neighbours = total.client(mine.sender)._seat.neighbours
+    neighbours = total.neighbours(mine.sender)
     locks = np.zeros((len(neighbours), 17), np.uint8)
     locks[mine.locks.mask()] = np.frombuffer(mine.locks.data, dtype=LOCK)["lock"]
     held = np.flatnonzero(np.isin(neighbours, list(keys)))
@@ -65,7 +65,7 @@ def test_a_reveal_holds_one_share_of_each_neighbour_and_never_the_other():
     total = at(Phase.REVEAL, drop={3: Phase.MASK})
     state = total.client(0).state()
     kept = np.frombuffer(state["shares"], np.uint8).reshape(-1, 2, 34)  # seed, mask key
-    neighbours = total.client(0)._seat.neighbours
+    neighbours = total.neighbours(0)
     answers = {i: told(total, i, alive_without(3)) for i in (0, 1, 2)}
     keys = {i: confirmation(total, answers[i], 0) for i in (1, 2)}
     opened = np.frombuffer(pried(total, answers[0], keys), np.uint8).reshape(-1, 34)
@@ -184,7 +184,7 @@ def test_confirmations_from_one_side_of_the_circle_open_nothing():
     session = session_of(16, shape=majority(16, 6), least=9)
     total, everybody = at(Phase.REVEAL, session), alive_without(n=16)
     mine = told(total, 0, everybody)
-    ahead, behind = total.client(0)._seat.neighbours.reshape(2, 3).tolist()
+    ahead, behind = total.neighbours(0).reshape(2, 3).tolist()
     some = (*ahead, *behind[:2])
     keys = {i: confirmation(total, told(total, i, everybody), 0) for i in some}
     assert pried(total, mine, {i: keys[i] for i in ahead}) is None
@@ -211,10 +211,10 @@ def finished(total, liars: dict[int, str]):
 def test_one_client_that_lies_is_left_out_and_spoils_nothing(liar):
     total = at(Phase.REVEAL)
     assert finished(total, {liar: "confirmation"}) == [CLIENTS] * 4
-    assert total.server._state.held.all()  # whoever's lock it should have opened
+    assert total.collected.held.all()  # whoever's lock it should have opened
     total = at(Phase.REVEAL)
     assert finished(total, {liar: "lock"}) == [CLIENTS] * 4
-    assert np.flatnonzero(~total.server._state.held[:, 0]).tolist() == [liar]
+    assert np.flatnonzero(~total.collected.held[:, 0]).tolist() == [liar]
 
 
 def test_a_sealed_reveal_that_does_not_open_counts_as_none():
@@ -225,7 +225,7 @@ def test_a_sealed_reveal_that_does_not_open_counts_as_none():
             answer = signed_again(total, replace(answer, sealed=bytes(len(answer.sealed))))
         total.server.receive(answer)
     total.server.advance()
-    assert not total.server._state.held[2, 0]
+    assert not total.collected.held[2, 0]
     assert words(total.server.result()).tolist() == [CLIENTS] * 4
 
 

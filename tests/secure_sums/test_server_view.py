@@ -114,7 +114,7 @@ def test_a_vector_that_comes_too_late_stays_hidden():
         total.step(phase)
     assert np.array_equal(words(total.server.result()), vectors[:late].sum(0))
 
-    collected, digest = total.server._state, total.session.digest
+    collected, digest = total.collected, total.session.digest
     (secret,) = combine(collected.shares[[late]], collected.held[[late]], 3)
     masks = [
         keys.mask_key(keys.OneUseKey(secret), advert["mask_key"].tobytes(), digest, late, peer)

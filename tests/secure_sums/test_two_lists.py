@@ -125,7 +125,7 @@ def test_clients_of_two_regions_are_in_no_sum_together(fewer, monkeypatch):
     for client, mine in answers.items():
         others = {
             other: confirmation(total, answers[other], client)
-            for other in total.client(client)._seat.neighbours[mine.locks.mask()].tolist()
+            for other in total.neighbours(client)[mine.locks.mask()].tolist()
             if other in answers and answers[other].survivors == mine.survivors
         }
         reveals[order.index(client)] = pried(total, mine, others) is not None

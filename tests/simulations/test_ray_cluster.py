@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flower_project import pyproject
 from patience import HANGS
 
 from flwr_kld.simulations.local_superlink import local_superlink, stop_family
@@ -18,25 +19,7 @@ pytestmark = pytest.mark.slow
 RAY = Path(sys.executable).with_name("ray")
 CLIENTS = 12
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "cluster"
-version = "1.0.0"
-
-[tool.flwr.app]
-publisher = "flwr-kld"
-
-[tool.flwr.app.components]
-serverapp = "cluster_app:server"
-clientapp = "cluster_app:client"
-
-[tool.flwr.app.config]
-out = ""
-"""
+PROJECT = pyproject("cluster", "cluster_app:server", "cluster_app:client", out="")
 
 APP = """
 import time

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from flower_project import pyproject
 from patience import HANGS
 
 from flwr_kld.ledger import Budget, Kind, Ledger
@@ -11,26 +12,7 @@ from flwr_kld.simulations.local_superlink import local_superlink
 
 NODES = 4
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "training"
-version = "1.0.0"
-
-[tool.flwr.app]
-publisher = "flwr-kld"
-
-[tool.flwr.app.components]
-serverapp = "training_app:server"
-clientapp = "training_app:client"
-
-[tool.flwr.app.config]
-out = ""
-action = ""
-"""
+PROJECT = pyproject("training", "training_app:server", "training_app:client", out="", action="")
 
 APP = """
 import json

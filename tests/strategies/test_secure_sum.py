@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from federation import FAR, REFERENCE, SHARES, app_of, grid_of
 from flwr.app import ConfigRecord
+from rows import values_of
 
 from flwr_kld.clients import FirstUse, SumMembers
 from flwr_kld.common.errors import CheckFailed, QueryRefused
@@ -52,7 +53,7 @@ def test_sums_of_thousands_of_millions_of_records_do_not_wrap(trust, monkeypatch
 
     def many(*arguments):
         rows = count(*arguments)
-        return ClientRows(rows._values * np.int32(2**22), rows.layout)
+        return ClientRows(values_of(rows) * np.int32(2**22), rows.layout)
 
     monkeypatch.setattr(ClientRows, "count", many)
     report = KLDrift(REFERENCE, trust, aggregation=SecureSum()).check(grid_of(SUMMING()))

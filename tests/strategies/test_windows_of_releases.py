@@ -82,11 +82,11 @@ class World:
 
     def _watched(self, handle):
         def handled(message: Message, context):
-            before = self._receipts() if context.node_id == VICTIM else 0
+            before = self.receipts() if context.node_id == VICTIM else 0
             reply = handle(message, context)
             if reply.has_content() and TERMS in message.content:
                 terms = Terms.from_config(message.content[TERMS])
-                if context.node_id == VICTIM and self._receipts() > before:
+                if context.node_id == VICTIM and self.receipts() > before:
                     self.victim_in.setdefault(_name(terms), self.now)
                 if PUBLISHED in reply.content:
                     self.released.append((self.now, _name(terms), terms.guarantee.epsilon))
@@ -94,7 +94,7 @@ class World:
 
         return handled
 
-    def _receipts(self) -> int:
+    def receipts(self) -> int:
         file = self.folder / "receipts.db"
         return len(verify(file).receipts) if file.exists() else 0
 
@@ -158,7 +158,7 @@ def test_boxes_that_were_kept_are_not_opened_later(world):
         world.check(world.sealed, sealed())
         world.now += 31 * DAY
     assert len(world.kept) == 4
-    assert world._receipts() == 4
+    assert world.receipts() == 4
     world.hand_over()
     assert not world.released
 
@@ -193,9 +193,9 @@ def test_a_night_is_not_released_again_by_an_aggregator_that_was_put_back_whole(
 def test_a_client_takes_no_night_that_stays_open_for_weeks(world, monkeypatch):
     monkeypatch.setattr(exchange, "last_moment", lambda _: int(world.now + 8 * DAY))
     world.check(world.sealed, Standing(sealed(), nights=90))
-    assert world._receipts() == 0
+    assert world.receipts() == 0
     world.check(world.sealed, sealed())
-    assert world._receipts() == 1
+    assert world.receipts() == 1
 
 
 def test_nights_of_sessions_are_charged_until_their_end(world):
@@ -205,7 +205,7 @@ def test_nights_of_sessions_are_charged_until_their_end(world):
         trust = Standing(sealed(), nights=90, name=f"{month}")
         monitors.append(world.check(world.sealed, trust))
         world.now += 31 * DAY
-    assert world._receipts() < 4
+    assert world.receipts() < 4
     world.silent = {VICTIM}
     for monitor in monitors:
         for _ in range(3):

@@ -8,6 +8,7 @@ from math import exp
 
 import numpy as np
 import pytest
+from rows import values_of
 from session_nights import TOMORROW
 
 from flwr_kld import Labels, Reference, Table
@@ -55,7 +56,7 @@ def test_no_change_of_a_record_costs_more_than_the_release_promises(allotment, e
     promised = Guarantee(epsilon, 1e-6)
     trust, plan = Trusted(epsilon, 1e-6).over(allotment), PLAN.allotted(allotment)
     layout, release = plan.layout, least_noise(promised, allotment.moves(promised.protects))
-    counted = {table: rows_of(table, plan, trust)._values[0].astype(int) for table in tables()}
+    counted = {table: values_of(rows_of(table, plan, trust))[0].astype(int) for table in tables()}
     moves = set()
     for table in counted:
         for i, other in product(range(len(table)), VALUES):

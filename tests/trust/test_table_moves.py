@@ -12,6 +12,7 @@ from math import sqrt
 import numpy as np
 import pytest
 from rows import counted as counted_of
+from rows import values_of
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.ask.partition import Partition
@@ -39,7 +40,7 @@ def tables(columns: int, most: int):
         for chosen in combinations_with_replacement(range(len(rows)), n)
     ]
     symbols = [encoded[np.array(chosen, dtype=np.int64)] for chosen in every]
-    return plan, dict(zip(every, counted_of(plan, *symbols)._values, strict=True))
+    return plan, dict(zip(every, values_of(counted_of(plan, *symbols)), strict=True))
 
 
 def neighbours(counted):
