@@ -18,12 +18,12 @@ from flwr_kld.kernel.arguments import integer
 from flwr_kld.kernel.law import BitSource, SeededBits, SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, NightNoise, Released, ShareSum
+from flwr_kld.ledger import Charge, Cost
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.report.envelope import Envelope
 from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import epsilon_delivered, protection
 from flwr_kld.strategies.aggregation import Aggregation, failing, is_built_in
-from flwr_kld.strategies.charges import charge_of
 from flwr_kld.strategies.cohort_strategy import CohortStrategy
 from flwr_kld.strategies.exchange import CountExchange, by_reason, require_answers
 from flwr_kld.strategies.paid_round import PaidRound
@@ -164,6 +164,17 @@ class CountStrategy(CohortStrategy):
         nightly, delivered = self._session.settled(measured.survivors)
         again = repeatable and self._session.repeatable
         return paid.settle(report, (*states, *nightly), delivered, repeatable=again)
+
+
+def charge_of(trust: Trust, asked: AskedClients) -> Charge:
+    """Return what is reserved before a check: its release at its dearest."""
+    cost, least = trust.cost(), Cost.of(trust.event(trust.min_clients))
+    if cost.protects != least.protects or cost.epsilon < least.epsilon or cost.delta < least.delta:
+        raise ValueError(
+            f"{type(trust).__name__}(…) charges {cost}, and its event costs {least}: leave cost as "
+            "it is"
+        )
+    return Charge(cost, map(str, asked.participants))
 
 
 def publish(

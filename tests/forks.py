@@ -6,6 +6,13 @@ import traceback
 import warnings
 from collections.abc import Callable
 
+from flwr_kld.clients import check_memory
+
+
+def forget_claims() -> None:
+    """Be a process that has just begun: it remembers no answer of its clients."""
+    check_memory._claimed.clear()
+
 
 def forked(work: Callable[[], object]) -> int:
     """Run `work` in a process of its own, and return its id."""

@@ -28,6 +28,26 @@ def terms_of(keys, *, check="check", **options) -> Terms:
     return replace(told, **options)
 
 
+def boxes_of(addition) -> list:
+    """What an aggregator opens of what it took."""
+    return [*addition._opened()]
+
+
+def taken_by(addition) -> dict:
+    """What an aggregator took, by client."""
+    return addition._taken
+
+
+def verified_by(addition) -> list:
+    """What an aggregator has checked of it."""
+    return addition._verified()
+
+
+def output_of(checked):
+    """The share of a client's counts in what an aggregator checks."""
+    return checked._output
+
+
 @dataclass
 class Actors:
     """Honest ones; tests lie in their place."""
@@ -66,9 +86,18 @@ class Actors:
         made.take(portions)
         return made
 
+    def shared_key(self, addition) -> bytes:
+        """Of the mask of both aggregators' answers."""
+        about = addition._about(b"answer") + addition.transcript
+        return addition._key.shared(addition._other, about)
+
+    def held(self, addition) -> np.ndarray:
+        """What an aggregator has added up by itself."""
+        return addition._total
+
     def opened(self, place, portions, **options) -> int:
         """Of how many clients an aggregator opens the boxes."""
-        return len([*self.addition(place, portions, **options)._opened()])
+        return len(boxes_of(self.addition(place, portions, **options)))
 
     def added(self, first, second, *, again=None) -> tuple[Addition, Addition]:
         """What both hold of portions at the end; `again` is what the first is handed then."""

@@ -57,8 +57,3 @@ class EDetector(Model, what="the alarm's state"):
     def alarmed(self) -> bool:
         """Whether there is an alarm now."""
         return self.evidence >= self.alarm_at
-
-    @property
-    def between_false_alarms(self) -> float:
-        """Checks between two false alarms, on average at least."""
-        return self.horizon / self.rate

@@ -130,7 +130,6 @@ class IntegralEvent:
     epsilon: float  # Total of all draws
     delta: float
     draws: int  # k, at most
-    epsilon_per_draw: float  # Pure cost of each draw, in nats
     private: bool  # False if the draws come from a seed: a simulation
 
     def cost(self, budget: Budget) -> Cost:
@@ -178,7 +177,6 @@ class Sampler(OneProcess):
             epsilon_of_draws(law.box, draws, delta),
             delta,
             draws,
-            law.box.epsilon,
             self._bits.private,
         )
         """What all draws together cost. Public."""

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy.linalg import hadamard
 
-from flwr_kld.integral.boosting import LN_2, mbde_steps, tilted
+from flwr_kld.integral.boosting import LN_2, log_odds, mbde_steps, tilted
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.tree import log_odds
 from flwr_kld.predictors import BayesMixture
 from flwr_kld.simulations.studies.integral_domains import mixture
 from flwr_kld.simulations.studies.papers.learners import PureLocalEXP3, kl_risk

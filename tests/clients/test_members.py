@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 from rows import values_of
 from sealed_federation import KEY
 from split_federation import KEYS, PAIR, Members
+from splitting import output_of
 
 from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import aggregate_drift_checks, host_drift_queries
@@ -184,7 +185,7 @@ def test_two_parts_add_up_to_the_row_of_their_sender_only():
             for key, box in zip(KEYS, (parcel.seeds, parcel.elements), strict=True)
         ]
         shares = [
-            prio3.checked(place, head.nonce, head.public, own)._output
+            output_of(prio3.checked(place, head.nonce, head.public, own))
             for place, own in zip((HELPER, LEADER), opened, strict=True)
         ]
         own = FRUIT.encode(records(None, member))

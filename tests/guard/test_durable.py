@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 from flwr.app import Context, RecordDict
+from forks import forget_claims
 from guard.files import guard_file, question
 from patience import HANGS
 
-from flwr_kld.clients import check_memory
 from flwr_kld.clients.check_memory import claim
 from flwr_kld.common.durable_files import Damaged, Schema, writing
 from flwr_kld.common.errors import QueryRefused
@@ -23,7 +23,7 @@ PAGE = 4096
 
 
 def remember(folder, check):
-    check_memory._claimed.clear()  # as a process that has just begun
+    forget_claims()  # as a process that has just begun
     claim(Context(1, 7, {}, RecordDict(), {}), check, folder / "claims.db")
 
 

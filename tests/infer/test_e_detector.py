@@ -56,7 +56,6 @@ def test_false_alarms_are_as_far_apart_as_is_said():
     overshoot, which is e^0.58 for bets of one standard deviation.
     """
     detector = EDetector(0.2, 10)
-    assert detector.between_false_alarms == 50
     mean = run_lengths(detector, -0.5, 1.0, 4000, seed=1).mean()
     assert 50 < mean < 50 * math.exp(0.7)
 

@@ -14,11 +14,11 @@ from flwr_kld.integral import GaussianCells, Mollifier
 from flwr_kld.integral.boosting import (
     LN_2,
     boost,
+    log_odds,
     mbde_steps,
     tilted,
 )
 from flwr_kld.integral.fit import mbde_boosted
-from flwr_kld.integral.tree import log_odds
 from flwr_kld.simulations.studies.papers.rounds import round_bound, rounds_of, total_bound
 
 

@@ -67,7 +67,6 @@ def test_the_event_is_what_a_ledger_books(law, delta):
     event = Sampler(law, 40, delta=delta, bits=SeededBits(1)).event
     assert event.epsilon == epsilon_of_draws(law.box, 40, delta)
     assert (event.delta, event.draws) == (delta, 40)
-    assert event.epsilon_per_draw == 0.5
     assert not event.private
     assert Sampler(law, 40).event.private
     assert replace(event, draws=41) != event

@@ -10,7 +10,7 @@ from scripted import ScriptedBits
 
 from flwr_kld.kernel.delta import exp_below
 from flwr_kld.kernel.law import TOTAL
-from flwr_kld.predictors.channel import RandomisedResponse
+from flwr_kld.predictors.query import RandomisedResponse
 
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 12.0)
 CHANNELS = [

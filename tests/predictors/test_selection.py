@@ -12,8 +12,8 @@ from scipy.stats import binom
 from examples import examples
 from flwr_kld.kernel.law import TOTAL
 from flwr_kld.predictors import BayesMixture
-from flwr_kld.predictors.channel import RandomisedResponse
 from flwr_kld.predictors.designs import Design
+from flwr_kld.predictors.query import RandomisedResponse
 from flwr_kld.predictors.selection import PairScores, radius, select
 from flwr_kld.predictors.tally import LocalReports, RowCounts
 
@@ -39,6 +39,16 @@ def expected_counts(design, law, reports=1e9):
     return RowCounts(np.flatnonzero(counts), counts[counts > 0])
 
 
+def learn(predictor, context, counts):
+    """As if clients had answered the first query of a context with these symbols."""
+    predictor._tally.add(1, context, counts)
+
+
+def asks(predictor, design):
+    """Have the first query be of this design."""
+    predictor._asked._designs[0, ""] = design
+
+
 @settings(max_examples=examples(40))
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 4.0]), st.sampled_from(["ovr/0", "mlq"]))
 def test_without_chance_no_bound_exceeds_the_distance_to_any_law(seed, epsilon, also):
@@ -58,8 +68,8 @@ def test_scheffes_sets_give_the_classical_guarantee(factor):
     for seed in range(8):
         law = 0.8 * TABLE[seed % 5] + 0.2 * np.random.default_rng(seed).dirichlet(np.ones(12))
         predictor = BayesMixture(named(TABLE), 1.0, share=0.0)
-        predictor._asked._designs[0, ""] = design
-        predictor._tally.add(1, "", expected_counts(design, law))
+        asks(predictor, design)
+        learn(predictor, "", expected_counts(design, law))
         chosen = predictor.select(factor=factor)
         best = min(tv(law, own) for own in TABLE)
         far = tv(law, TABLE[chosen.index])
@@ -126,7 +136,7 @@ def test_a_true_candidate_is_not_denied_where_another_one_is_selected():
     design = predictor.design()
     true = design.laws.probabilities[0]
     counts = expected_counts(design, true, 400)
-    predictor._tally.add(1, "", counts)
+    learn(predictor, "", counts)
     scores = PairScores(len(table))
     scores.add(design, counts)
     chosen = predictor.select()
@@ -146,7 +156,7 @@ def test_no_report_promises_what_the_laws_do():
 def test_contexts_are_kept_apart():
     predictor = BayesMixture(named(TABLE), 4.0, design="mlq", share=0.0)
     for context, true in (("a", 0), ("b", 1)):
-        predictor._tally.add(1, context, expected_counts(predictor.design(context), TABLE[true]))
+        learn(predictor, context, expected_counts(predictor.design(context), TABLE[true]))
     assert predictor.select("a").distance == 0
     assert predictor.select("a").index == 0
     assert predictor.select("b").index == 1

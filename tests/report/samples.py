@@ -208,3 +208,8 @@ def checksummed(values):
     content = {name: value for name, value in values.items() if name != "sha256"}
     text = json.dumps(content, sort_keys=True)
     return {**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def in_notebook(shown) -> str:
+    """What a notebook shows of it."""
+    return shown._repr_html_()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from report.samples import REPORT, STATISTICS, altered, decided, learnt
+from report.samples import REPORT, STATISTICS, altered, decided, in_notebook, learnt
 from report.tables import drifted
 
 from flwr_kld.infer.estimators.result import ErrorSplit
@@ -119,10 +119,10 @@ def test_the_population_is_named_before_the_cohort(tmp_path: Path):
 
 
 def test_a_notebook_shows_the_decision_and_no_markup():
-    shown = decided(Outcome.DRIFT, 0.2, dropouts={"refused: <b>injected</b>": 1})._repr_html_()
+    shown = in_notebook(decided(Outcome.DRIFT, 0.2, dropouts={"refused: <b>injected</b>": 1}))
     assert shown.startswith("<pre>ALARM: labels.\n")
     assert "&lt;b&gt;injected" in shown
-    table = drifted()._repr_html_()
+    table = in_notebook(drifted())
     assert "age &lt;years&gt;" in table.split("<pre>")[1]
 
 

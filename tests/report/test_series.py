@@ -4,7 +4,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from report.samples import REPORT, decided, learnt, mornings, nights
+from report.samples import REPORT, decided, in_notebook, learnt, mornings, nights
 from rich.console import Console
 
 from flwr_kld.report import Outcome
@@ -62,11 +62,11 @@ def test_two_sessions_side_by_side_are_not_read_as_one():
 
 def test_names_are_neither_markup_nor_tags():
     rounds = RoundSeries([learnt(1, "[red]<script>")])
-    assert "&lt;script&gt;" in rounds._repr_html_()
-    assert "<script>" not in rounds._repr_html_()
+    assert "&lt;script&gt;" in in_notebook(rounds)
+    assert "<script>" not in in_notebook(rounds)
     assert "[red]<script>" in printed(rounds)
     report = decided(Outcome.DRIFT, 0.2, key="<b>[/]")
-    assert "<b>" not in CheckSeries([report])._repr_html_()
+    assert "<b>" not in in_notebook(CheckSeries([report]))
     assert "<b>[/]" in printed(CheckSeries([report]))
     assert "[/]" in printed(CHECKS, title="Checks of [/]")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from report.samples import REPORT, decided
+from report.samples import REPORT, decided, in_notebook
 from report.tables import NAMES, drifted, table_report
 
 from flwr_kld.infer.verdict import Outcome
@@ -57,7 +57,7 @@ def test_a_series_says_which_columns_drifted():
     table = CheckSeries([TABLE, None, STILL])
     shown = {column.header: list(column.cells) for column in table.table().columns}
     assert shown["drifted"] == ["age <years>", "", "0 of 4"]
-    assert "age &lt;years&gt;" in table._repr_html_()
+    assert "age &lt;years&gt;" in in_notebook(table)
     assert "drifted" not in as_text(CheckSeries([REPORT]).table())
 
 

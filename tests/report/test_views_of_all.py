@@ -5,7 +5,7 @@ import re
 from functools import cache
 
 import pytest
-from report.samples import REPORT, STATISTICS, learnt
+from report.samples import REPORT, STATISTICS, in_notebook, learnt
 from report.tables import drifted
 
 from flwr_kld import Binned, Labels, Reference, Table
@@ -74,7 +74,7 @@ def test_it_is_one_line_in_a_console(report):
 
 
 def test_a_notebook_shows_it_with_names_escaped(report):
-    shown = report._repr_html_()
+    shown = in_notebook(report)
     assert shown.startswith("<pre>")
     assert "<b>" not in shown
 

@@ -10,7 +10,17 @@ from itertools import product
 import numpy as np
 import pytest
 from session_nights import TOMORROW, a_night
-from splitting import CELLS, RUN, Actors, agreed, terms_of
+from splitting import (
+    CELLS,
+    RUN,
+    Actors,
+    agreed,
+    boxes_of,
+    output_of,
+    taken_by,
+    terms_of,
+    verified_by,
+)
 
 from flwr_kld.ask.period import Period
 from flwr_kld.common.errors import CheckFailed, QueryRefused
@@ -86,7 +96,7 @@ def test_counts_without_a_proof_are_in_no_frame_of_the_refusal(actors):
 
 def test_what_an_aggregator_took_shows_no_box(actors):
     first, _ = actors.portions()
-    taken = actors.addition(0, first)._taken["client-0"]
+    taken = taken_by(actors.addition(0, first))["client-0"]
     assert repr(taken.raw)[-20:-2] not in repr(taken)
 
 
@@ -135,9 +145,9 @@ def test_a_client_of_the_servers_own_lets_no_two_lists_differ(actors):
     fewer = {name: portion for name, portion in first.items() if name != "client-3"}
     one, other = actors.added(first, second, again=fewer)
     shared = Actors.addition(actors, 0, {"client-3": first["client-3"]})
-    [(_, checked, _)] = shared._verified()
+    [(_, checked, _)] = verified_by(shared)
     read = FIELD.add(*map(actors.words, actors.answers((one, other))))
-    for known in (FIELD.subtract(read, checked._output), FIELD.add(read, checked._output)):
+    for known in (FIELD.subtract(read, output_of(checked)), FIELD.add(read, output_of(checked))):
         assert (np.abs(from_field(known)) > NEAR).sum() >= CELLS - 4
 
 
@@ -224,7 +234,7 @@ def test_portions_add_up_as_all_boxes_at_once(tmp_path, in_session):
         one.close()
     agreed(*both)
     assert finishes.sizes == second_one.sizes
-    words = FIELD.add(*(one._total for one in both))
+    words = FIELD.add(*map(actors.held, both))
     np.testing.assert_array_equal(from_field(words), sum(actors.rows.values()))
     with pytest.raises(QueryRefused, match="Duplicated"):
         second_one.take(second)
@@ -277,7 +287,7 @@ def test_a_stolen_box_does_not_open_under_another_name(actors, place):
     signature = actors.who["client-2"].sign(head.signed_text(as_mine, *boxes))
     mine = replace(stolen, head=replace(head, signature=signature))
     addition = actors.addition(place, {"client-2": mine.portions()[place]})
-    assert not [*addition._opened()]
+    assert not boxes_of(addition)
     assert addition.rejected["client-2"].startswith("NotOpened")
 
 
@@ -398,10 +408,10 @@ def test_one_aggregator_with_the_server_is_left_with_the_others_noise(actors, pl
     both = actors.added(*actors.portions())
     words = actors.words(actors.answer(1 - place, both[1 - place]))
     lying = both[place]
-    key = lying._key.shared(lying._other, lying._about(b"answer") + lying.transcript)
+    key = actors.shared_key(lying)
     mask = field_mask(key, CELLS)
     words = FIELD.add(words, mask) if place == 0 else FIELD.subtract(words, mask)
-    seen = from_field(FIELD.add(words, lying._total))
+    seen = from_field(FIELD.add(words, actors.held(lying)))
     np.testing.assert_array_equal(seen - actors.total(), actors.noise(1 - place))
 
 

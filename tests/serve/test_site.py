@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from ledger.books import tables
 from serve.conftest import COST, EVIL, Visitor, door_of
 
 from flwr_kld.common.errors import LedgerUnavailable
@@ -255,7 +256,7 @@ def test_a_writer_does_not_keep_readers_waiting_and_is_seen_when_done(copied):
 
 
 def test_looking_writes_nothing(copied):
-    with LedgerView(f"sqlite:///{copied}")._database.reading() as connection:
+    with tables(LedgerView(f"sqlite:///{copied}")).reading() as connection:
         for statement in ("DELETE FROM checks", "CREATE TABLE x (y TEXT)"):
             with pytest.raises(Exception, match="readonly"):
                 connection.exec_driver_sql(statement)

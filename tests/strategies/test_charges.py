@@ -5,7 +5,7 @@ import pytest
 from flwr_kld.ask.cohort import AskedClients, Participant
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.strategies import Distributed
-from flwr_kld.strategies.charges import charge_of
+from flwr_kld.strategies.count_strategy import charge_of
 
 TRUST = Distributed(1.0, min_clients=16)
 

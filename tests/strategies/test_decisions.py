@@ -204,6 +204,19 @@ def test_what_cannot_decide():
             Alarm(**bad)
 
 
+def conclusions(monitor):
+    """What a monitor concludes with, and remembers of earlier checks."""
+    return monitor._conclusions
+
+
+def deciders(monitor):
+    return conclusions(monitor)._deciders
+
+
+def evidence(decider):
+    return decider._detector
+
+
 def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, nightly):
     monitor, _ = nightly
 
@@ -217,17 +230,17 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, n
 
     earlier, later, answers = monitor(), monitor(), []
     grid = grid_of(nightly[1].app, 40, lose=other)
-    conclude = later._conclusions.conclude
-    later._conclusions.conclude = concluded
+    conclude = conclusions(later).conclude
+    conclusions(later).conclude = concluded
     report = later.check(grid, key="first")
     assert {e.key: e.state for e in ledger.history()} == {"first": "settled", "second": "settled"}
     assert Report.from_dict(json.loads(json.dumps(ledger.check("first").report))) == report
     # As if the first one's answers had come after the second check, and once.
-    earlier._conclusions.conclude(answers[0], "default")
-    assert earlier._conclusions._deciders == later._conclusions._deciders
+    conclusions(earlier).conclude(answers[0], "default")
+    assert deciders(earlier) == deciders(later)
     again = monitor()
-    again._conclusions.recall(ledger, "default")
-    assert again._conclusions._deciders == later._conclusions._deciders
+    conclusions(again).recall(ledger, "default")
+    assert deciders(again) == deciders(later)
 
 
 def test_a_check_that_was_not_settled_is_no_evidence(ledger, nightly, monkeypatch):
@@ -239,10 +252,10 @@ def test_a_check_that_was_not_settled_is_no_evidence(ledger, nightly, monkeypatc
     monkeypatch.setattr(ledger, "settle", full)
     with pytest.raises(LedgerUnavailable):
         monitor.check(grid)
-    (decider,), (new,) = (one._conclusions._deciders.values() for one in (monitor, fresh))
-    assert decider._detector != new._detector
+    (decider,), (new,) = (deciders(one).values() for one in (monitor, fresh))
+    assert evidence(decider) != evidence(new)
     assert decider.recall(ledger, "default")
-    assert decider._detector == new._detector
+    assert evidence(decider) == evidence(new)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,11 @@ def test_a_report_is_a_symbol_and_nothing_else():
         assert query < 2**8 > symbol
 
 
+def symbols_of(learning, design):
+    """How often clients answered each symbol, by row of a design's law."""
+    return learning.predictor._tally.together(lambda *_: design, "")[design]
+
+
 def test_the_symbols_law_is_the_channels():
     """All clients hold one label: symbols follow its row of the channel.
 
@@ -110,7 +115,7 @@ def test_the_symbols_law_is_the_channels():
     learning.ask(one)
     design = learning.predictor.design()
     counts = np.zeros(len(design.law))
-    rows = learning.predictor._tally.together(lambda *_: design, "")[design]
+    rows = symbols_of(learning, design)
     counts[rows.rows] = rows.counts
     expected = np.concatenate(
         [

@@ -14,9 +14,10 @@ import pytest
 from federation import REFERENCE, app_of, grid_of
 from flwr.app import Message
 from flwr.clientapp import ClientApp
+from forks import forget_claims
 from sealed_federation import KEY
 
-from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks, check_memory
+from flwr_kld.clients import AggregatorLimits, aggregate_drift_checks
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.simulations.in_process_grid import InProcessGrid
@@ -183,7 +184,7 @@ def test_a_night_is_not_released_again_by_an_aggregator_that_was_put_back_whole(
         path.unlink()
     for path, content in copies.items():
         path.write_bytes(content)
-    check_memory._claimed.clear()  # it is another process, of another run
+    forget_claims()  # it is another process, of another run
     for context in world.sealed.contexts.values():
         context.state.clear()
     world.hand_over()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from splitting import output_of
 
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.secure_sums.prio3.circuit import Counts
@@ -270,6 +271,6 @@ def test_one_aggregators_share_says_nothing(place):
     prio3 = Prio3(many, b"check")
     public, *inputs = prio3.shard(np.zeros(2000, int), nonce, random)
     checked, verifier = prio3.verify_init(KEY, place, nonce, public, inputs[place])
-    for raw in (FIELD.encode(checked._output), verifier):
+    for raw in (FIELD.encode(output_of(checked)), verifier):
         ones = np.unpackbits(np.frombuffer(raw, np.uint8)).mean()
         assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(8 * len(raw))
