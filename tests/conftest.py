@@ -7,8 +7,10 @@ The longest files come first.
 import gc
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -79,3 +81,23 @@ def no_plots(monkeypatch):
         file.write_text("<svg/>", encoding="utf-8")
 
     monkeypatch.setattr("flwr_kld.views.files.Kept.plot", blank)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """Be in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def environment() -> Iterator[MutableMapping[str, str]]:
+    """The environment, which is afterwards as it was."""
+    with patch.dict(os.environ):
+        yield os.environ
+
+
+@pytest.fixture
+def without(monkeypatch) -> Callable[[str], None]:
+    """Have a module that cannot be imported, as if it were not installed."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)

@@ -80,10 +80,9 @@ def test_lines_import_what_there_is(block):
 
 
 @of("python", tag="example")
-def test_each_example_prints_what_its_page_says(block, tmp_path, monkeypatch, capsys):
+def test_each_example_prints_what_its_page_says(block, tmp_path, here, capsys):
     if named_in_tests(block.name):
         pytest.skip("a test of its own runs it")
-    monkeypatch.chdir(tmp_path)
     if block.name == "restored.py":
         Ledger("sqlite:///drift.db").set_budget(Budget(1.0, 1e-6, window_days=30))
     exec(compile(block.text, block.place, "exec"), {"__name__": block.name})
@@ -158,10 +157,9 @@ LOOSE = [
 
 
 @pytest.mark.parametrize("page", LOOSE, ids=lambda page: page.name)
-def test_the_loose_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
+def test_the_loose_blocks_of_a_page_run_one_after_the_other(page, tmp_path, here):
     if any(f'"{page.name}"' in text and "integral" in path.parts for path, text in TESTS.items()):
         pytest.skip("a test of its own runs them")
-    monkeypatch.chdir(tmp_path)
     names = PRELUDES.get(page.name, dict)()
     for block in BLOCKS:
         if block.page == page and block.language == "python" and block.tag is None:

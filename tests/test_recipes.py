@@ -172,8 +172,7 @@ def test_the_recipe_for_few_clients_reads_all_records_on_every_night(tmp_path):
     assert Ledger(url).spent().left < 1e-4
 
 
-def test_the_aggregators_recipes_check_through_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_aggregators_recipes_check_through_it(tmp_path, here, capsys):
     key = recipe("aggregator_key.py")["key"]
     assert capsys.readouterr().out.strip() == key.public.hex()
     apps = {}

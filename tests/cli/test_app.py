@@ -22,9 +22,9 @@ def test_the_version_is_that_of_the_package(cli):
     assert (done.exit_code, done.stdout.split()) == (0, ["flwr-kld", version("flwr-kld")])
 
 
-def test_a_shell_completes_commands(cli, monkeypatch):
+def test_a_shell_completes_commands(cli, environment):
     for name, value in (("", "complete_bash"), ("COMP_WORDS", "flwr-kld rec"), ("COMP_CWORD", "1")):
-        monkeypatch.setenv(name or "_FLWR_KLD_COMPLETE", value)
+        environment[name or "_FLWR_KLD_COMPLETE"] = value
     assert cli().stdout.split() == ["receipts"]
 
 

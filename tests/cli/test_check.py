@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from datetime import UTC, datetime
 from threading import Event
 
@@ -224,8 +223,8 @@ def test_people_read_the_decision_first(cli, url, flower_app, settled):
     assert "0.5 left" in text
 
 
-def test_a_driver_that_is_missing_is_said_once(cli, flower_app, monkeypatch):
-    monkeypatch.setitem(sys.modules, "psycopg", None)
+def test_a_driver_that_is_missing_is_said_once(cli, flower_app, without):
+    without("psycopg")
     result = cli("check", flower_app, "--ledger", "postgresql://localhost/drift")
     assert result.exit_code == 4
     assert result.output.count("flwr-kld[postgres]") == 1

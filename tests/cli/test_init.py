@@ -237,9 +237,8 @@ def test_a_ledger_that_cannot_be_opened_is_refused_before_anything_is_written(
 
 
 def test_a_ledger_named_from_here_is_the_same_file_to_superlink_and_cron(
-    cli, sample, tmp_path, monkeypatch
+    cli, sample, tmp_path, here
 ):
-    monkeypatch.chdir(tmp_path)
     assert cli("init", sample, "--out", "app", "--ledger", "sqlite:///own.db").exit_code == 0
     config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
     url = f"sqlite:///{tmp_path / 'own.db'}"
@@ -275,8 +274,7 @@ def test_cron_runs_the_one_command(cli, sample, tmp_path):
     assert "--run-config 'drift-sample=\"\" drift-nodes=3'" in text
 
 
-def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_signs_of_currency_and_percent_are_said(cli, tmp_path, here):
     rows = (f"{i % 7}.5 %;{i}.234,50 {'€' if i % 2 else '$'};{i % 5}" for i in range(1, 60))
     (tmp_path / "sample.csv").write_text(
         "\n".join(["rate;cost;plain", *rows]).replace(".5 ", ",5 ")
@@ -290,9 +288,8 @@ def test_signs_of_currency_and_percent_are_said(cli, tmp_path, monkeypatch):
 
 
 def test_the_data_dictionary_is_written_first_and_the_app_made_of_what_became_of_it(
-    cli, sample, tmp_path, monkeypatch
+    cli, sample, tmp_path, here
 ):
-    monkeypatch.chdir(tmp_path)
     done = cli("init", sample, "--threshold", 0.2)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "table.toml").read_text()
@@ -341,8 +338,7 @@ def test_the_app_says_so_when_table_and_reference_do_not_fit(cli, sample, tmp_pa
     subprocess.run(load, cwd=tmp_path / "app", capture_output=True, check=True)
 
 
-def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_table_leaves_no_columns_to_choose(cli, sample, tmp_path, here):
     cli("init", sample, "--column", "job")
     made_of = ["init", sample, "--table", "table.toml", "--out", tmp_path / "app"]
     for chosen in (("--column", "age"), ("--bins", 5), ("--labels", 3)):

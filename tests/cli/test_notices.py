@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 
 import pytest
@@ -98,9 +97,9 @@ def test_notices_or_metrics_that_fail_do_not_change_the_exit_code(
 
 
 def test_a_service_that_is_not_one_is_refused_before_anybody_is_asked(
-    cli, flwr, flower_app, monkeypatch
+    cli, flwr, flower_app, environment
 ):
-    monkeypatch.setenv("FLWR_KLD_NOTIFY", "nothing://T0K3N")
+    environment["FLWR_KLD_NOTIFY"] = "nothing://T0K3N"
     done = cli("check", flower_app, "--key", "a")
     assert (done.exit_code, flwr.calls) == (4, [])
     assert "FLWR_KLD_NOTIFY" in done.stderr
@@ -108,9 +107,9 @@ def test_a_service_that_is_not_one_is_refused_before_anybody_is_asked(
 
 
 def test_a_file_of_urls_takes_the_place_of_the_variable(
-    cli, flwr, flower_app, receiver, file, monkeypatch
+    cli, flwr, flower_app, receiver, file, environment
 ):
-    monkeypatch.setenv("FLWR_KLD_NOTIFY", "nothing://")
+    environment["FLWR_KLD_NOTIFY"] = "nothing://"
     flwr.will("settle", DRIFT)
     assert cli("check", flower_app, "--key", "a", "--notify", file).exit_code == 1
     assert len(receiver.notices) == 2
@@ -145,8 +144,8 @@ def test_no_log_names_a_secret_and_no_name_becomes_markup(receiver, file, caplog
     assert not set("<>[]@*") & set(receiver.notices[0])
 
 
-def test_without_apprise_the_extra_is_named(cli, flwr, flower_app, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apprise", None)
+def test_without_apprise_the_extra_is_named(cli, flwr, flower_app, without):
+    without("apprise")
     done = cli("check", flower_app, "--key", "a")
     assert (done.exit_code, flwr.calls) == (4, [])
     assert "flwr-kld[alerts]" in done.stderr

@@ -118,8 +118,7 @@ def test_doctor_reads_the_apps_own_threshold(cli, place: Place):
 
 
 @pytest.mark.parametrize("command", [("init",), ("reference", "build")])
-def test_a_blind_column_is_refused_unless_it_is_meant(cli, tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_blind_column_is_refused_unless_it_is_meant(cli, tmp_path, command, here):
     rows(500).write_csv("rows.csv")
     Table({"town": ["Town 1"], "smoker": NARROW}).to_toml("own.toml")
     more = ("--out", "app" if command == ("init",) else "made.json", "--table", "own.toml")

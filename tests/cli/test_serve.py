@@ -81,8 +81,8 @@ def test_what_is_refused_leaves_other_logs_of_its_process_open(cli, url):
     own.close()
 
 
-def test_without_the_extra_it_is_refused_before_anybody_asks(cli, url, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
+def test_without_the_extra_it_is_refused_before_anybody_asks(cli, url, without):
+    without("jinja2")
     done = cli("serve", "--ledger", url)
     assert done.exit_code == 4
     assert "pip install 'flwr-kld[plots]'" in " ".join(done.stderr.split())

@@ -87,8 +87,8 @@ def test_sigterm_ends_it_at_once_and_cleanly(url, flower_app):
 
 
 @pytest.mark.usefixtures("nights")
-def test_each_failed_check_is_notified(cli, flower_app, receiver, monkeypatch):
-    monkeypatch.setenv("FLWR_KLD_NOTIFY", receiver.url)
+def test_each_failed_check_is_notified(cli, flower_app, receiver, environment):
+    environment["FLWR_KLD_NOTIFY"] = receiver.url
     done = cli("watch", flower_app, "--schedule", "0 3 * * *")
     assert done.exit_code == 0, done.output
     drift, refused, failed = receiver.notices

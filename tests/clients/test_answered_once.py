@@ -164,9 +164,9 @@ def guard(tmp_path, monkeypatch, request):
 @checks
 @pytest.mark.usefixtures("guard")
 def test_where_a_guard_keeps_a_file_no_other_process_answers_again(
-    check, messages, tmp_path, monkeypatch
+    check, messages, tmp_path, environment
 ):
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
+    environment["FLWR_HOME"] = str(tmp_path / "flower")
     KEY.save(tmp_path / "key")
     grid = Elsewhere(federation(loads := [], key=None))
     grid.contexts[AGGREGATOR].node_config["drift-key"] = str(tmp_path / "key")
@@ -266,9 +266,9 @@ def test_an_aggregator_remembers_in_flowers_folder_by_default(tmp_path, monkeypa
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_an_aggregator_that_can_keep_no_memory_opens_nothing(tmp_path, monkeypatch, caplog):
+def test_an_aggregator_that_can_keep_no_memory_opens_nothing(tmp_path, environment, caplog):
     (tmp_path / "flower").write_text("no folder")
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
+    environment["FLWR_HOME"] = str(tmp_path / "flower")
     with caplog.at_level(logging.ERROR), pytest.raises(CheckFailed, match="memory"):
         sealed(deployed(tmp_path))
     assert str(tmp_path / "flower") in caplog.text

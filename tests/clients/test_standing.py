@@ -289,7 +289,7 @@ def test_no_receipt_no_answer(guarded, monkeypatch):
     assert node.counts(terms_of(3), a="apple", b="cherry") == {"apple": 1, "banana": 1}
 
 
-def test_members_of_a_node_live_by_themselves(monkeypatch):
+def test_members_of_a_node_live_by_themselves():
     """Of many at once, one without ids is left out, and no other."""
     fruits = {member: {"a": NAMES[member % 4]} for member in range(600)}
     app = ClientApp()

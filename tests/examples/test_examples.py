@@ -77,8 +77,7 @@ def test_a_table_beside_training(run: Run):
     assert "age: drift" not in moved
 
 
-def test_federated_analytics(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
+def test_federated_analytics(run: Run, tmp_path: Path, here):
     text = run("federated-analytics", nodes=5)
     task = importlib.import_module("analytics.task")
     report = StatisticsReport.from_dict(json.loads(Path("statistics.json").read_text()))
@@ -140,10 +139,10 @@ def test_femnist_by_writer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_nightly_check_reads_each_nodes_file_and_runs_once(
-    run: Run, ledger_at: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, ledger_at: Callable[[Path], str], tmp_path: Path, environment
 ):
     url = ledger_at(tmp_path / "drift.db")
-    monkeypatch.setenv("FLWR_KLD_LEDGER", url)
+    environment["FLWR_KLD_LEDGER"] = url
     Ledger(url).set_budget(Budget(8.0, 1e-5, window_days=30))
     night = {"nodes": 4, "records": lambda node: write_trips(tmp_path, node)}
     run("nightly-postgresql", **night, drift_check="2026-11-23")

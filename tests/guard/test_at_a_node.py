@@ -87,14 +87,12 @@ def test_cells_that_are_drawn_for_each_check_cannot_be_pinned():
 
 
 @pytest.mark.parametrize("file", ["guard.toml", "./guard.toml", "missing.toml", 7])
-def test_a_guard_that_is_named_otherwise_refuses_all(ask, monkeypatch, tmp_path, file):
+def test_a_guard_that_is_named_otherwise_refuses_all(ask, here, tmp_path, file):
     """A relative path could lead into the app's own folder, which the server fills."""
-    monkeypatch.chdir(tmp_path)
     told = ask(plan_to_pin(USUAL), each_symbol(TABLE), file=file)
     assert told == ["this client's guard is not usable: the operator's log says why"]
 
 
-def test_a_relative_path_in_the_environment_is_refused_too(ask, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FLWR_KLD_GUARD", "guard.toml")
+def test_a_relative_path_in_the_environment_is_refused_too(ask, environment, here, tmp_path):
+    environment["FLWR_KLD_GUARD"] = "guard.toml"
     assert "not usable" in str(ask(plan_to_pin(USUAL), each_symbol(TABLE), file=OF_ENVIRONMENT))

@@ -11,8 +11,7 @@ import flwr_kld.integral
 PAGE = Path(__file__).parents[2] / "docs" / "integral.md"
 
 
-def test_the_examples_run_and_print_what_they_promise(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_run_and_print_what_they_promise(capsys, tmp_path, here):
     names: dict[str, object] = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(code, str(PAGE), "exec"), names)

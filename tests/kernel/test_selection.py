@@ -213,7 +213,7 @@ def test_as_many_records_as_a_client_may_tell_of_count():
     assert summed(wire((b"a", MOST_COUNTED))).clients == 1
 
 
-def test_the_sampled_law_is_the_table(monkeypatch):
+def test_the_sampled_law_is_the_table():
     """A label of one record too few is shown as often as the table says: 4,000 of them."""
     release = release_of(2.0)
     told = defaultdict(int, {f"{i:04d}".encode(): release.table.reach for i in range(4000)})

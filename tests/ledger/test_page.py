@@ -18,8 +18,7 @@ def example(name, names):
     return names
 
 
-def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_example_runs_as_it_stands(tmp_path, here, capsys):
     example("ledger.py", {})
     left, entry = capsys.readouterr().out.splitlines()
     assert left.startswith("0.75")

@@ -1,6 +1,5 @@
 """Metrics as Prometheus reads them."""
 
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -117,11 +116,11 @@ def test_the_endpoint_tells_the_present_state():
         scrape()
 
 
-def test_wrong_names_and_a_missing_extra(tmp_path: Path, monkeypatch):
+def test_wrong_names_and_a_missing_extra(tmp_path: Path, without):
     with pytest.raises(ValueError, match=r"\.prom"):
         save_metrics([], tmp_path / "kld.txt")
     with pytest.raises(ValueError, match="fine"):
         MonitorState("digits", outcome="fine")
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    without("prometheus_client")
     with pytest.raises(ImportError, match=r"flwr-kld\[metrics\]"):
         save_metrics([], tmp_path / "kld.prom")

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,8 +93,8 @@ def test_plots(tmp_path: Path, name: str):
     CheckSeries([None]).plot(tmp_path / name)
 
 
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+def test_a_missing_extra_is_named(tmp_path: Path, without):
+    without("matplotlib.figure")
     with pytest.raises(ImportError, match=r"flwr-kld\[plots\]"):
         CheckSeries(CHECKS).plot(tmp_path / "history.png")
 

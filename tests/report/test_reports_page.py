@@ -12,9 +12,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text()
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+def test_the_example_runs_as_it_stands(tmp_path, here, capsys):
     (code,) = re.findall(r"<!-- example: series.py -->\n```python\n(.*?)```", PAGE, re.S)
-    monkeypatch.chdir(tmp_path)
     CheckSeries(nights(3, drift_from=2)).save(Path("checks.json"))
     exec(code, {})
     assert capsys.readouterr().out.splitlines() == [

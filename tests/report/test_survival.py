@@ -242,8 +242,7 @@ def test_a_federation_whose_patients_all_die_late_is_told_and_drawn(asked, tmp_p
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
-def test_the_guides_recipe_draws_them(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_guides_recipe_draws_them(tmp_path, here, capsys):
     exec(compile(recipe_text("survival.py"), "survival.py", "exec"), {"grid": clinics(TABLE)})
     assert "Log-rank test of a difference: p =" in capsys.readouterr().out
     assert (tmp_path / "survival.png").exists()

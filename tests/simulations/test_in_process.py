@@ -45,7 +45,7 @@ def test_estimates_follow_the_truth_through_the_drift(config):
 
 
 @pytest.mark.parametrize("cohort", [20, 43])
-def test_the_truth_is_of_the_records_that_the_estimate_is_about(config, cohort, monkeypatch):
+def test_the_truth_is_of_the_records_that_the_estimate_is_about(config, cohort):
     """A check about these clients estimates from all their records.
 
     At this ε the noise moves nothing: the estimate is the truth.

@@ -92,13 +92,13 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 def test_clients_of_one_check_are_counted_on_both_raylets(
-    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: str, tmp_path: Path, environment
 ):
     app = tmp_path / "app"
     app.mkdir()
     (app / "pyproject.toml").write_text(PROJECT)
     (app / "cluster_app.py").write_text(APP)
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    environment["RAY_ADDRESS"] = cluster
     with local_superlink(tmp_path / "flower.log") as superlink:
         run = superlink.run(app, nodes=CLIENTS, config={"out": tmp_path})
         assert run.wait(timeout=HANGS) == 0, superlink.log.read_text()[-5000:]

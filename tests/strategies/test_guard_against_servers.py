@@ -55,14 +55,14 @@ def test_a_file_that_breaks_during_a_sum_ends_it(limits):
 
 
 @pytest.mark.parametrize("place", ["guard.toml", "", "./guard.toml"])
-def test_a_relative_path_is_refused(monkeypatch, place):
-    monkeypatch.setenv("FLWR_KLD_GUARD", place)
+def test_a_relative_path_is_refused(environment, place):
+    environment["FLWR_KLD_GUARD"] = place
     with pytest.raises(CheckFailed, match="guard"):
         plain().check(grid_of())
 
 
-def test_a_missing_file_is_refused_without_its_name(monkeypatch, tmp_path):
-    monkeypatch.setenv("FLWR_KLD_GUARD", str(tmp_path / "hospital.toml"))
+def test_a_missing_file_is_refused_without_its_name(environment, tmp_path):
+    environment["FLWR_KLD_GUARD"] = str(tmp_path / "hospital.toml")
     with pytest.raises(CheckFailed, match="guard") as failure:
         plain().check(grid_of())
     assert "hospital" not in str(failure.value)

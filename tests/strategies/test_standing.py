@@ -674,8 +674,8 @@ def test_a_night_outside_of_its_session_cannot_be_said():
             a_night("s", number, nights, 2, released)
 
 
-def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+def test_a_notebook_deals_the_same_rows_on_every_night(tmp_path, environment):
+    environment["FLWR_HOME"] = str(tmp_path)
     trust = Standing(Trusted(1.0, DELTA), nights=5, book=tmp_path / "b.db")
     monitor, rows = KLDrift(REFERENCE, trust), ["apple", "banana", "cherry"] * 400
     for night in range(1, 4):

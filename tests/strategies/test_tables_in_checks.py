@@ -74,14 +74,14 @@ def test_a_table_is_one_release_of_all_its_columns(name, way, tmp_path):
 
 
 @pytest.mark.parametrize("protects", ["record", "client"])
-def test_a_guard_sees_one_check_of_one_epsilon(protects, tmp_path, monkeypatch):
+def test_a_guard_sees_one_check_of_one_epsilon(protects, tmp_path, environment):
     """Three columns, two checks of ε: a third one of them would be beyond the budget."""
     changes = [
         ("max_epsilon = 1.0", "max_epsilon = 8.0"),
         ("max_epsilon = 3.0", "max_epsilon = 17.0"),
         protecting(protects),
     ]
-    monkeypatch.setenv("FLWR_KLD_GUARD", str(guard_file(tmp_path, *changes)))
+    environment["FLWR_KLD_GUARD"] = str(guard_file(tmp_path, *changes))
     monitor = KLDrift(REFERENCE, TRUSTS["clients" if protects == "client" else "Laplace"])
     grid = grid_of(table_app(), 5)
     for _ in range(2):
