@@ -51,7 +51,8 @@ _NOISE_NODES       values     that stand for the noise: 19 of 1,128 / no change;
 =================  =========  =====================================================================
 
 `_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_LEAST`, `_EXACT` and `_NODE_TABLE` end searches and
-interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a quantile.
+interpolations, `_CERTAIN` keeps a p-value of 1 finite as a quantile, and so many numbers at least
+are computed `_TOGETHER`.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ _TRIES, _CLOSE = 40, 1e-3
 _LONGEST, _LEAST, _EXACT = 12.0, 1e-15, 1e-9
 _WITHIN = 1e-4
 _CERTAIN = -1e-6
+_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,17 +153,34 @@ class _Terms:
 
     values: Floats  # Shape [..., terms, nodes]
     weights: Floats
-    times: int = 1  # Number of terms of each law
+    times: float | Floats = 1.0  # Of each term, or of each of them: how many there are
+
+    @classmethod
+    def of_one_sum(cls, *some: _Terms) -> _Terms:
+        """Return the terms of several sums as those of one."""
+        ends = np.cumsum([0, *(len(one.values) for one in some)])
+        shape = ends[-1], max(one.values.shape[1] for one in some)
+        values, weights, times = np.zeros(shape), np.zeros(shape), np.ones(ends[-1])
+        for one, first, end in zip(some, ends, ends[1:], strict=False):
+            nodes = one.values.shape[1]
+            values[first:end, :nodes], weights[first:end, :nodes] = one.values, one.weights
+            times[first:end] = one.times
+        return cls(values, weights, times)
 
     @cached_property
     def mean(self) -> Floats:
         """Mean of each term."""
-        return np.asarray((self.weights * self.values).sum(axis=-1))
+        return np.asarray(np.einsum("...n,...n->...", self.weights, self.values))
 
     @cached_property
     def variance(self) -> Floats:
-        """Variance of each term."""
-        return np.asarray((self.weights * (self.values - self.mean[..., None]) ** 2).sum(axis=-1))
+        """Variance of each sum."""
+        each = np.einsum("...n,...n,...n->...", self.weights, self._centred, self._centred)
+        return np.asarray((self.times * each).sum(axis=-1))
+
+    @cached_property
+    def _centred(self) -> Floats:
+        return np.asarray(self.values - self.mean[..., None])
 
     @cached_property
     def _log_weights(self) -> Floats:
@@ -170,15 +189,16 @@ class _Terms:
 
     def cumulants(self, slope: float) -> Floats:
         """Return ``ln E exp(slope · (sum - mean))`` and its first two derivatives."""
-        centred = self.values - self.mean[..., None]
-        exponent = slope * centred + self._log_weights
-        top = exponent.max(axis=-1, keepdims=True)
-        grown = np.exp(exponent - top)
-        total = grown.sum(axis=-1)
-        first = (grown * centred).sum(axis=-1) / total
-        second = (grown * centred**2).sum(axis=-1) / total - first**2
-        moments = np.log(total) + top[..., 0], first, second
-        return self.times * np.array([moment.sum() for moment in moments])
+        centred = self._centred
+        grown = slope * centred
+        grown += self._log_weights
+        top = grown.max(axis=-1)
+        grown -= top[..., None]
+        total = np.exp(grown, out=grown).sum(axis=-1)
+        first = np.einsum("...n,...n->...", grown, centred) / total
+        second = np.einsum("...n,...n,...n->...", grown, centred, centred) / total - first**2
+        moments = np.log(total) + top, first, second
+        return np.array([np.sum(self.times * moment) for moment in moments])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +212,7 @@ class _Paths:
 
     def at(self, nats: float) -> Floats:
         """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
-        reached = self._divergence(self._laws(self._ends)) >= nats
+        reached = self._at_ends >= nats
         paths = _Paths(
             self.mass, self.towards[reached], self.outside[reached], self.tilted[reached]
         )
@@ -224,15 +244,22 @@ class _Paths:
     @property
     def farthest(self) -> float:
         """Return the largest D_θ on these paths, in nats."""
-        return float(self._divergence(self._laws(self._ends)).max())
+        return float(self._at_ends.max())
+
+    @cached_property
+    def _at_ends(self) -> Floats:
+        return self._divergence(self._laws(self._ends))
 
     def _laws(self, log_length: Floats) -> Floats:
         length = np.exp(log_length)[:, None]
         moved = length * self.towards
-        tilt = np.exp(np.maximum(moved - moved.max(axis=1, keepdims=True), -600.0))
-        weights = self.mass * np.where(self.tilted[:, None], tilt, np.maximum(1 + moved, 0.0))
+        weights, exponent = np.maximum(1 + moved, 0.0), moved[self.tilted]
+        exponent -= exponent.max(axis=1, keepdims=True, initial=-np.inf)
+        weights[self.tilted] = np.exp(np.maximum(exponent, -600.0))
+        weights *= self.mass
         inside = 1 - np.minimum(length * self.outside[:, None], 1 - 1e-3)
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True) * inside)
+        weights *= inside / weights.sum(axis=1, keepdims=True)
+        return weights
 
     def _divergence(self, laws: Floats) -> Floats:
         return np.asarray(-np.log((1 - THETA) * laws / self.mass + THETA) @ self.mass)
@@ -288,61 +315,70 @@ class _GivenRecords:
         if len(self.mass) < 3:
             return
         tangents = self._ordered.at(max(nats, _NEAREST / self.records))
+        values, weights, share = self._of_share
+        mixed = (1 - THETA) * tangents / self.mass + THETA
+        slopes = (1 - THETA) / mixed
+        # Outside the reference a tangent's score would be larger, and very noisy: it is 0.
+        mean = (slopes * tangents).sum(axis=1) - np.log(mixed) @ self.mass
+        scores = mean[:, None] - slopes
+        centred = scores - (scores @ share)[:, None] / max(share.sum(), 1.0)
+        terms = _Terms(np.concatenate([centred, scores], axis=1)[..., None] * values, weights)
+        above = scores @ self.counts - self.records * nats
+        deviation, most = np.sqrt(terms.variance), np.abs(scores).max(axis=1)
+        for i in range(len(tangents)):
+            each = _Terms(terms.values[i], weights)
+            yield self._quantile(float(above[i]), float(deviation[i]), each, float(most[i]))
+
+    @cached_property
+    def _of_share(self) -> tuple[Floats, Floats, Floats]:
+        """Values and weights that stand for each count, and for the noise in each; the counts."""
         share = np.maximum(self.counts, 0.0)
-        values, weights = _record_nodes(share)
-        noise, likely = _noise_nodes(self.noise)
-        for law in tangents:
-            mixed = (1 - THETA) * law / self.mass + THETA
-            slopes = (1 - THETA) / mixed
-            # Outside the reference a tangent's score would be larger, and very noisy: it is 0.
-            scores = float(slopes @ law - np.log(mixed) @ self.mass) - slopes
-            centred = (scores - float(scores @ share) / max(share.sum(), 1.0))[:, None]
-            terms = _Terms(centred * values, weights), _Terms(scores[:, None] * noise, likely)
-            deviation = math.sqrt(sum(float(term.variance.sum()) for term in terms))
-            above = float(scores @ self.counts) - self.records * nats
-            yield self._quantile(above, deviation, terms, float(np.abs(scores).max()))
+        noise, likely = (np.tile(one, (len(share), 1)) for one in _noise_nodes(self.noise))
+        some = _Terms(*_record_nodes(share)), _Terms(noise, likely)
+        both = _Terms.of_one_sum(*some)
+        return both.values, both.weights, share
 
     def _of_ratios(self, nats: float) -> float:
         """Return the least quantile of T under the laws that are tried at this D_θ."""
         if nats > self.farthest:
             return -math.inf
         laws = self.mass[None] if nats <= 0 else self._paths.at(nats)
-        means, outside = self.records * laws, self.records * (1 - laws.sum(axis=1))
+        weight, (noise, likely) = self._weight_outside(nats), _noise_nodes(self.noise)
+        added = _Terms(weight * noise[None], likely[None], times=self.cells_outside)
+        tried: list[tuple[float, float, _Terms]] = []
+        together = max(_TOGETHER // (laws.shape[1] * len(noise) * _RECORD_NODES), 1)
+        for first in range(0, len(laws), together):
+            some = laws[first : first + together]
+            inside = self._inside(self.records * some)
+            outside = self.records * (1 - some.sum(axis=1))
+            values, weights = _record_nodes(np.maximum(outside, 0.0)[:, None])
+            moved = _Terms(weight * values, weights)
+            mean = inside.mean.sum(axis=1) + moved.mean.sum(axis=1)
+            above = self._of_counts + weight * self.outside - mean
+            deviation = np.sqrt(inside.variance + moved.variance + added.variance)
+            for i in np.argsort(above / deviation, kind="stable")[:_LIKELIEST]:
+                parts = (_Terms(one.values[i], one.weights[i]) for one in (inside, moved))
+                tried.append(
+                    (float(above[i]), float(deviation[i]), _Terms.of_one_sum(*parts, added))
+                )
+        tried = sorted(tried, key=lambda one: one[0] / one[1])[:_LIKELIEST]
+        # Laws that are the same, as paths may be, are tried once.
+        different = {one[:2]: one for one in tried}.values()
+        by_noise = max(weight, self._most_by_noise)
+        return min(self._quantile(*one, by_noise) for one in different)
+
+    def _inside(self, means: Floats) -> _Terms:
+        """Return the terms of the cells inside the reference whose counts have these means."""
+        # Shapes: means [laws, cells].
         values, weights = _record_nodes(means)
         noise, likely = _noise_nodes(self.noise)
-        shape = (*means.shape, -1)
         joint = weights[..., None] * likely
         # What is too rare to matter would rule the moments: a reading falls like a logarithm.
-        joint = np.where(joint < _RARE / len(self.mass), 0.0, joint)
-        inside = _Terms(
-            self._read((values[..., None] + noise).reshape(shape)), joint.reshape(shape)
-        )
-        values, weights = _record_nodes(np.maximum(outside, 0.0)[:, None])
-        weight = self._weight_outside(nats)
-        moved = _Terms(weight * values, weights)
-        added = _Terms(weight * noise[None], likely[None], times=self.cells_outside)
-        variance = float(added.variance.sum()) * added.times
-        mean = inside.mean.sum(axis=1) + moved.mean.sum(axis=1)
-        deviation = np.sqrt(inside.variance.sum(axis=1) + moved.variance.sum(axis=1) + variance)
-        above = self._of_counts + weight * self.outside - mean
-        likeliest = np.argsort(above / deviation)[:_LIKELIEST]
-        return min(
-            self._quantile(
-                float(above[i]),
-                float(deviation[i]),
-                (
-                    _Terms(inside.values[i], inside.weights[i]),
-                    _Terms(moved.values[i], moved.weights[i]),
-                    added,
-                ),
-                max(weight, self._most_by_noise),
-            )
-            for i in likeliest.tolist()
-        )
+        joint *= joint >= _RARE / len(self.mass)
+        shape = (*means.shape, -1)
+        return _Terms(self._read((values[..., None] + noise).reshape(shape)), joint.reshape(shape))
 
-    def _quantile(
-        self, above: float, deviation: float, terms: tuple[_Terms, ...], by_noise: float
-    ) -> float:
+    def _quantile(self, above: float, deviation: float, terms: _Terms, by_noise: float) -> float:
         """Return the quantile of a sum of terms that is so much above its mean (saddlepoint).
 
         A record's worth of noise moves the sum by `by_noise` at most.
@@ -352,7 +388,7 @@ class _GivenRecords:
         steepest = _STEEPEST * self._rate / by_noise
         slope, found, most = min(above / deviation**2, steepest), False, _CLOSE
         for _ in range(_TRIES):
-            moment, mean, curve = np.sum([term.cumulants(slope) for term in terms], axis=0).tolist()
+            moment, mean, curve = terms.cumulants(slope).tolist()
             most = max(most, 2 * (slope * above - moment))
             curve = max(curve, _CLOSE * deviation**2)
             step = (above - mean) / curve
@@ -401,13 +437,25 @@ class _GivenRecords:
         errors = np.sqrt(self.noise.variance + 1) / (self.records * self.mass)
         return np.asarray(np.minimum(_FLOOR_ERRORS * errors, _HIGHEST_FLOOR))
 
-    def _read(self, counts: Floats) -> Floats:
-        """Return each cell's term of T at counts of shape [..., cells, values]."""
+    @cached_property
+    def _line(self) -> tuple[Floats, Floats, Floats]:
+        """Slope and intercept in the count of what T takes the logarithm of, and its floor."""
         expected = (self.records * self.mass)[:, None]
         kept = 1 / (1 + self._chance[:, None] / _SHRUNK)
-        ratio = np.maximum(1 + kept * (counts / expected - 1), self._floor[:, None])
-        mixed = (1 - THETA) * ratio + THETA
-        return np.asarray(expected * (mixed - 1 - np.log(mixed)))
+        floor = (1 - THETA) * self._floor[:, None] + THETA
+        return (1 - THETA) * kept / expected, (1 - THETA) * (1 - kept) + THETA, floor
+
+    def _read(self, counts: Floats) -> Floats:
+        """Return each cell's term of T at counts of shape [..., cells, values]."""
+        slope, intercept, floor = self._line
+        mixed = slope * counts
+        mixed += intercept
+        np.maximum(mixed, floor, out=mixed)
+        logarithm = np.log(mixed)
+        mixed -= 1
+        mixed -= logarithm
+        mixed *= (self.records * self.mass)[:, None]
+        return mixed
 
     @cached_property
     def _ordered(self) -> _Paths:
@@ -446,26 +494,28 @@ class _GivenRecords:
 
 def _record_nodes(means: Floats) -> tuple[Floats, Floats]:
     """Return nodes and weights of Poisson laws with these means; one more axis, the nodes'."""
-    places, nodes, weights = _poisson_table()
+    places, table, slopes = _poisson_table()
     place = 1 / np.sqrt(1 + means)
-    flat = place.ravel()
-    standard = np.stack([np.interp(flat, places, one) for one in nodes], axis=-1)
-    likely = np.stack([np.interp(flat, places, one) for one in weights], axis=-1)
-    shape = (*means.shape, len(nodes))
-    values = means[..., None] + standard.reshape(shape) / place[..., None]
-    return np.maximum(values, 0.0), likely.reshape(shape)
+    low = np.minimum((place * len(slopes)).astype(np.int64), len(slopes) - 1)
+    found = table[low] + slopes[low] * (place - places[low])[..., None]
+    values = means[..., None] + found[..., :_RECORD_NODES] / place[..., None]
+    return np.maximum(values, 0.0), found[..., _RECORD_NODES:]
 
 
 @lru_cache(maxsize=1)
 def _poisson_table() -> tuple[Floats, Floats, Floats]:
-    """Gauss quadrature of Poisson laws of mean μ (Charlier), in standard units, by 1/√(1 + μ)."""
+    """Gauss quadrature of Poisson laws of mean μ (Charlier), in standard units, by 1/√(1 + μ).
+
+    The places; nodes and then weights at each, shape [places, 2 nodes]; their slopes between two.
+    """
     places = np.linspace(0.0, 1.0, _NODE_TABLE)
     k = np.arange(_RECORD_NODES)
     jacobi = np.zeros((_NODE_TABLE, _RECORD_NODES, _RECORD_NODES))
     jacobi[:, k, k] = k * places[:, None]
     jacobi[:, k[1:], k[:-1]] = np.sqrt(k[1:] * (1 - places[:, None] ** 2))
     nodes, vectors = np.linalg.eigh(jacobi)
-    return places, nodes.T, (vectors[:, 0] ** 2).T
+    table = np.concatenate([nodes, vectors[:, 0] ** 2], axis=1)
+    return places, table, np.diff(table, axis=0) / np.diff(places)[:, None]
 
 
 @lru_cache(maxsize=16)

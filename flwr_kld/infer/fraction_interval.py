@@ -157,13 +157,12 @@ def _ends(
         return least / most, np.minimum(largest / fewest, 1)
     law = as_law(noisy_fractions(counts), counts.plan.mass)
     low = _lower(least, most, each, effects.of_shares(held / most, sizes, law))
-    high = np.ones(len(held))
-    for times in _TESTED if effects.most > 1 else (1.0,):
-        tested = np.minimum(times * largest / fewest, 1)
-        effect = effects.of_shares(tested, sizes, law)
-        end = 1 - _lower(fewest - largest, fewest, each, effect)
-        high = np.minimum(high, end if effects.most <= 1 else np.maximum(end, tested))
-    return low, high
+    times = np.array(_TESTED if effects.most > 1 else (1.0,))[:, None]
+    tested = np.minimum(times * largest / fewest, 1)
+    effect = effects.of_shares(tested, sizes, law)
+    end = 1 - _lower(fewest - largest, fewest, each, effect)
+    high = end if effects.most <= 1 else np.maximum(end, tested)
+    return low, high.min(axis=0)
 
 
 def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats:
@@ -177,11 +176,14 @@ def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats
 @lru_cache(maxsize=64)
 def _noise_quantile(noise: NoiseTable, error: float) -> int:
     """Least q with ``P(Z > q) <= error``; the table's reach where no q inside does."""
-    beyond, q, allowed = noise.tail / 2, noise.reach, error * TOTAL
-    while q > 0 and beyond + noise.weights[noise.reach + q] <= allowed:
-        beyond += noise.weights[noise.reach + q]
-        q -= 1
-    return q
+    return noise.reach - int(np.searchsorted(_beyond(noise), error, side="right"))
+
+
+@lru_cache(maxsize=8)
+def _beyond(noise: NoiseTable) -> Floats:
+    """``P(Z >= q)``, from the table's reach down to 1."""
+    beyond = np.append(noise.tail / 2 / TOTAL, noise.probabilities[: noise.reach : -1])
+    return np.cumsum(beyond)[1:]
 
 
 @lru_cache(maxsize=64)
@@ -196,19 +198,29 @@ def _quantiles_of_sums(
         return np.zeros(len(sizes), dtype=np.int64)
     of_size = {0: 0, 1: _noise_quantile(noise, error)}
     several = sorted(set(sizes) - of_size.keys())
-    if several:
-        # Beyond `far` no sum is with more chance than float64 rounds (Chernoff's bound, at the tilt
-        # that is best for Gaussian noise), so that nothing wraps around that could be seen.
-        most = several[-1]
-        tilt = math.sqrt(2 * _ROUNDED / (most * noise.variance))
-        exponent = most * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
-        far = max(min(noise.reach * most, int(exponent / tilt) + 1), noise.reach)
-        law = np.zeros(1 << (2 * far + 1).bit_length())  # a prime length takes many times as long
-        law[noise.support] = noise.probabilities
-        transformed = np.fft.rfft(law).real  # of a symmetric law
     for m in several:
-        heard = np.flatnonzero(np.abs(transformed) > math.exp(-_ROUNDED / m))
-        law = np.fft.irfft(transformed[: heard[-1] + 1] ** m, len(law))
-        beyond = np.cumsum(law[far:0:-1])  # P(sum >= q), from the largest q down to 1
-        of_size[m] = far - int(np.searchsorted(beyond, error, side="right"))
+        beyond = _sum_beyond(noise, m, several[-1])
+        of_size[m] = len(beyond) - int(np.searchsorted(beyond, error, side="right"))
     return np.array([of_size[m] for m in sizes], dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def _sum_beyond(noise: NoiseTable, number: int, most: int) -> Floats:
+    """``P(Z_1 + … + Z_number >= q)``, from the largest q down to 1."""
+    transformed, length, far = _transformed(noise, most)
+    heard = np.flatnonzero(np.abs(transformed) > math.exp(-_ROUNDED / number))
+    law = np.fft.irfft(transformed[: heard[-1] + 1] ** number, length)
+    return np.cumsum(law[far:0:-1])
+
+
+@lru_cache(maxsize=8)
+def _transformed(noise: NoiseTable, most: int) -> tuple[Floats, int, int]:
+    """Fourier transform of the noise, its length, and how far sums of so many draws go."""
+    # Beyond `far` no sum is with more chance than float64 rounds (Chernoff's bound, at the tilt
+    # that is best for Gaussian noise), so that nothing wraps around that could be seen.
+    tilt = math.sqrt(2 * _ROUNDED / (most * noise.variance))
+    exponent = most * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+    far = max(min(noise.reach * most, int(exponent / tilt) + 1), noise.reach)
+    law = np.zeros(1 << (2 * far + 1).bit_length())  # a prime length takes many times as long
+    law[noise.support] = noise.probabilities
+    return np.fft.rfft(law).real, len(law), far  # of a symmetric law

@@ -99,8 +99,8 @@ def least_if_overdrawn(
 
     `reference`, `law` and `theta` are those of `least_if_missed`.
     """
-    apart, clients = draw.apart, draw.clients
-    least, counted = skewed_divergence(reference, law, theta), (reference > 0) & (law > 0)
+    apart, clients, left = draw.apart, draw.clients, law
+    counted = (reference > 0) & (law > 0)
     for part, more in pairwise(_PARTS):
         kind = (law - _without(reference, law, part)) / part
         # Clients of this law who have a part x of the records add x / (1 - x) times this square to
@@ -110,8 +110,8 @@ def least_if_overdrawn(
         drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
         usual = _usual_part(drawn, float(draw.fewest(np.array(drawn))), clients, draw.error)
         if (drawn - usual) * (1 - part) >= part * (1 - drawn):
-            least = skewed_divergence(reference, _without(reference, law, more), theta)
-    return least
+            left = _without(reference, law, more)
+    return skewed_divergence(reference, left, theta)
 
 
 def least_if_underdrawn(

@@ -94,27 +94,30 @@ class Estimating:
         from the reference as it was counted.
         """
         away = most - math.sqrt(hidden.by_drift * most)
-        if away <= self.threshold or (seen := self._seen_from(away)) > away:
+        if away <= self.threshold:
             return None
+        seen = 0.0
+        for needed in self._needed(away):
+            if needed > away:
+                return None
+            seen = max(seen, needed)
         seen = max(seen, self.threshold)
-        return hidden.at_most(min(max(seen, self._seen_from(seen)), away))
+        return hidden.at_most(min(max(seen, *self._needed(seen)), away))
 
     def above(self, law: Law) -> float:
         """Return by about how many standard deviations the estimate is above the threshold."""
         roots = self._roots(law)
         return float((roots.mean() - math.sqrt(self.threshold)) / _deviation(roots))
 
-    def _seen_from(self, divergence: float) -> float:
-        """Return D_θ from which on drifts are seen, estimated from drifts of this D_θ."""
+    def _needed(self, divergence: float) -> Iterator[float]:
+        """Yield D_θ from which on drifts of a shape are seen, estimated from one of this D_θ."""
         # The root of an estimate is about normal: it grows with that of D_θ, and its spread hardly.
-        drifts = [Drift(self.plan.reference, shape) for shape in USUAL]
-        needed = [0.0]
-        for drift in drifts:
+        for shape in USUAL:
+            drift = Drift(self.plan.reference, shape)
             if divergence <= drift.largest:
                 roots = self._roots(drift.at(divergence))
                 enough = math.sqrt(self.threshold) + ndtri(LIKELY + _ERROR) * _deviation(roots)
-                needed.append(divergence * (enough / max(float(roots.mean()), SMALLEST)) ** 2)
-        return max(needed)
+                yield divergence * (enough / max(float(roots.mean()), SMALLEST)) ** 2
 
     def _roots(self, law: Law) -> Law:
         """Draw estimates, and return their roots."""

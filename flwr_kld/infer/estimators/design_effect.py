@@ -9,7 +9,8 @@ population are, they are alike because they are one client's. Proof note: ``docs
 change nothing, half of them .0002. `_ALONE`, over the smallest fraction, is the largest r that is
 tried: any makes a valid bound, larger ones none that is smaller by more than a percent. `_APART` is
 a ratio of design effects that is told from 1, and from that of records all alike, and `_DIFFERENT`
-the probability of two different records below which all are alike: they avoid divisions by 0.
+the probability of two different records below which all are alike: they avoid divisions by 0. So
+many numbers are computed `_TOGETHER`, about.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _ROUNDS = 4
 _APART = 1.001
 _DIFFERENT = 1e-6
 _ALONE = 100.0
+_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,11 @@ class DesignEffects:
 
         Of all laws of their cells, those that are even allow the most.
         """
-        # Shapes: tested and cells_in [groups].
+        # Shapes: tested [..., groups], cells_in [groups].
         inside, outside = np.maximum(cells_in, 1), np.maximum(len(law) - cells_in, 1)
 
-        def around_mean(r: float) -> Floats:
+        def around_mean(r: Floats) -> Floats:
+            r = r.reshape(-1, *(1,) * np.ndim(tested))
             held = tested / (1 + r * tested / inside)
             rest = (1 - tested) / (1 + r * (1 - tested) / outside)
             return np.divide(held * rest, held + rest, out=np.zeros_like(held), where=held > 0)
@@ -160,11 +163,13 @@ class DesignEffects:
         centred = centred / np.where(size > 0, size, 1)
         squares = centred**2
 
-        def around_mean(r: float) -> Floats:
-            part = law / (1 + r * law)
-            return np.asarray(squares @ part - (centred @ part) ** 2 / part.sum())
+        def around_mean(r: Floats) -> Floats:
+            part = law / (1 + r[:, None] * law)
+            return np.asarray(
+                part @ squares.T - (part @ centred.T) ** 2 / part.sum(axis=1, keepdims=True)
+            )
 
-        return self._largest(around_mean(0.0), law, around_mean)
+        return self._largest(around_mean(np.zeros(1))[0], law, around_mean)
 
     def of_rarest(self, law: Floats) -> Floats:
         """Return each cell's, if all that clients differ in is the rarest cells; shape [cells].
@@ -190,20 +195,22 @@ class DesignEffects:
         return (self.average - 1) / (self.most - 1) * (1 - float(law @ law))
 
     def _largest(
-        self, variance: Floats, law: Floats, around_mean: Callable[[float], Floats]
+        self, variance: Floats, law: Floats, around_mean: Callable[[Floats], Floats]
     ) -> Floats:
         """Return the largest that go with the average one, of numbers w of each cell.
 
         Theorem (``docs/proofs/counts.md``): of the covariance S of a record's cell, a client's
         records share B with 0 <= B <= S, of which the average tells the trace t. The most of
         w' B w is the least over r >= 0 of (1 + r t) Σ a (w - k)², with a = p / (1 + r p) and k the
-        mean of w by a: that sum is `around_mean`. Any r bounds it.
+        mean of w by a: that sum is `around_mean`, of each of many r. Any r bounds it.
         """
         if self.average <= 1 or self.most <= 1:
             return np.full(np.shape(variance), self.average)
         shared, most = self.apart(law), variance
-        for r in _penalties(law, shared):
-            most = np.minimum(most, (1 + r * shared) * around_mean(r))
+        penalties = _penalties(law, shared)
+        for some in np.array_split(penalties, 1 + len(penalties) * len(law) // _TOGETHER):
+            tried = around_mean(some).T * (1 + some * shared)
+            most = np.minimum(most, tried.min(axis=-1).T)
         # A number that does not vary has no design effect: what is as large as can be is safe.
         part = np.divide(most, variance, out=np.ones_like(most), where=variance > 0)
         return np.asarray(np.maximum(1 + (self.most - 1) * part, self.average))

@@ -309,19 +309,20 @@ def ratio_likelihood(
     mean[:, 0] = 1e-290  # r = 0
     rows = np.zeros((len(groups.size), len(GRID)))
     counted = np.zeros((5, *rows.shape))
-    # theta = 0 has no finite score at no records: half a record stands for it.
-    h = window.counts
-    scored = h if theta else np.maximum(h, 0.5)
     ends = np.searchsorted(groups.bin_of[window.at], np.arange(len(mean) + 1))
     for b in np.flatnonzero(np.diff(ends)):
-        part = slice(ends[b], ends[b + 1])
-        law = exp(_log_pmf(window.counts[:, None] / lump, mean[b] / lump, effect))
+        at, chance = window.at[ends[b] : ends[b + 1]], window.chance[ends[b] : ends[b + 1]]
+        possible = np.flatnonzero(chance.any(axis=0))
+        some = slice(possible.min(initial=len(window.counts)), possible.max(initial=-1) + 1)
+        h, chance = window.counts[some], chance[:, None, some]
+        law = exp(_log_pmf(h[:, None] / lump, mean[b] / lump, effect))
         law += _IMPOSSIBLE
-        chance, at = window.chance[part], window.at[part]
-        rows[at] = chance @ law
+        # theta = 0 has no finite score at no records: half a record stands for it.
+        scored = h if theta else np.maximum(h, 0.5)
         f = score(scored / math.exp(groups.log_expected[b]), theta)
-        for i, number in enumerate((f, h, f * h, f**2, h**2)):
-            counted[i, at] = (chance * number) @ law
+        numbers = np.stack([np.ones_like(h), f, h, f * h, f**2, h**2])
+        likelihood = ((chance * numbers).reshape(-1, len(h)) @ law).reshape(len(at), 6, -1)
+        rows[at], counted[:, at] = likelihood[:, 0], likelihood[:, 1:].swapaxes(0, 1)
     sharp = np.flatnonzero(groups.sharp)
     value, expected = groups.value[sharp, None] / lump, mean[groups.bin_of[sharp]] / lump
     likely = _log_pmf(value, expected, effect)

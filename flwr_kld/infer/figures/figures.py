@@ -10,7 +10,7 @@ cohorts of `drawn_laws`, and all hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -54,9 +54,9 @@ class Figures:
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
     seen = noisy_fractions(noisy)
-    psi, jensen_shannon, total_variation, hellinger = _read(noisy, seen, effects)
+    psi, jensen_shannon, total_variation, hellinger = _read(noisy, seen, effects, distances)
     # The total variation of the very records counted, too: chance among them is in it
-    _, _, own, _ = _read(noisy, seen, DesignEffects(0.0))
+    (own,) = _read(noisy, seen, DesignEffects(0.0), _total_variations)
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
@@ -71,8 +71,13 @@ def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures
     )
 
 
-def _read(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[Figure]:
-    """Estimate the distances, in the order of `distances`."""
+def _read(
+    noisy: NoisyCounts,
+    seen: Floats,
+    effects: DesignEffects,
+    distances: Callable[[Floats, Floats], Floats],
+) -> Iterator[Figure]:
+    """Estimate distances of laws, shape [distances, laws], from a reference."""
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
@@ -101,10 +106,14 @@ def distances(laws: Floats, reference: Floats) -> Floats:
     psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
     middle = (laws + reference) / 2
     jensen_shannon = (rel_entr(laws, middle) + rel_entr(reference, middle)).sum(axis=1) / 2
-    total_variation = np.abs(laws - reference).sum(axis=1) / 2
+    (total_variation,) = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
     squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
     return np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+
+
+def _total_variations(laws: Floats, reference: Floats) -> Floats:
+    return np.asarray(np.abs(laws - reference).sum(axis=1)[None] / 2)
 
 
 def _shares(noisy: NoisyCounts, seen: Floats, effects: DesignEffects) -> Iterator[ShareFigure]:
