@@ -51,8 +51,7 @@ _NOISE_NODES       values     that stand for the noise: 19 of 1,128 / no change;
 =================  =========  =====================================================================
 
 `_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_LEAST`, `_EXACT` and `_NODE_TABLE` end searches and
-interpolations, `_CERTAIN` keeps a p-value of 1 finite as a quantile, and so many numbers at least
-are computed `_TOGETHER`.
+interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a quantile.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from flwr_kld.common.search import root
-from flwr_kld.infer.estimators.score import THETA, Floats
+from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
 from flwr_kld.infer.fraction_interval import records_between
 from flwr_kld.kernel.law import RATIO_BITS, NoiseTable
 
@@ -89,7 +88,6 @@ _TRIES, _CLOSE = 40, 1e-3
 _LONGEST, _LEAST, _EXACT = 12.0, 1e-15, 1e-9
 _WITHIN = 1e-4
 _CERTAIN = -1e-6
-_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,9 +344,7 @@ class _GivenRecords:
         weight, (noise, likely) = self._weight_outside(nats), _noise_nodes(self.noise)
         added = _Terms(weight * noise[None], likely[None], times=self.cells_outside)
         tried: list[tuple[float, float, _Terms]] = []
-        together = max(_TOGETHER // (laws.shape[1] * len(noise) * _RECORD_NODES), 1)
-        for first in range(0, len(laws), together):
-            some = laws[first : first + together]
+        for some in in_blocks(laws, laws.shape[1] * _RECORD_NODES * len(noise)):
             inside = self._inside(self.records * some)
             outside = self.records * (1 - some.sum(axis=1))
             values, weights = _record_nodes(np.maximum(outside, 0.0)[:, None])

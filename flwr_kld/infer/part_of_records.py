@@ -26,15 +26,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import betaincinv
 
 from flwr_kld.infer.divergence import skewed_divergence
-from flwr_kld.infer.estimators.score import THETA, Floats
+from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
 
-_PARTS = np.linspace(0, 0.5, 101)[1:].tolist()
+_PARTS = np.linspace(0, 0.5, 101)[1:]
 _TINY = np.finfo(float).tiny  # Not tuned: keeps divisors from 0
 
 
@@ -101,16 +100,19 @@ def least_if_overdrawn(
     """
     apart, clients, left = draw.apart, draw.clients, law
     counted = (reference > 0) & (law > 0)
-    for part, more in pairwise(_PARTS):
-        kind = (law - _without(reference, law, part)) / part
+    part, most = _PARTS[:-1], list[Floats]()
+    for some in in_blocks(part, len(law)):
+        kind = (law - _without(reference, law, some)) / some[:, None]
         # Clients of this law who have a part x of the records add x / (1 - x) times this square to
         # `apart`, and have no more records in a cell of the reference than there are.
-        square = float(((kind - law) ** 2).sum())
-        whole = max(float((kind[counted] / law[counted]).max()), 1.0)
-        drawn = min(apart / (apart + square), 1 / whole, 1 - 1 / clients)
-        usual = _usual_part(drawn, float(draw.fewest(np.array(drawn))), clients, draw.error)
-        if (drawn - usual) * (1 - part) >= part * (1 - drawn):
-            left = _without(reference, law, more)
+        square = ((kind - law) ** 2).sum(axis=1)
+        whole = (kind[:, counted] / law[counted]).max(axis=1, initial=1.0)
+        most.append(np.minimum(apart / np.maximum(apart + square, _TINY), 1 / whole))
+    drawn = np.minimum(np.concatenate(most), 1 - 1 / clients)
+    usual = _usual_part(drawn, draw.fewest(drawn), clients, draw.error)
+    possible = np.flatnonzero((drawn - usual) * (1 - part) >= part * (1 - drawn))
+    if len(possible):
+        left = _without(reference, law, _PARTS[possible[-1] + 1])[0]
     return skewed_divergence(reference, left, theta)
 
 
@@ -144,13 +146,13 @@ def least_if_underdrawn(
     return skewed_divergence(reference, law, theta) - float(less.max(initial=0.0))
 
 
-def _usual_part(part: float, kind: float, clients: int, error: float) -> float:
+def _usual_part(part: Floats, kind: Floats, clients: int, error: float) -> Floats:
     """Return the least part of the records that a kind of so many drawn has in its population."""
-    if not kind:
-        return 0.0
-    usual = float(betaincinv(kind, clients - kind + 1, error))
-    own, others = usual * part / kind, (1 - usual) * (1 - part) / (clients - kind)
-    return own / (own + others)
+    some = kind > 0
+    usual = betaincinv(kind, clients - kind + 1, error, where=some, out=np.zeros_like(kind))
+    own = np.divide(usual * part, kind, where=some, out=np.zeros_like(kind))
+    others = (1 - usual) * (1 - part) / (clients - kind)
+    return np.asarray(own / (own + others))
 
 
 def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float = THETA) -> float:
@@ -158,15 +160,19 @@ def least_if_moved(reference: Floats, law: Floats, part: float, *, theta: float 
 
     Parameters are those of `least_if_missed`; `law` is that of all records.
     """
-    left = _without(reference, law, part)
+    left = _without(reference, law, part)[0]
     return skewed_divergence(reference, _raised(reference, left, 1 - float(left.sum())), theta)
 
 
-def _without(reference: Floats, law: Floats, part: float) -> Floats:
-    """Take a part of the records away: outside the reference, then where the ratio is highest."""
+def _without(reference: Floats, law: Floats, part: float | Floats) -> Floats:
+    """Take parts of the records away: outside the reference, then where the ratio is highest.
+
+    Of each part, what is left, shape [parts, cells].
+    """
+    part = np.atleast_1d(part)[:, None]
     inside, outside = reference > 0, float(law[reference == 0].sum())
-    left = np.where(inside, law, law * max(1 - part / outside, 0.0) if outside else 0.0)
-    left[inside] = _lowered(reference[inside], law[inside], max(part - outside, 0.0))
+    left = law * np.maximum(1 - part / (outside or 1.0), 0.0)
+    left[:, inside] = _lowered(reference[inside], law[inside], np.maximum(part - outside, 0.0))
     return left
 
 
@@ -178,8 +184,9 @@ def _raised(reference: Floats, law: Floats, added: float) -> Floats:
     return np.asarray(np.maximum(law, float(levels.min()) * reference))
 
 
-def _lowered(reference: Floats, law: Floats, taken: float) -> Floats:
+def _lowered(reference: Floats, law: Floats, taken: Floats) -> Floats:
     """Lower the highest ratios to the reference to one level, until so much is taken away."""
+    # Shapes: taken [parts, 1]; what is returned [parts, cells].
     order = np.argsort(-law / reference)
     levels = (np.cumsum(law[order]) - taken) / np.cumsum(reference[order])
-    return np.asarray(np.minimum(law, max(float(levels.max()), 0.0) * reference))
+    return np.asarray(np.minimum(law, levels.max(axis=1, keepdims=True, initial=0.0) * reference))

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta
+from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta, in_blocks
 from flwr_kld.infer.unbiased_powers import HIGHEST, UnbiasedPowers
 from flwr_kld.kernel.arguments import finite
 
@@ -54,7 +54,7 @@ _DEGREES = tuple(range(2, HIGHEST + 1, 2))
 _FAR = 8.0
 _CHANCE = 2.0
 _SPENT = 0.6
-_STEPS = np.logspace(-3, 1, 33)
+_STEPS = np.append(np.logspace(-3, 1, 33), np.inf)
 _FACTORS = (1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200)
 _SIGNAL = 2.0
 
@@ -289,14 +289,14 @@ class _Design:
         # Minimises ``Σ w (1 - kept) ln(1/θ) + z √(Σ w² kept² V)`` at about a z: the best fractions
         # are ``min(1, t / (w V))``.
         spread, ceiling = self.weight * self._null_variances, -math.log(self.theta)
-        best, found = math.inf, np.ones_like(spread)
-        for step in (*_STEPS, math.inf):
-            kept = np.minimum(1.0, step * ceiling / np.maximum(spread, 1e-300))
-            lost = ceiling * float(self.weight @ (1 - kept))
-            cost = lost + 2 * math.sqrt(float((kept**2 * self.weight) @ spread))
-            if cost < best:
-                best, found = cost, kept
-        return found
+        most = ceiling / np.maximum(spread, 1e-300)
+        costs = []
+        for some in in_blocks(_STEPS, len(spread)):
+            kept = np.minimum(1.0, some[:, None] * most)
+            costs.append(
+                ceiling * ((1 - kept) @ self.weight) + 2 * np.sqrt(kept**2 @ (self.weight * spread))
+            )
+        return np.minimum(1.0, _STEPS[np.argmin(np.concatenate(costs))] * most)
 
     @cached_property
     def _given_up(self) -> float:

@@ -9,8 +9,7 @@ population are, they are alike because they are one client's. Proof note: ``docs
 change nothing, half of them .0002. `_ALONE`, over the smallest fraction, is the largest r that is
 tried: any makes a valid bound, larger ones none that is smaller by more than a percent. `_APART` is
 a ratio of design effects that is told from 1, and from that of records all alike, and `_DIFFERENT`
-the probability of two different records below which all are alike: they avoid divisions by 0. So
-many numbers are computed `_TOGETHER`, about.
+the probability of two different records below which all are alike: they avoid divisions by 0.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from flwr_kld.common.search import root
+from flwr_kld.infer.estimators.score import Floats, in_blocks
 
 if TYPE_CHECKING:
     from flwr_kld.ask.noisy import NoisyCounts
 
-Floats = NDArray[np.float64]
 _ROUNDS = 4
 _APART = 1.001
 _DIFFERENT = 1e-6
 _ALONE = 100.0
-_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -207,8 +205,7 @@ class DesignEffects:
         if self.average <= 1 or self.most <= 1:
             return np.full(np.shape(variance), self.average)
         shared, most = self.apart(law), variance
-        penalties = _penalties(law, shared)
-        for some in np.array_split(penalties, 1 + len(penalties) * len(law) // _TOGETHER):
+        for some in in_blocks(_penalties(law, shared), len(law)):
             tried = around_mean(some).T * (1 + some * shared)
             most = np.minimum(most, tried.min(axis=-1).T)
         # A number that does not vary has no design effect: what is as large as can be is safe.
