@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.plan import QueryPlan
-from flwr_kld.infer.estimators.design_effect import Floats
+from flwr_kld.infer.estimators.score import Floats, in_blocks
 
 
 def noisy_fractions(noisy: NoisyCounts) -> Floats:
@@ -40,6 +40,9 @@ def in_cells(plan: QueryPlan, groups: NDArray[np.bool_]) -> Floats:
         return np.asarray(groups[:, np.argsort(plan.cell_of)], dtype=np.float64)
     mass, p = plan.mass[plan.cell_of], plan.reference.probabilities
     part = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / plan.symbols_in[plan.cell_of])
-    place = np.arange(len(groups))[:, None] * plan.cells + plan.cell_of
-    parts = np.bincount(place.ravel(), (groups * part).ravel(), len(groups) * plan.cells)
-    return np.asarray(parts, dtype=np.float64).reshape(len(groups), plan.cells)
+    parts = np.empty((len(groups), plan.cells))
+    for some in in_blocks(np.arange(len(groups)), len(part)):
+        place = np.arange(len(some))[:, None] * plan.cells + plan.cell_of
+        of_some = np.bincount(place.ravel(), (groups[some] * part).ravel(), len(some) * plan.cells)
+        parts[some] = of_some.reshape(len(some), plan.cells)
+    return parts

@@ -50,8 +50,8 @@ _NOISE_NODES       values     that stand for the noise: 19 of 1,128 / no change;
                               tails at the level of a year are 3 times too small
 =================  =========  =====================================================================
 
-`_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_LEAST`, `_EXACT` and `_NODE_TABLE` end searches and
-interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a quantile.
+`_TRIES`, `_CLOSE`, `_WITHIN`, `_LONGEST`, `_LENGTHS`, `_LEAST`, `_EXACT` and `_NODE_TABLE` end
+searches and interpolations, and `_CERTAIN` keeps a p-value of 1 finite as a quantile.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ _TRIES, _CLOSE = 40, 1e-3
 _LONGEST, _LEAST, _EXACT = 12.0, 1e-15, 1e-9
 _WITHIN = 1e-4
 _CERTAIN = -1e-6
+_LENGTHS = np.linspace(-_LONGEST, _LONGEST, 13)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,23 +211,24 @@ class _Paths:
 
     def at(self, nats: float) -> Floats:
         """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
-        reached = self._at_ends >= nats
+        reached = self._at_grid[:, -1] >= nats
         paths = _Paths(
             self.mass, self.towards[reached], self.outside[reached], self.tilted[reached]
         )
 
-        def excess(log_length: Floats) -> Floats:  # nearly a line
-            divergence = self._divergence(paths._laws(log_length))
+        def excess(divergence: Floats) -> Floats:  # nearly a line in the logarithm of the length
             return np.asarray(np.log(np.maximum(divergence, _LEAST) / nats))
 
-        # Regula falsi, as Illinois has it
-        last, log_length = -paths._ends, paths._ends
-        at_last, found = excess(last), excess(log_length)
+        # Regula falsi, as Illinois has it, between two points of the grid
+        at_grid, each = self._at_grid[reached], np.arange(len(paths.towards))
+        end = np.maximum((at_grid >= nats).argmax(axis=1), 1)
+        last, log_length = _LENGTHS[end - 1], _LENGTHS[end]
+        at_last, found = excess(at_grid[each, end - 1]), excess(at_grid[each, end])
         for _ in range(_TRIES):
             gap, rise = log_length - last, found - at_last
             step = np.divide(found * gap, rise, out=np.zeros_like(found), where=gap * rise > 0)
             tried = np.clip(log_length - step, -_LONGEST, _LONGEST)
-            at_tried = excess(tried)
+            at_tried = excess(self._divergence(paths._laws(tried)))
             crossed = found * at_tried < 0
             last = np.where(crossed, log_length, last)
             at_last = np.where(crossed, found, at_last / 2)
@@ -236,17 +238,15 @@ class _Paths:
         return paths._laws(log_length)
 
     @property
-    def _ends(self) -> Floats:
-        return np.full(len(self.towards), _LONGEST)
-
-    @property
     def farthest(self) -> float:
         """Return the largest D_θ on these paths, in nats."""
-        return float(self._at_ends.max())
+        return float(self._at_grid[:, -1].max())
 
     @cached_property
-    def _at_ends(self) -> Floats:
-        return self._divergence(self._laws(self._ends))
+    def _at_grid(self) -> Floats:
+        """D_θ at `_LENGTHS`, shape [paths, lengths]."""
+        of_each = [self._divergence(self._laws(np.full(len(self.towards), x))) for x in _LENGTHS]
+        return np.stack(of_each, axis=1)
 
     def _laws(self, log_length: Floats) -> Floats:
         length = np.exp(log_length)[:, None]

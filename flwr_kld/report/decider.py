@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
@@ -256,11 +257,16 @@ class Decider:
             f"{verdict.reason}; the reference is a sample of {self.reference.records:,.0f} "
             f"records, and cannot tell {hidden.chance:.2g} nats from none"
         )
-        level, resolve = self.alarm.level, verdict.resolve
-        rows = rows_needed(self.reference, self.threshold, resolution, level=level)
-        if resolve is not None and rows is not None and rows > (self.reference.records or 0):
+        resolve = verdict.resolve
+        if resolve is not None and (rows := self._rows_needed) > (self.reference.records or 0):
             resolve = f"a reference of about {rows:,} records; {resolve}"
         return replace(verdict, reason=reason, resolve=resolve)
+
+    @cached_property
+    def _rows_needed(self) -> int:
+        """How many records of a reference would resolve the threshold."""
+        resolution, level = self.alarm.resolution, self.alarm.level
+        return rows_needed(self.reference, self.threshold, resolution, level=level) or 0
 
     def _seen_from(self, counts: NoisyCounts, design_effect: float) -> float | None:
         """Forecast from which D_θ on a check sees drifts; anew if what is public changes."""

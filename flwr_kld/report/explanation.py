@@ -201,8 +201,8 @@ def _of_numbers(
     plan, last = noisy.plan, len(domain.edges) - 1
     at = np.linspace(0, last, min(last + 1, _CUTS)).round().astype(int)
     symbols, cuts = np.arange(domain.size), at[:, None]
-    below, above = symbols <= cuts, (symbols > cuts) & (symbols <= last + 1)
-    weights = in_cells(plan, np.vstack([symbols > last + 1, below, above]))
+    weights = in_cells(plan, np.vstack([symbols > last + 1, symbols <= cuts]))
+    weights = np.vstack([weights, 1 - weights[0] - weights[1:]])
     held = weights > 1 - _ROUNDING
     resolved = held.any(axis=1) & (held | (weights < _ROUNDING)).all(axis=1)
     groups = held[resolved]

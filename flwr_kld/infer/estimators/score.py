@@ -7,6 +7,7 @@ vanish, D_θ is .145 nats; .173 if it is halved, .118 if it is doubled.
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from flwr_kld.kernel.arguments import finite
 
 Floats = NDArray[np.float64]
+_Number = TypeVar("_Number", np.float64, np.int64)
 
 THETA = 0.01
 """θ of D_θ: the fraction of the reference that is mixed into the clients' law. D_θ is then finite,
@@ -59,7 +61,7 @@ def score_slope(ratio: Floats, theta: float) -> Floats:
     return -(1 - theta) / ((1 - theta) * ratio + theta)
 
 
-def in_blocks(rows: Floats, numbers: int) -> list[Floats]:
+def in_blocks(rows: NDArray[_Number], numbers: int) -> list[NDArray[_Number]]:
     """Split rows, of so many numbers each, into blocks that are computed together."""
     return np.array_split(rows, 1 + len(rows) * numbers // _BLOCK)
 

@@ -102,10 +102,10 @@ def laws_around(noisy: NoisyCounts, law: Floats, effects: DesignEffects) -> Floa
     pi, total = noisy.plan.mass, noisy.records
     draws = min(max(_NUMBERS // noisy.plan.cells, _FEWEST), _DRAWS)
     _, normal = _random_numbers(draws, noisy.plan.cells)
-    at_once = ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws)[:, None] ** 2
     noise = fraction_noise(noisy) + _LEAST_VARIANCE
     effect = np.maximum(effects.of_rarest(law), effects.average)
-    alike = np.where(effect < 1, effect, 1 + (effect - 1) * at_once)  # 0 if nothing was sampled
+    # 0 if nothing was sampled
+    alike = np.where(effect < 1, effect, 1 + (effect - 1) * _at_once(draws)[:, None])
     sampled = law / total * alike
     error = np.sqrt(sampled + noise) * normal
     # What sampling adds to one cell it takes from all others by their size, noise from all alike.
@@ -144,6 +144,12 @@ def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
     size = draws * cells
     uniform, normal = _numbers(max(size, _KEPT))
     return uniform[:size].reshape(draws, cells), normal[:size].reshape(draws, cells)
+
+
+@lru_cache(maxsize=8)
+def _at_once(draws: int) -> Floats:
+    """Return squares of as many normal quantiles, in an order that is always the same."""
+    return np.asarray(ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws) ** 2)
 
 
 @lru_cache(maxsize=2)
