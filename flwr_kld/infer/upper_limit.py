@@ -296,7 +296,7 @@ class _Design:
             costs.append(
                 ceiling * ((1 - kept) @ self.weight) + 2 * np.sqrt(kept**2 @ (self.weight * spread))
             )
-        return np.minimum(1.0, _STEPS[np.argmin(np.concatenate(costs))] * most)
+        return np.asarray(np.minimum(1.0, _STEPS[np.argmin(np.concatenate(costs))] * most))
 
     @cached_property
     def _given_up(self) -> float:
