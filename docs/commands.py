@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from flwr_kld.cli.app import app
+from flwr_kld.cli.app import COMMANDS, load
 
 PLACE = "<!-- commands -->"
 
@@ -18,7 +16,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def sections() -> Iterator[str]:
     """Text about every command, groups' commands under their full name."""
-    for name, command in commands(typer.main.get_command(app), "flwr-kld"):
+    every = (found for name in COMMANDS for found in commands(load(name), f"flwr-kld {name}"))
+    for name, command in every:
         yield f"## `{name}`\n"
         yield re.sub(r"[\b\f]", "", command.help or "") + "\n"
         shown = [one for one in command.params if one.name != "help"]

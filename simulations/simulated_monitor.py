@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
 from flwr_kld.common.errors import CheckFailed
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.predictors import BayesMixture, Hypotheses
 from flwr_kld.reference import Reference
 from flwr_kld.simulations.scenario import Drift, Scenario

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flwr_kld.common.errors import CheckFailed, LedgerUnavailable, StateChanged
 from flwr_kld.common.flower import untested_flower
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.ledger import BudgetExhausted, Charge, Cost, Kind, LedgerError
 from flwr_kld.ledger.budget import Spent
 from flwr_kld.ledger.entry import Failure, Remembered

@@ -23,7 +23,7 @@ from recipes import BLOCKS, PAGES, ROOT, Block
 from strategies.test_ledger_accountant import START, training_app
 
 from flwr_kld import Binned, Labels, Reference, Table
-from flwr_kld.cli.app import app
+from flwr_kld.cli.app import COMMANDS, app, load
 from flwr_kld.clients import answer_drift_queries
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.predictors import BayesMixture, Hypotheses
@@ -31,6 +31,7 @@ from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import PrivatePredictor
 
 FLWR_KLD = typer.main.get_command(app)
+FLWR_KLD.commands = {name: load(name) for name in COMMANDS}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TESTS = {
     path: path.read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flwr_kld.cli.app_runs import Answer
-from flwr_kld.cli.common import ExitCode, complain, existing_ledger
+from flwr_kld.cli.common import ExitCode, complain
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.notices import Notifier, drift_notice, shown_at
 from flwr_kld.ledger import LedgerError
 from flwr_kld.report.entries import report_of

@@ -1,4 +1,7 @@
-"""The command line: its commands, and how it ends on errors and on signals."""
+"""The command line: its commands, each loaded when it is called, and how it ends.
+
+Help, completion and ``--version`` load none of them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from functools import cache
+from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any
@@ -20,20 +24,73 @@ import typer
 import typer.core
 from typer.utils import get_params_from_function
 
-from flwr_kld.cli.budget import budget
-from flwr_kld.cli.check import check, watch
 from flwr_kld.cli.common import ExitCode, complain, no_budget, results, unavailable
-from flwr_kld.cli.describe import describe
-from flwr_kld.cli.doctor import doctor
-from flwr_kld.cli.guard import guard, receipts
-from flwr_kld.cli.init import init
-from flwr_kld.cli.node_keys import keys
-from flwr_kld.cli.plan import plan
-from flwr_kld.cli.reference import reference
-from flwr_kld.cli.serve import serve
-from flwr_kld.cli.show import report
-from flwr_kld.cli.simulate import demo, simulate
 from flwr_kld.common.errors import LedgerUnavailable, NoBudget
+
+COMMANDS = {
+    "init": (
+        "flwr_kld.cli.init",
+        "Write a Flower app that checks the columns of a table; or add checks to an app.",
+    ),
+    "doctor": (
+        "flwr_kld.cli.doctor",
+        "Inspect everything that a check needs, or a node's records; this spends nothing.",
+    ),
+    "demo": (
+        "flwr_kld.cli.simulate",
+        "Run checks on simulated handwriters whose data drift, and on real flights; offline.",
+    ),
+    "simulate": (
+        "flwr_kld.cli.simulate",
+        "Run drift checks on a local Flower simulation; write table, plot and page.",
+    ),
+    "plan": (
+        "flwr_kld.cli.plan",
+        "Forecast error, smallest drift found, epsilon a year, seconds; no client is asked.",
+    ),
+    "describe": (
+        "flwr_kld.cli.describe",
+        "Say what clients' data look like: of each column the values, what is missing, their law.",
+    ),
+    "check": (
+        "flwr_kld.cli.check",
+        "Run one check on a Flower connection, wait for its report and print it.",
+    ),
+    "watch": (
+        "flwr_kld.cli.check",
+        "Check in every slot of a schedule until stopped by SIGTERM or Ctrl-C.",
+    ),
+    "report": (
+        "flwr_kld.cli.show",
+        "Show the latest checks of a population, or rounds of a predictor; or write them to a "
+        "FILE.",
+    ),
+    "serve": (
+        "flwr_kld.cli.serve",
+        "Serve a live page over the ledger until stopped by SIGTERM or Ctrl-C. It changes nothing.",
+    ),
+    "budget": (
+        "flwr_kld.cli.budget",
+        "Show what is spent in the window, what is left, and for how many more checks.",
+    ),
+    "receipts": (
+        "flwr_kld.cli.guard",
+        "List which checks a node answered, once each signature is verified; changes nothing.",
+    ),
+    "reference": (
+        "flwr_kld.cli.reference",
+        "Build and show the public reference distribution.",
+    ),
+    "keys": (
+        "flwr_kld.cli.node_keys",
+        "Make the keys that nodes sign with in secure sums, and the roster of their public keys.",
+    ),
+    "guard": (
+        "flwr_kld.cli.guard",
+        "Inspect a node's guard file.",
+    ),
+}
+"""Module of each command, where it has the same name, and the first paragraph of its help."""
 
 _ENDING = [n for n in signal.Signals if n.name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")]
 """Signals that end a command; Windows lacks two of them."""
@@ -99,13 +156,34 @@ def _mend_help(command: click.Command) -> None:
             parameter.help = getattr(params[str(parameter.name)].default, "help", None)
 
 
+@cache
+def load(name: str) -> click.Command:
+    """Return a command, or a group of them."""
+    found = getattr(import_module(COMMANDS[name][0]), name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    _mend_help(command)
+    return command
+
+
 class _Commands(typer.core.TyperGroup):
     """Ends on every error with the same exit code: a shell's usual 1 and 2 mean a drift here."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for command in self.commands.values():
-            _mend_help(command)
+        self.commands = {
+            name: click.Command(name, short_help=words) for name, (_, words) in COMMANDS.items()
+        }
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load(name), rest
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         options |= {"standalone_mode": False, "prog_name": "flwr-kld"}
@@ -136,13 +214,15 @@ app = typer.Typer(
     cls=_Commands,
     help="Private drift monitoring for Flower federations: KL(reference || clients) on a budget.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # of this help alone: rich's would take longer than all the rest
 )
 
 
 def _show_version(asked: bool) -> None:
     """Print the version, and end."""
     if asked:
+        from importlib.metadata import version
+
         results.print(f"flwr-kld {version('flwr-kld')}")
         raise typer.Exit
 
@@ -156,15 +236,6 @@ def of_all(
     ] = False,
 ) -> None:
     """Take the options of no command."""
-
-
-for command in (
-    init, doctor, demo, simulate, plan, describe, check, watch, report, serve, budget, receipts,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(reference, name="reference")
-app.add_typer(keys, name="keys")
-app.add_typer(guard, name="guard")
 
 
 def main() -> None:

@@ -12,14 +12,7 @@ from typing import Any
 
 from rich.text import Text
 
-from flwr_kld.cli.common import (
-    ExitCode,
-    existing_ledger,
-    exit_code_of,
-    no_budget,
-    print_note,
-    unavailable,
-)
+from flwr_kld.cli.common import ExitCode, no_budget, print_note, unavailable
 from flwr_kld.cli.flower_app import facts_of, require_same
 from flwr_kld.cli.flower_run import (
     CHECK_IN_RUN_CONFIG,
@@ -28,10 +21,12 @@ from flwr_kld.cli.flower_run import (
     FlowerRun,
     run_app,
 )
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel.arguments import finite
 from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.ledger.entry import Entry, FailureKind
+from flwr_kld.report import Outcome
 from flwr_kld.report.discovery_report import DiscoveryReport
 from flwr_kld.report.entries import read_report, why_no_report
 from flwr_kld.report.report import Report
@@ -67,6 +62,15 @@ _ASKED: dict[Kind, tuple[str, type[_Answered]]] = {
     Kind.DISCOVERY: (DISCOVERY_IN_RUN_CONFIG, DiscoveryReport),
 }
 """Of what an app is asked for, the name in its run config, and what the ledger then has."""
+
+
+def exit_code_of(report: Report) -> ExitCode:
+    """Return the exit code of a finished check; without a threshold it is inconclusive."""
+    if report.outcome is None:
+        return ExitCode.INCONCLUSIVE
+    no_alarm = report.outcome is Outcome.NO_ALARM
+    return ExitCode.NO_DRIFT if no_alarm else ExitCode[report.outcome.name]
+
 
 _STYLE = {
     ExitCode.NO_DRIFT: "bold green",

@@ -13,16 +13,17 @@ from flwr_kld.cli.common import (
     AsJson,
     LedgerUrl,
     Population,
-    existing_ledger,
     print_json,
     results,
+    utc,
 )
-from flwr_kld.cli.show import utc
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.common.errors import NoBudget
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.ledger.budget import Composition
-from flwr_kld.report.entries import is_check, report_of
+from flwr_kld.ledger.entry import Entry
+from flwr_kld.report.envelope import CostSummary, cost_of
 from flwr_kld.report.words import counted
 
 _YEAR = 365
@@ -110,18 +111,24 @@ def _budget(opened: Ledger, population: str, given: dict[str, Any]) -> Budget:
 
 def _room(opened: Ledger, population: str) -> str:
     """Say for how many more checks like the last one there is room; of a session, what is paid."""
-    checks = filter(is_check, opened.newest_first(population))
-    last, report = next(
-        ((one, report) for one in checks if (report := report_of(one))), (None, None)
-    )
-    if last is None or report is None:
+    costs = ((one, _cost_of(one)) for one in opened.newest_first(population))
+    last, cost = next(((one, cost) for one, cost in costs if cost), (None, None))
+    if last is None or cost is None:
         return ""
-    if report.cost.nights > 1:
-        nights = report.cost.nights - report.cost.night
+    if cost.nights > 1:
+        nights = cost.nights - cost.night
         return f"paid already: {counted(nights, 'more night')} of the standing session"
     room = opened.room_for(last)
     number = counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
-    return f"room for {number} like the last one (epsilon {report.cost.epsilon:g}), same clients"
+    return f"room for {number} like the last one (epsilon {cost.epsilon:g}), same clients"
+
+
+def _cost_of(entry: Entry) -> CostSummary | None:
+    """Return what a check cost, if it gave a report that this version reads."""
+    try:  # of a whole report, more code would be loaded than for all else
+        return cost_of(entry.report, "check") if entry.kind is Kind.CHECK else None
+    except ValueError:
+        return None
 
 
 def _rounds(opened: Ledger, population: str) -> str:

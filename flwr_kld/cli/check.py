@@ -25,13 +25,12 @@ from flwr_kld.cli.common import (
     RunConfig,
     Timeout,
     Zone,
-    existing_ledger,
     print_json,
     print_note,
     results,
-    slots_of,
 )
 from flwr_kld.cli.flower_app import facts_of, require_app, require_same
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.schedule import (
     Schedule,
     parse_schedule,
@@ -101,7 +100,7 @@ def check(
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
-    slots = slots_of(schedule, zone)
+    slots = _slots_of(schedule, zone)
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     after = AfterCheck(metrics_file, notify, ledger, population)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
@@ -177,3 +176,12 @@ def _show(answer: Answer, *, as_json: bool, indent: int | None = None) -> None:
         print_json(answer.to_dict(), indent=indent)
     else:
         results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
+
+
+def _slots_of(schedule: str | None, zone: str) -> Schedule | None:
+    """Return when checks come, if that is said."""
+    if schedule is not None:
+        return parse_schedule(schedule, zone=zone)
+    if zone != "UTC":
+        raise ValueError("--zone is of a --schedule: leave it out, or give one")
+    return None

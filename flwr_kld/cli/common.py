@@ -1,23 +1,18 @@
-"""What all commands share: exit codes, options, output, and the ledger that they are given."""
+"""What all commands share: exit codes, options and output. It loads nothing of the science."""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import sqlalchemy as sa
 import typer
 from rich.console import Console
-from sqlalchemy.exc import ArgumentError
 
-from flwr_kld.cli.schedule import Schedule, parse_schedule
-from flwr_kld.common.strict_model import json_text
-from flwr_kld.ledger import Ledger
-from flwr_kld.report import Outcome
-from flwr_kld.report.report import Report
+from flwr_kld.common.json_text import json_text
 
 
 class ExitCode(IntEnum):
@@ -33,14 +28,6 @@ class ExitCode(IntEnum):
     def words(self) -> str:
         """Name in output and metrics."""
         return self.name.lower().replace("_", " ")
-
-
-def exit_code_of(report: Report) -> ExitCode:
-    """Return the exit code of a finished check; without a threshold it is inconclusive."""
-    if report.outcome is None:
-        return ExitCode.INCONCLUSIVE
-    no_alarm = report.outcome is Outcome.NO_ALARM
-    return ExitCode.NO_DRIFT if no_alarm else ExitCode[report.outcome.name]
 
 
 LedgerUrl = Annotated[
@@ -138,6 +125,11 @@ def complain(words: str) -> None:
         messages.print(words, markup=False)
 
 
+def utc(moment: datetime) -> str:
+    """Write a moment to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def pairs_in(text: str) -> list[tuple[str, str]]:
     """Return keys and values, quotes and all, of ``key=value`` as Flower's commands take them."""
     pair = r"""(\S+?)=('[^']*'|"[^"]*"|\S+)"""
@@ -151,31 +143,6 @@ DEFAULT_LEDGER = "sqlite:///drift.db"
 DEFAULT_POPULATION = "default"
 
 NIGHTLY = "0 3 * * *"
-
-
-def slots_of(schedule: str | None, zone: str) -> Schedule | None:
-    """Return when checks come, if that is said."""
-    if schedule is not None:
-        return parse_schedule(schedule, zone=zone)
-    if zone != "UTC":
-        raise ValueError("--zone is of a --schedule: leave it out, or give one")
-    return None
-
-
-def existing_ledger(url: str) -> Ledger:
-    """Open a ledger that is there: a mistyped name must not become a new, empty one."""
-    require_ledger(url)
-    return Ledger(url)
-
-
-def require_ledger(url: str) -> None:
-    """Refuse a file that is not there; whether it is a ledger, its reader says."""
-    file = sqlite_file(url)
-    if file is not None and not file.is_file():
-        raise ValueError(
-            f"there is no ledger {file}: give --ledger, or set FLWR_KLD_LEDGER; flwr-kld budget "
-            "--set EPSILON makes one"
-        )
 
 
 def no_budget(words: str) -> str:
@@ -207,20 +174,3 @@ def unavailable(words: str) -> str:
     """Say what to do, too, about a ledger that cannot be used."""
     mends = [mend for sign, mend in _MENDS.items() if sign in words]
     return f"{words}; next: {mends[0]}" if mends else words
-
-
-def sqlite_file(url: str) -> Path | None:
-    """Return the file of a SQLite URL; None for any other."""
-    try:
-        parsed = sa.make_url(url)
-    except ArgumentError:  # `Ledger` explains it
-        return None
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        return None
-    return Path(parsed.database)
-
-
-def absolute_url(url: str) -> str:
-    """Return a database's URL with the absolute path of its file, if it is one of SQLite."""
-    file = sqlite_file(url)
-    return url if file is None else str(sa.make_url(url).set(database=str(file.absolute())))

@@ -20,12 +20,12 @@ from flwr_kld.cli.common import (
     Population,
     RunConfig,
     Timeout,
-    existing_ledger,
     print_json,
     print_note,
     results,
 )
 from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import quoted
 from flwr_kld.cli.reference import require_ending
 from flwr_kld.cli.show import answer_lines

@@ -34,7 +34,6 @@ from flwr_kld.cli.common import (
     Population,
     RunConfig,
     Zone,
-    existing_ledger,
     print_json,
     results,
     unavailable,
@@ -49,6 +48,7 @@ from flwr_kld.cli.flower_app import (
     shown,
 )
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
 from flwr_kld.cli.records import check_records

@@ -15,8 +15,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.common import AsJson, print_json, results
-from flwr_kld.cli.show import utc
+from flwr_kld.cli.common import AsJson, print_json, results, utc
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import node_identity, read_limits, verify
 from flwr_kld.guard.limits import Limits
@@ -24,7 +23,7 @@ from flwr_kld.guard.receipts import Audit, Receipt, spent_by_client
 from flwr_kld.ledger.budget import in_days, shown
 from flwr_kld.report.words import counted, table_of
 
-guard = typer.Typer(help="Inspect a node's guard file.")
+guard = typer.Typer(add_completion=False, help="Inspect a node's guard file.")
 
 _HEX = re.compile("[0-9a-f]{64}")
 

@@ -17,17 +17,11 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.syntax import Syntax
 
-from flwr_kld.cli.common import (
-    NIGHTLY,
-    AllowUnlisted,
-    absolute_url,
-    print_note,
-    results,
-    sqlite_file,
-)
+from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, print_note, results
 from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
 from flwr_kld.cli.foreseen import foreseen
+from flwr_kld.cli.ledger_url import absolute_url, sqlite_file
 from flwr_kld.cli.new_app import (
     BOOK,
     LEDGER,

@@ -16,7 +16,7 @@ from typing import Any
 
 from flwr_kld.ask.partition import plan_to_pin
 from flwr_kld.ask.period import Period
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger.budget import Budget
 from flwr_kld.ledger.cost import Cost

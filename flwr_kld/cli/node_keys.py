@@ -15,7 +15,8 @@ from flwr_kld.guard import node_identity
 _PUBLIC = re.compile("[0-9a-f]{64}")
 
 keys = typer.Typer(
-    help="Make the keys that nodes sign with in secure sums, and the roster of their public keys."
+    add_completion=False,
+    help="Make the keys that nodes sign with in secure sums, and the roster of their public keys.",
 )
 
 

@@ -13,12 +13,12 @@ from rich.table import Table
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     AsJson,
-    existing_ledger,
     messages,
     print_json,
     print_note,
     results,
 )
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first
 from flwr_kld.kernel import Guarantee
 from flwr_kld.reference import Reference

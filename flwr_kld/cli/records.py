@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flwr_kld.cli.common import absolute_url, pairs_in, print_json, print_note, results
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.cli.common import pairs_in, print_json, print_note, results
+from flwr_kld.cli.ledger_url import absolute_url
+from flwr_kld.common.json_text import json_text
 from flwr_kld.reference import Reference
 from flwr_kld.report.words import table_of
 from flwr_kld.table.base import Symbols

@@ -18,11 +18,11 @@ from flwr_kld.cli.common import (
     AsJson,
     LedgerUrl,
     Population,
-    existing_ledger,
     print_json,
     print_note,
     results,
 )
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.sample import print_dialect, read_rows
 from flwr_kld.infer.allowance import rows_needed
 from flwr_kld.kernel.arguments import finite
@@ -37,7 +37,9 @@ from flwr_kld.table.table import Table
 _HEAVIEST = 10
 """Symbols that are shown."""
 
-reference = typer.Typer(help="Build and show the public reference distribution.")
+reference = typer.Typer(
+    add_completion=False, help="Build and show the public reference distribution."
+)
 
 Threshold = Annotated[
     float | None,

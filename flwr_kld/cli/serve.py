@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, print_note, require_ledger
+from flwr_kld.cli.common import DEFAULT_LEDGER, LedgerUrl, print_note
+from flwr_kld.cli.ledger_url import require_ledger
 from flwr_kld.common.extras import require
 
 TOKEN = "FLWR_KLD_SERVE_TOKEN"

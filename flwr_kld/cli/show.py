@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,10 @@ from flwr_kld.cli.common import (
     LedgerUrl,
     Population,
     Predictor,
-    existing_ledger,
     print_note,
     results,
 )
+from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
@@ -63,11 +62,6 @@ def failures(series: Series[Report] | Series[PredictorReport]) -> Iterator[Text]
         if point.report is None:
             words = f"{series.what} {point.number}: {point.failure or 'failed'}"
             yield Text(words, style="dim")
-
-
-def utc(moment: datetime) -> str:
-    """Write a moment to the minute."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def report(

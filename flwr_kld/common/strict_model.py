@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -250,18 +249,3 @@ def _fault(error: Invalid, by_hand: bool) -> str:
     if kind.endswith(("_type", "_parsing", "_from_float", "_unicode")):
         return f"{where} is not of its type{expected}"
     return f"{where} is out of range{expected}"
-
-
-def json_text(value: Any, **options: Any) -> str:
-    """Write JSON; `options` are those of `json.dumps`."""
-    return json.dumps(_finite(value), allow_nan=False, **options)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return value

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from flwr_kld.common.errors import SessionBusy, StateChanged
 from flwr_kld.common.guesses import suggests
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.kernel.arguments import choice, instance
 from flwr_kld.ledger import reservations, rows
 from flwr_kld.ledger.budget import Budget, Spent

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
+from flwr_kld.common.json_text import json_text
 from flwr_kld.common.report_views import Viewed
-from flwr_kld.common.strict_model import json_text
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.words import aside
 from flwr_kld.trust.visibility import Visibility
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
 
 SCHEMA = 1
 """Version of the JSON form of all reports."""
@@ -146,7 +147,7 @@ class Protection:
 class Envelope(Viewed):
     """What reports of checks, of a predictor's rounds and of references share. All is public."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True}
     kind: ClassVar[str]
     """What the report is of."""
     _header: ClassVar[dict[str, Any]] = {}
@@ -188,6 +189,8 @@ class Envelope(Viewed):
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         """Read what `content` says."""
+        from pydantic import ValidationError  # takes long to load, as all of it
+
         header = {"schema": SCHEMA, "kind": cls.kind, **cls._header}
         if any(content.get(name) != expected for name, expected in header.items()):
             raise ValueError(f"not the report of a {cls.kind} in schema {SCHEMA}")
@@ -212,6 +215,17 @@ def content_of(stored: object) -> dict[str, Any]:
     return content
 
 
+def cost_of(stored: object, kind: str) -> CostSummary:
+    """Read the cost alone of a stored report; `ValueError` if it is not one of this kind."""
+    content = content_of(stored)
+    if (content.get("schema"), content.get("kind")) != (SCHEMA, kind):
+        raise ValueError(f"not the report of a {kind} in schema {SCHEMA}")
+    try:
+        return CostSummary(**content["cost"])
+    except (KeyError, TypeError):
+        raise ValueError("the report does not say what it cost") from None
+
+
 def _checksum(content: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of a JSON form, as it is read again."""
     read = json.loads(json_text(content))
@@ -221,6 +235,8 @@ def _checksum(content: Mapping[str, Any]) -> str:
 @cache
 def _reader(report: type[Envelope]) -> TypeAdapter[Any]:
     # mypy takes the hash of a report for that of its class
+    from pydantic import TypeAdapter
+
     return TypeAdapter(report)
 
 

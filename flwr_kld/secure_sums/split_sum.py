@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from flwr_kld.common.canonical_bytes import Reader, number, text
 from flwr_kld.common.errors import BadSignature, Malformed, NotInvited, QueryRefused
 from flwr_kld.common.identity import SIGNATURE, Identity, Roster
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.kernel.channels import seal
 from flwr_kld.kernel.count import ClientSizes, InvalidReply
 from flwr_kld.kernel.law import BitSource

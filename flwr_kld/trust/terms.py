@@ -22,7 +22,8 @@ from flwr_kld.ask.period import Period
 from flwr_kld.ask.plan import LONGEST, cells_from_wire
 from flwr_kld.ask.unlisted_labels import UnlistedLabels
 from flwr_kld.common.errors import DomainError, QueryRefused
-from flwr_kld.common.strict_model import Model, json_text, must
+from flwr_kld.common.json_text import json_text
+from flwr_kld.common.strict_model import Model, must
 from flwr_kld.kernel.arguments import InvalidArgument, set_fields
 from flwr_kld.kernel.continual import MOST_NIGHTS, Continual, stream_of
 from flwr_kld.kernel.promise import Allotment, Guarantee

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.report.words import as_text, table_of, wrapped
 from flwr_kld.views.files import Kept
 from flwr_kld.views.page import pictures, render

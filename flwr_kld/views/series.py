@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Self
 
 from rich.table import Table
 
-from flwr_kld.common.strict_model import json_text
+from flwr_kld.common.json_text import json_text
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.report.envelope import CostSummary, Point, R
 from flwr_kld.report.report import Report

@@ -10,11 +10,10 @@ from importlib.metadata import version
 from io import BytesIO, TextIOWrapper
 
 import pytest
-import typer
 
 from flwr_kld import Labels, Reference
 from flwr_kld.cli import show
-from flwr_kld.cli.app import app, main
+from flwr_kld.cli.app import COMMANDS, load, main
 
 
 def test_the_version_is_that_of_the_package(cli):
@@ -26,6 +25,46 @@ def test_a_shell_completes_commands(cli, environment):
     for name, value in (("", "complete_bash"), ("COMP_WORDS", "flwr-kld rec"), ("COMP_CWORD", "1")):
         environment[name or "_FLWR_KLD_COMPLETE"] = value
     assert cli().stdout.split() == ["receipts"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_first_paragraph_is_in_the_list_of_all(cli, name):
+    words = load(name).help.split("\n\n")[0]
+    assert words == COMMANDS[name][1]
+    assert words in " ".join(cli("--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["--help"], {}),
+        (["--version"], {}),
+        (
+            [],
+            {
+                "_FLWR_KLD_COMPLETE": "complete_bash",
+                "COMP_WORDS": "flwr-kld re",
+                "COMP_CWORD": "1",
+            },
+        ),
+    ],
+    ids=["help", "version", "completion"],
+)
+def test_what_runs_no_command_loads_none(words, environment):
+    code = (
+        "import sys, atexit\nfrom flwr_kld.cli.app import main\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\nmain()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout != "") == (0, True)
+    loaded = set(done.stderr.split())
+    assert not {"numpy", "sqlalchemy", "pydantic", "scipy", "rich.markdown"} & loaded
+    assert {name for name in loaded if name.startswith("flwr_kld.cli.")} == {
+        "flwr_kld.cli.app", "flwr_kld.cli.common",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", [["unknown"], ["report", "--last", "none"], ["reference"]])
@@ -87,8 +126,8 @@ def test_the_help_says_what_an_argument_is():
     """Click 8.5 and the Typer that Flower allows would leave it out."""
     arguments = {
         (name, parameter.name): parameter.help
-        for name, command in typer.main.get_command(app).commands.items()
-        for parameter in command.params
+        for name in COMMANDS
+        for parameter in load(name).params
         if parameter.param_type_name == "argument"
     }
     assert arguments["plan", "reference"] == "Reference that was saved, .json."
