@@ -111,7 +111,7 @@ def _budget(opened: Ledger, population: str, given: dict[str, Any]) -> Budget:
 
 def _room(opened: Ledger, population: str) -> str:
     """Say for how many more checks like the last one there is room; of a session, what is paid."""
-    costs = ((one, _cost_of(one)) for one in opened.newest_first(population))
+    costs = ((one, _cost_of(one)) for one in opened.newest_first(population, [Kind.CHECK]))
     last, cost = next(((one, cost) for one, cost in costs if cost), (None, None))
     if last is None or cost is None:
         return ""
@@ -126,14 +126,14 @@ def _room(opened: Ledger, population: str) -> str:
 def _cost_of(entry: Entry) -> CostSummary | None:
     """Return what a check cost, if it gave a report that this version reads."""
     try:  # of a whole report, more code would be loaded than for all else
-        return cost_of(entry.report, "check") if entry.kind is Kind.CHECK else None
+        return cost_of(entry.report, "check")
     except ValueError:
         return None
 
 
 def _rounds(opened: Ledger, population: str) -> str:
     """Say for how many more rounds of training like the last one there is room."""
-    rounds = (entry for entry in opened.newest_first(population) if entry.kind is Kind.TRAINING)
+    rounds = opened.newest_first(population, [Kind.TRAINING], reports=False)
     last = next((entry for entry in rounds if entry.release), None)
     if last is None:
         return ""

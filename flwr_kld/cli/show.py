@@ -20,9 +20,11 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
+from flwr_kld.ledger import Kind
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
+    NUMBERED,
     back_to,
     beside,
     checks_before,
@@ -86,8 +88,8 @@ def report(
         require_form(file)
     last = last or (_SHOWN if file is None else _WRITTEN)
     opened = existing_ledger(ledger)
-    newest = opened.newest_first(population)
     if predictor is not None:
+        newest = opened.newest_first(population, [Kind.ROUND])
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
         title = f"Predictor {predictor} of {population}"
         if file is None:
@@ -96,7 +98,7 @@ def report(
         else:
             _write(rounds, file, title)
         return
-    entries = back_to(newest, last, is_check)
+    entries = back_to(opened.newest_first(population, NUMBERED), last, is_check)
     checks = CheckSeries.from_entries(entries, checks_before(opened, entries, population))
     title = f"Drift checks of {population}"
     if file is not None:
@@ -107,7 +109,7 @@ def report(
     _show_checks(checks, population, title)
     for words in filter(None, map(beside, entries)):
         print_note(words)
-    for name in predictors_of(entries):
+    for name in predictors_of(opened.newest_first(population, [Kind.ROUND], reports=False)):
         print_note(f"the ledger has rounds of a predictor, too: --predictor {name}")
 
 

@@ -31,7 +31,7 @@ from flwr_kld.ledger.entry import (
 )
 from flwr_kld.ledger.reservations import Reservation
 from flwr_kld.ledger.rows import read_json, to_json
-from flwr_kld.ledger.schema import checks, states
+from flwr_kld.ledger.schema import states
 from flwr_kld.ledger.window import (
     last_asked,
     refuse_uncharged,
@@ -298,15 +298,29 @@ class Ledger:
 
     # ------------------------------------------------------------------------------ what is kept
 
-    def history(self, population: str = "default") -> list[Entry]:
-        """Return all entries, oldest first."""
-        query = checks.select().where(checks.c.population == population).order_by(checks.c.number)
-        with self._database.reading() as connection:
-            return rows.entries(connection, query)
+    def history(self, population: str = "default") -> Iterator[Entry]:
+        """Yield all entries, oldest first; no more of them are in memory than a page."""
+        return rows.oldest_first(self._database.reading, rows.query_of(population))
 
-    def newest_first(self, population: str = "default") -> Iterator[Entry]:
-        """Yield entries, newest first; reads no more of them than are asked for."""
-        query = select(checks).where(checks.c.population == population)
+    def newest_first(
+        self,
+        population: str = "default",
+        kinds: Iterable[Kind] | None = None,
+        *,
+        reports: bool = True,
+    ) -> Iterator[Entry]:
+        """Yield entries, newest first; reads no more of them than are asked for.
+
+        Parameters
+        ----------
+        population : str
+            Whose.
+        kinds : Iterable[Kind], optional
+            Those that are wanted; by default all.
+        reports : bool
+            Whether to read their reports, too, which are most of a ledger's size. Default True.
+        """
+        query = rows.query_of(population, kinds, reports=reports)
         return rows.newest_first(self._database.reading, query)
 
     def count_before(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 
-from sqlalchemy import func, null, select, union
+from sqlalchemy import func, select, union
 
 from flwr_kld.common.errors import NoBudget
 from flwr_kld.ledger import rows
@@ -16,11 +16,6 @@ from flwr_kld.ledger.database import Database
 from flwr_kld.ledger.entry import Entry, Kind, utc
 from flwr_kld.ledger.schema import budgets, checks
 from flwr_kld.ledger.window import spent_by
-
-_LIGHT = select(
-    *(column for column in checks.c if column is not checks.c.report), null().label("report")
-)
-"""Entries without their reports, which are most of a ledger's size."""
 
 
 class LedgerView:
@@ -52,8 +47,7 @@ class LedgerView:
                 budget = rows.budget_of(connection, population)
             except NoBudget:
                 return []
-            query = _LIGHT.where(
-                checks.c.population == population,
+            query = rows.query_of(population, reports=False).where(
                 checks.c.started >= seconds - budget.seconds,
                 checks.c.asked.is_not(None),  # not nights, nor what was refused
             )
@@ -66,9 +60,7 @@ class LedgerView:
         self, population: str, kinds: Iterable[Kind], *, before: int | None = None
     ) -> Iterator[Entry]:
         """Yield entries of some kinds without reports, newest first, from before a number on."""
-        query = _LIGHT.where(
-            checks.c.population == population, checks.c.kind.in_(list(map(str, kinds)))
-        )
+        query = rows.query_of(population, kinds, reports=False)
         return rows.newest_first(self._database.reading, query, before)
 
     def entry(self, number: int) -> Entry | None:

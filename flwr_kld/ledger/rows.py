@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, func, null, select
 
 from flwr_kld.common.errors import NoBudget, damaged
 from flwr_kld.kernel.arguments import choice, moment
@@ -29,7 +29,7 @@ from flwr_kld.ledger.schema import (
 _NAMES = 5_000
 """Names or numbers in one query; databases limit the number of its parameters."""
 _PAGE = 32
-"""Entries that are read at once, where not all are wanted."""
+"""Entries that are read at once."""
 _WIDTH = 17
 """Bytes that hold any weight of a noise table, 2**128 included."""
 
@@ -220,6 +220,22 @@ def entries(connection: Connection, query: Select[Any]) -> list[Entry]:
     return [_entry(row, known) for row in rows]
 
 
+_LIGHT = select(
+    *(column for column in checks.c if column is not checks.c.report), null().label("report")
+)
+"""Entries without their reports, which are most of a ledger's size."""
+
+
+def query_of(
+    population: str, kinds: Iterable[Kind] | None = None, *, reports: bool = True
+) -> Select[Any]:
+    """Return the query of a population's entries, by default of all kinds."""
+    query = (select(checks) if reports else _LIGHT).where(checks.c.population == population)
+    if kinds is None:
+        return query
+    return query.where(checks.c.kind.in_([choice("kinds", kind, Kind) for kind in kinds]))
+
+
 def newest_first(
     reading: Callable[[], AbstractContextManager[Connection]],
     query: Select[Any],
@@ -235,6 +251,20 @@ def newest_first(
         if len(page) < _PAGE:
             return
         before = page[-1].number
+
+
+def oldest_first(
+    reading: Callable[[], AbstractContextManager[Connection]], query: Select[Any]
+) -> Iterator[Entry]:
+    """Yield what a query of `checks` finds, oldest first, some at a time."""
+    query, last = query.order_by(checks.c.number).limit(_PAGE), 0
+    while True:
+        with reading() as connection:
+            page = entries(connection, query.where(checks.c.number > last))
+        yield from page
+        if len(page) < _PAGE:
+            return
+        last = page[-1].number
 
 
 def count_before(

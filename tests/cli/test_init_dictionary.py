@@ -124,7 +124,7 @@ def test_clients_make_the_reference_and_are_then_compared_with_it(cli, dictionar
         made = stored_reference(ledger, "first", population="simulated")
         made.save(tmp_path / "app" / "app" / "reference.json")
         run([flwr, "run", ".", "--stream"])
-    entries = ledger.history("simulated")
+    entries = list(ledger.history("simulated"))
     assert {entry.kind for entry in entries} == {Kind.STATISTICS, Kind.CHECK}
     (report,) = (report_of(entry) for entry in entries if entry.kind is Kind.CHECK)
     assert report.compared.reference == made.fingerprint

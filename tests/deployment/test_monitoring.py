@@ -111,7 +111,7 @@ def story(deployment: Deployment, ledger: Ledger, home: Path) -> Story:
 
 
 def test_history_is_continuous(story: Story, ledger: Ledger):
-    kept = ledger.history()
+    kept = list(ledger.history())
     assert [entry.key for entry in kept] == ["june", "july", "predictor/1", "august", "predictor/2"]
     assert {entry.state for entry in kept} == {"settled"}
     taken = [story.made["report"]]

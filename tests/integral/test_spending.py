@@ -60,7 +60,7 @@ def test_a_budget_without_room_refuses_before_anything_is_drawn(open_ledger):
     ledger, sampler = open_ledger(1.4), Sampler(mollify(RECORDS, BASE, BOX), 3)
     with pytest.raises(BudgetExhausted):
         reserve(ledger, sampler)
-    assert (sampler.left, ledger.spent().epsilon, ledger.history()) == (3, 0, [])
+    assert (sampler.left, ledger.spent().epsilon, list(ledger.history())) == (3, 0, [])
 
 
 def test_delta_counts_too(open_ledger):

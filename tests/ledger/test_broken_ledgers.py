@@ -106,7 +106,7 @@ def test_a_cost_that_is_gone_lets_nothing_start(tmp_path, statement):
     for attempt in (
         lambda: ledger.reserve("2", ask(0.1, "a"), now=NOW),
         lambda: ledger.spent(now=NOW),
-        ledger.history,
+        lambda: list(ledger.history()),
         lambda: ledger.set_budget(Budget(2.0, 0.0, 30), now=NOW),
     ):
         with pytest.raises(LedgerUnavailable):
@@ -119,7 +119,11 @@ def test_damaged_reports_and_states_are_noticed(ledger, torn):
     ledger.settle(reservation, REPORT, states=[Remembered("alarm", 1)], now=NOW)
     alter(ledger, f"UPDATE checks SET report = '{torn}'")
     alter(ledger, f"UPDATE states SET value = '{torn}'")
-    for attempt in (ledger.history, lambda: ledger.check("1"), lambda: ledger.state("alarm")):
+    for attempt in (
+        lambda: list(ledger.history()),
+        lambda: ledger.check("1"),
+        lambda: ledger.state("alarm"),
+    ):
         with pytest.raises(LedgerUnavailable):
             attempt()
 
@@ -174,7 +178,7 @@ def test_a_read_only_ledger_refuses_before_anything_is_asked(opened_before):
                 (ledger or Ledger(url)).reserve("1", ask(0.1, "a"), now=NOW)
 
         assert joined(forked(work)) == [0]
-        assert Ledger(url).history() == []
+        assert list(Ledger(url).history()) == []
 
 
 def fill_up(url):

@@ -149,7 +149,7 @@ def test_a_check_needs_a_key_and_a_charge(ledger):
             ledger.reserve(key, ask(0.1), now=NOW)
     with pytest.raises(ValueError, match="Charge"):
         ledger.reserve("1", pure(0.1), now=NOW)
-    assert ledger.history() == []
+    assert list(ledger.history()) == []
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def consistent(url, log):
     settled = {line.split()[1] for line in lines if line.startswith("settled")}
     ledger = Ledger(url)
     entries = {entry.key: entry for entry in ledger.history()}
-    assert len(entries) == len(ledger.history())
+    assert len(entries) == len(list(ledger.history()))
     assert asked <= set(entries), "a check was asked and not recorded"
     for key in settled:
         assert entries[key].state == "settled", "a settled check was lost"
@@ -122,7 +122,7 @@ def test_kill_at_random_moments(url, ledger, log, kills):
     keys, chance = [f"k{i}" for i in range(10_000)], random.Random(4)
     for _ in range(kills):
         before, steps = log.stat().st_size, chance.randint(1, 60)
-        pid = run(url, log, keys[len(ledger.history()) :])
+        pid = run(url, log, keys[len(list(ledger.history())) :])
         while log.stat().st_size < before + steps:  # bytes: at least one step
             time.sleep(0.001)
         time.sleep(chance.uniform(0.0, 0.01))
@@ -150,4 +150,4 @@ def test_kill_while_the_schema_is_made(url, log):
 
         code = joined(forked(work))[0]
         assert code in (0, -signal.SIGKILL)
-    assert Ledger(url).history("nobody") == []
+    assert list(Ledger(url).history("nobody")) == []

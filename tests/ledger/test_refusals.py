@@ -49,7 +49,7 @@ def test_a_refusal_never_takes_the_place_of_what_asked(ledger, became):
     before = ledger.check("monday")
     ledger.refuse("monday", SMALL, now=NOW + 60)
     assert ledger.check("monday") == before
-    assert len(ledger.history()) == 1
+    assert len(list(ledger.history())) == 1
     with pytest.raises(LedgerError):
         ledger.reserve("monday", ask(0.25, "a"), now=NOW + 60)
 
@@ -58,7 +58,7 @@ def test_a_failure_that_asked_is_no_refusal(ledger):
     for kind in (FailureKind.UNANSWERED, FailureKind.ERROR):
         with pytest.raises(ValueError, match="reservation"):
             ledger.refuse("monday", Failure(kind, "x"), now=NOW)
-    assert ledger.history() == []
+    assert list(ledger.history()) == []
 
 
 def test_a_population_keeps_its_own_refusals(ledger):

@@ -103,7 +103,7 @@ def test_a_drift_in_training_is_found_and_answered(tmp_path: Path, action: str, 
     said = json.loads((tmp_path / "said.json").read_text())
     assert said["rounds"] == list(range(1, rounds + 1))
     assert said["acted"] == [2]
-    entries = ledger.history()
+    entries = list(ledger.history())
     kinds = [entry.kind for entry in entries]
     assert kinds == [Kind.TRAINING, Kind.CHECK] * rounds
     assert {entry.state for entry in entries} == {"settled"}

@@ -163,7 +163,7 @@ def test_in_a_schedule_fixed_in_advance_rounds_compose_as_one_gaussian(url):
 def test_epsilons_that_are_added_up_are_each_rounds_own(url):
     ledger, seen = budgeted(url, 50.0, composition="sum", protects="client"), []
     train(lambda grid: private(LedgerAccountant(ledger, grid)), seen)
-    each = ledger.history()[0].release.asked
+    each = next(ledger.history()).release.asked
     assert ledger.spent().epsilon == pytest.approx(4 * float(each.epsilon), rel=1e-12)
     assert ledger.spent().delta == pytest.approx(4e-9, rel=1e-12)
 
@@ -364,7 +364,7 @@ def test_kill_at_every_step_of_training_beside_checks(url, tmp_path, stride, lea
     lines = Counter(line.rsplit(" ", 1)[0] if line.startswith("asked") else line
                     for line in log.read_text().splitlines())  # fmt: skip
     ledger = Ledger(url)
-    history = ledger.history()
+    history = list(ledger.history())
     by_kind = Counter(str(entry.kind) for entry in history if entry.release)
     asked = Counter(line.split()[2] for line in lines if line.startswith("asked"))
     assert asked["train"] <= by_kind["training"]  # nothing that was asked is lost …

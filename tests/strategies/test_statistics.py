@@ -95,7 +95,7 @@ def test_one_months_reference_serves_the_next_ones_checks(tmp_path):
     assert found["july"].outcome is not Outcome.DRIFT
     assert found["august"].outcome is Outcome.DRIFT
     assert found["august"].verdict.lower_bound > THRESHOLD
-    kept = ledger.history()
+    kept = list(ledger.history())
     assert [entry.key for entry in kept] == ["june", "july", "august"]
     assert StatisticsReport.from_dict(kept[0].report) == june
     assert [entry.report["cost"]["population"] for entry in kept] == ["default"] * 3
@@ -124,7 +124,7 @@ def test_what_was_settled_is_what_was_made(tmp_path):
     statistics = Statistics(FRUIT, Trusted(1.0), ledger=ledger, budget="fleet")
     for key in ("june", None):
         report = statistics.ask(grid_of(), key)
-        entry = ledger.history("fleet")[-1]
+        entry = list(ledger.history("fleet"))[-1]
         assert StatisticsReport.from_dict(entry.report) == report
         kept = stored_reference(ledger, entry.key, population="fleet")
         assert kept.fingerprint == report.as_reference(FRUIT).fingerprint == report.reference

@@ -268,7 +268,7 @@ def test_checks_and_a_predictor_each_at_their_own_pace_on_one_ledger(tmp_path):
     assert rounds_with(found, "kld.estimate") == [3, 6] == list(checks.reports)
     assert rounds_with(found, "predictor.taken") == [2, 4, 6] == list(both.reports)
     assert not rounds_with(found, "kld.failed") + rounds_with(found, "predictor.failed")
-    assert len(ledger.history()) == 2
+    assert len(list(ledger.history())) == 2
     assert [entry.key for entry in ledger.history("labels")] == [
         "predictor/1", "predictor/2", "predictor/3"
     ]  # fmt: skip
