@@ -7,8 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
-
 from flwr_kld.common.errors import DomainError
 from flwr_kld.table.dialect import FILES, Dialect, distinct, is_text_file
 from flwr_kld.table.frame import TextFile
@@ -64,6 +62,7 @@ def _require_there(file: Path) -> None:
 
 def _of_parquet(place: Path) -> Any:
     """Read Parquet by pyarrow: polars refuses whole files for one text that is not UTF-8."""
+    import narwhals as nw
     from pyarrow import ArrowException, concat_tables, parquet
 
     if place.is_dir() and not parquet_parts(place):

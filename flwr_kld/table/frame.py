@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,11 +32,35 @@ _NOT_A_FRAME = (
 )
 
 
-class TextFile(Mapping[str, list[str | None]]):
+class TextColumn(Sequence[str | None]):
+    """A column of a text file: each different text once, and which of them is in each row."""
+
+    def __init__(self, different: pyarrow.Array, place: NDArray[np.int32]) -> None:
+        self.different, self.place = different, place
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """The text of each row, None for an empty one."""
+        from flwr_kld.table.texts import as_list
+
+        known = [text or None for text in as_list(self.different)]
+        return [known[place] for place in self.place.tolist()]
+
+    def __getitem__(self, row: Any) -> Any:
+        return self.texts[row]
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+
+class TextFile(Mapping[str, TextColumn]):
     """A text file in a table's dialect, but for what its owner says; it maps names to columns.
 
-    A table encodes it a few lines at a time. What is public is refused rather than mended where it
-    is odd.
+    A table encodes it a few lines at a time, unless the columns were looked at before. What is
+    public is refused rather than mended where it is odd.
     """
 
     def __init__(
@@ -76,16 +99,21 @@ class TextFile(Mapping[str, list[str | None]]):
             raise DomainError(f"{self.file}: {error}") from None
 
     @cached_property
-    def _columns(self) -> dict[str, list[str | None]]:
-        from flwr_kld.table.texts import as_list
+    def _columns(self) -> dict[str, TextColumn]:
+        from flwr_kld.table.texts import coded
 
-        columns: dict[str, list[str | None]] = {}
+        held: dict[str, list[pyarrow.Array]] = {}
         for block in self.blocks():
             for name, texts in block.items():
-                columns.setdefault(name, []).extend(text or None for text in as_list(texts))
-        return columns
+                held.setdefault(name, []).append(texts)
+        return {name: TextColumn(*coded(held.pop(name))) for name in list(held)}
 
-    def __getitem__(self, name: str) -> list[str | None]:
+    @property
+    def is_held(self) -> bool:
+        """Whether its columns are in memory."""
+        return "_columns" in self.__dict__
+
+    def __getitem__(self, name: str) -> TextColumn:
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -123,11 +151,14 @@ class Features:
         sources = set(self._sources.values())
         own = records.own if isinstance(records, TextFile | OwnColumns) else {}
         dialect = replace(self._dialect, **own)
-        if not isinstance(records, TextFile):
-            yield self._symbols(columns_of(records, sources), partial(self._read_plain, dialect))
+        file = records.read_by(self._dialect) if isinstance(records, TextFile) else None
+        if file is None or file.is_held:
+            columns = columns_of(records, sources)
+            yield self._symbols(
+                columns, partial(self._read_plain, dialect), public=file is not None and file.public
+            )
             return
         texts = {name: self._texts(name, dialect) for name in self._domains}
-        file = records.read_by(self._dialect)
         for block in file.blocks(sources):
             yield self._symbols(
                 block,
@@ -141,6 +172,9 @@ class Features:
         if _are_arrow_texts(values) and values.num_chunks:
             texts = self._texts(name, dialect)
             return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
+        if isinstance(values, TextColumn):
+            symbols: NDArray[Any] = self._texts(name, dialect).values(values.different)
+            return symbols[values.place]
         source, domain = self._sources[name], self._domains[name]
         plain = dialect.plain(texts_in(values), source, domain.reads, domain.listed)
         return self._domains[name].encode(plain)
@@ -188,9 +222,11 @@ def in_one(blocks: Iterator[Symbols]) -> Symbols:
 
 
 def texts_in(values: Any) -> Column:
-    """Take a column as `as_column` does; one that may hold texts is a list."""
+    """Take a column as `as_column` does; one that may hold texts is a list, or a file's own."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "biuf":
         return values  # vectors
+    if isinstance(values, TextColumn):
+        return values
     column = as_column(values)
     if isinstance(column, np.ndarray) and column.dtype.kind in "OSU":
         return list(column.tolist())
@@ -216,6 +252,8 @@ def columns_of(records: Any, names: Iterable[str] | None = None) -> Mapping[str,
         if records.dtype.names is None:
             raise DomainError(_NOT_A_FRAME)
         return {name: records[name] for name in records.dtype.names}
+    import narwhals as nw  # where frames are read
+
     try:
         frame = nw.from_native(records, eager_only=True)
         return {name: frame.get_column(name).to_native() for name in frame.columns}

@@ -26,6 +26,7 @@ from flwr_kld.table.base import Domain
 from flwr_kld.table.binned import FARTHEST, Binned, quantile_levels
 from flwr_kld.table.codes import Codes
 from flwr_kld.table.dialect import Dialect
+from flwr_kld.table.frame import TextColumn
 from flwr_kld.table.labels import Labels, are_truth_values
 from flwr_kld.table.records import (
     Column,
@@ -147,8 +148,7 @@ def features_of_column(
         return {name: (Labels([]), words)}
     if are_truth_values(seen.those(seen.common)) and seen.nearly(seen.common):
         return {name: (Labels(["False", "True"]), "truth values")}
-    codes = np.array([_is_code(value) for value in seen.values])
-    numbers = np.isfinite(seen.numbers) & ~codes
+    numbers = np.isfinite(seen.numbers) & ~seen.codes
     are_numbers = seen.nearly(numbers)
     if are_numbers and not wanted and (reason := _calendar(name, seen, numbers)):
         return {name: (reason, "")}
@@ -174,12 +174,15 @@ class _Seen:
     values: list[Any]  # The different ones
     texts: list[str | None]  # How they are written; None of what is neither text nor number
     numbers: NDArray[np.float64]  # What they count, NaN if nothing; shape [values]
+    codes: NDArray[np.bool_]  # Whether it is a text such as '007', as no number is written
     place: NDArray[np.intp]  # Which of them it is in each row that has one; shape [rows there]
     rows: int  # All rows
 
     @classmethod
     def of(cls, column: Column, dialect: Dialect, name: str) -> _Seen:
         """Read public values, without those that stand for none."""
+        if isinstance(column, TextColumn):
+            return cls._of_texts(column, dialect, name)
         column = dialect.plain(column, name, "as written")
         gone = masked_in(column)
         if isinstance(column, np.ndarray) and column.dtype.kind in "biufM":
@@ -200,7 +203,23 @@ class _Seen:
                 places.append(known[key])
             place = np.array(places, dtype=np.intp)
         numbers = np.array([_number(value, dialect) for value in values], dtype=np.float64)
-        return cls(values, [text_of(value) for value in values], numbers, place, len(column))
+        texts, codes = [text_of(value) for value in values], np.array(list(map(_is_code, values)))
+        return cls(values, texts, numbers, codes.astype(bool), place, len(column))
+
+    @classmethod
+    def _of_texts(cls, column: TextColumn, dialect: Dialect, name: str) -> _Seen:
+        """Read a column of a text file, each different text once."""
+        from flwr_kld.table.texts import are_alphabetic, are_codes, as_list, numbers_of
+
+        texts = as_list(column.different)
+        gone = {"", *dialect.missing, *dialect.sentinels.get(name, ())}
+        there = np.array([text not in gone for text in texts], dtype=bool)
+        numbers = numbers_of(column.different, dialect)
+        numbers[np.isfinite(numbers) & are_alphabetic(column.different)] = np.nan  # true, false
+        place = (np.cumsum(there) - 1)[column.place[there[column.place]]]
+        values = [text for text, is_there in zip(texts, there.tolist(), strict=True) if is_there]
+        codes = are_codes(column.different)[there]
+        return cls(values, list(values), numbers[there], codes, place, len(column))
 
     @property
     def there(self) -> int:
@@ -523,7 +542,7 @@ def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     listed = sum(texts[text] for text in named) >= _LISTED * rows
     long = {text: own for text, own in texts.items() if len(text.strip()) > _SENTENCE}
     repeated = sum(long.get(text, 0) for text in named) >= _HALF * sum(long.values())
-    lengths = [len(text.strip()) for text, times in texts.items() for _ in range(times)]
+    lengths = np.repeat([len(text.strip()) for text in texts], [*texts.values()])
     letters = _inner(np.sort(lengths)).mean()
     too_many = len(common) > labels or not listed
     if not wanted and too_many and letters > _SENTENCE * (2 if repeated else 1):

@@ -11,13 +11,15 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from flwr_kld.common.errors import DomainError
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 Column = NDArray[Any] | list[Any]
 """One value a record: an array of one dimension, or a list of anything."""
@@ -130,6 +132,8 @@ def as_decimals(floats: Any) -> Any:
 
 def _series(records: Any) -> nw.Series[Any] | None:
     """Return the column of a pandas, polars or pyarrow frame, None if it is something else."""
+    import narwhals as nw  # where frames are read
+
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(records, pyarrow.Array):
         records = pyarrow.chunked_array([records])
@@ -143,6 +147,8 @@ def _from_series(series: nw.Series[Any]) -> Column:
     Masked, not by NaN: a missing one would turn its neighbours, integers, into floats. A time keeps
     its own clock: the time zone is left out.
     """
+    import narwhals as nw
+
     dtype = series.dtype
     try:
         if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flwr_kld.table.dialect import DELIMITERS, NO_VALUE, Dialect, opened
 from flwr_kld.table.records import Column, numbers_in, text_of
 
 _LINES = 5000
 """That are looked at, behind the header."""
+_FIRST = 1 << 20
+"""Characters in which they are looked for first."""
 SPELLINGS = ("?", "-", "--", ".")
 """Further texts that stand for no value."""
 _SENTINELS = (-1, -9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
@@ -37,7 +40,7 @@ def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
         content = stream.read()
     encoding = _encoding(content, usual.encoding)
     text = content.decode(encoding, "replace").removeprefix("\ufeff")
-    lines = text.splitlines()[: _LINES + 1]
+    lines = _first_lines(text)
     delimiter = _delimiter(lines) or usual.delimiter
     mixed = text.partition("\n")[0].endswith("\r") and text.count("\n") > 2 * text.count("\r\n")
     line_end = "lf" if mixed else usual.line_end
@@ -52,22 +55,25 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     """Propose how numbers, dates and missing values are spelt in public columns."""
     nothing = frozenset(NO_VALUE)
     held = {
-        name: [text.strip() for text in column if text and text.strip() not in nothing]
+        name: _stripped(column, nothing)
         for name, column in columns.items()
         if isinstance(column, list)
-        and all(text is None or isinstance(text, str) for text in column)
+        and all(issubclass(kind, str | type(None)) for kind in set(map(type, column)))
     }
-    typed = {name: numbers_in(column) for name, column in columns.items() if name not in held}
+    every = {
+        name: held[name] if name in held else _numbers_in(column)
+        for name, column in columns.items()
+    }
     many = max(map(len, columns.values()), default=0) >= _MANY
-    texts = [column for column in held.values() if len(column) > many]
-    spelt = {text for column in texts for text in SPELLINGS if column.count(text) > 1}
+    texts = [column for column in held.values() if column.total() > many]
+    spelt = {text for column in texts for text in SPELLINGS if column[text] > 1}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
-    texts = [[text for text in column if text not in spelt] for column in texts]
+    for column in every.values():
+        for text in nothing | spelt:
+            del column[text]
     decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts, many) or dialect.dates
     dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
-    every: dict[str, Column] = {**held, **typed}
-    times = {name: _times_in(column, nothing | spelt) for name, column in every.items()}
-    return replace(dialect, sentinels=dict(_sentinels(times, dialect, many)))
+    return replace(dialect, sentinels=dict(_sentinels(every, dialect, many)))
 
 
 def in_words(dialect: Dialect) -> Iterator[str]:
@@ -126,34 +132,70 @@ def _delimiter(lines: Sequence[str]) -> str | None:
     return best if fits(best)[1] else None
 
 
-def _mostly(column: Sequence[float]) -> bool:
+def _first_lines(text: str) -> list[str]:
+    """Return the header and the lines that are looked at, without cutting all others."""
+    size = _FIRST
+    while size < len(text) and len(lines := text[:size].splitlines()) <= _LINES + 1:
+        size *= 4
+    return (lines if size < len(text) else text.splitlines())[: _LINES + 1]
+
+
+def _stripped(column: Sequence[str | None], nothing: Collection[str]) -> Counter[str]:
+    """Count a column's texts, without the spaces around them."""
+    found: Counter[str] = Counter()
+    for text, rows in Counter(column).items():
+        if text and (own := text.strip()) not in nothing:
+            found[own] += rows
+    return found
+
+
+def _numbers_of(texts: Collection[str], dialect: Dialect) -> NDArray[np.float64]:
+    """Return the numbers that different texts spell, NaN of none."""
+    from pyarrow import array, string
+
+    from flwr_kld.table.texts import numbers_of
+
+    try:
+        return numbers_of(array(texts, string()), dialect)
+    except UnicodeEncodeError:  # half of a pair of surrogates, of which Arrow holds none
+        return np.array([dialect.number(text) for text in texts], dtype=np.float64)
+
+
+def _mostly(numbers: NDArray[np.float64]) -> bool:
     """Whether most of what was read are numbers."""
-    return sum(number == number for number in column) > _MOST * len(column)
+    return int(np.count_nonzero(numbers == numbers)) > _MOST * len(numbers)
 
 
-def _decimal(columns: Sequence[Sequence[str]]) -> str | None:
+def _decimal(columns: Sequence[Counter[str]]) -> str | None:
     """Return the mark with which more columns are numbers; None if it makes no difference."""
-    marked = [set(c) for c in columns if sum("," in text or "." in text for text in c) > 1]
+
+    def is_marked(column: Counter[str]) -> bool:
+        return sum(rows for text, rows in column.items() if "," in text or "." in text) > 1
+
+    marked = [list(column) for column in columns if is_marked(column)]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
-        return sum(_mostly([by_mark.number(text) for text in column]) for column in marked)
+        return sum(_mostly(_numbers_of(column, by_mark)) for column in marked)
 
     points, commas = numbers("."), numbers(",")
     return None if points == commas else "," if commas > points else "."
 
 
-def _dates(columns: Sequence[Sequence[str]], many: bool) -> str | None:
+def _dates(columns: Sequence[Counter[str]], many: bool) -> str | None:
     """Return the order of day and month that the dates show, or else their separator suggests."""
     shown: Counter[str] = Counter()
     for column in columns:
-        found = [match for match in map(_DATE.fullmatch, column) if match]
-        if len(found) <= _MOST * len(column):
+        found = [(match, rows) for text, rows in column.items() if (match := _DATE.fullmatch(text))]
+        total = sum(rows for _, rows in found)
+        if total <= _MOST * column.total():
             continue
-        first, second = (sum(int(match[place]) > 12 for match in found) for place in (1, 3))
-        slashes = sum(match[2] == "/" for match in found)
+        first, second = (
+            sum(rows for match, rows in found if int(match[place]) > 12) for place in (1, 3)
+        )
+        slashes = sum(rows for match, rows in found if match[2] == "/")
         alike = abs(first - second) <= many
-        if 2 * slashes < len(found) if alike else first > second:
+        if 2 * slashes < total if alike else first > second:
             shown["day-first"] += 1
         else:
             shown["month-first"] += 1
@@ -161,16 +203,19 @@ def _dates(columns: Sequence[Sequence[str]], many: bool) -> str | None:
 
 
 def _sentinels(
-    columns: Mapping[str, Mapping[str, int]], dialect: Dialect, many: bool
+    columns: Mapping[str, Counter[str]], dialect: Dialect, many: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
     for name, times in columns.items():
-        spelt, total = {text: dialect.number(text) for text in times}, sum(times.values())
+        read, total = _numbers_of([*times], dialect), times.total()
+        if not np.isin(read, _SENTINELS).any():
+            continue
+        spelt = dict(zip(times, read.tolist(), strict=True))
         numbers: Counter[float] = Counter()
         for text, number in spelt.items():
             if number == number:
                 numbers[number] += times[text]
-        if total < _FEW or (numbers.total() <= _MOST * total and not _mostly([*spelt.values()])):
+        if total < _FEW or (numbers.total() <= _MOST * total and not _mostly(read)):
             continue
         often = {number for number, rows in numbers.items() if rows > many}
         known = often if sum(numbers[number] for number in often) > _MOST * total else set(numbers)
@@ -187,10 +232,9 @@ def _sentinels(
                 break
 
 
-def _times_in(column: Column, gone: Collection[str]) -> dict[str, int]:
-    """Count the different texts of a column, or its numbers as texts."""
-    if isinstance(column, np.ndarray):
-        different, times = np.unique(column[np.isfinite(column)], return_counts=True)
-        texts = [text_of(value) or "" for value in different.tolist()]
-        return dict(zip(texts, times.tolist(), strict=True))
-    return Counter(text for text in column if text not in gone)
+def _numbers_in(column: Column) -> Counter[str]:
+    """Count the numbers of a column as texts."""
+    numbers = numbers_in(column)
+    different, times = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    texts = [text_of(number) or "" for number in different.tolist()]
+    return Counter(dict(zip(texts, times.tolist(), strict=True)))

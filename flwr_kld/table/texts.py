@@ -24,6 +24,16 @@ _MOST_KNOWN = 100_000
 """Different texts of a column whose values are remembered."""
 _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"0123456789-:.T "
 """Bytes of the texts that pyarrow is to read."""
+_PLAIN_NUMBER = {
+    mark: rf"^-?[0-9]{{1,20}}([{mark}][0-9]{{1,20}})?([eE][+-]?[0-9]{{1,2}})?$"
+    for mark in (".", ",")
+}
+"""Numbers by their decimal mark, short enough for pyarrow and the rule to agree on each."""
+_OTHER_DECIMALS = {
+    mark: rf"^-?[0-9]{{1,20}}[{other}]([0-9]{{1,2}}|[0-9]{{4,20}})$"
+    for mark, other in ((".", ","), (",", "."))
+}
+"""Numbers with the other mark, which cannot group thousands there: none by the first mark."""
 
 
 class Texts:
@@ -106,11 +116,47 @@ class Texts:
         return np.array([self._known[text] for text in spelt])[codes]
 
 
-def as_list(texts: pa.Array) -> list[str | None]:
+def as_list(texts: pa.Array) -> list[str]:
     """Return texts as Python has them."""
-    spelt, codes = _different(texts)
-    known = [_decoded(text) for text in spelt]
-    return [known[code] for code in codes.tolist()]
+    try:
+        return texts.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        return [_decoded(text) or "" for text in texts.view(pa.binary()).to_pylist()]
+
+
+def coded(blocks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
+    """Return the different texts of some blocks, and the place of each text among them."""
+    found = pa.concat_arrays(blocks).dictionary_encode()
+    return found.dictionary, found.indices.to_numpy()
+
+
+def numbers_of(texts: pa.Array, dialect: Dialect) -> NDArray[np.float64]:
+    """Return what `Dialect.number` makes of each of these texts; shape [texts]."""
+    plain = compute.match_substring_regex(texts, _PLAIN_NUMBER[dialect.decimal])
+    cast = compute.if_else(plain, texts, "0")
+    if dialect.decimal == ",":
+        cast = compute.replace_substring(cast, ",", ".")
+    numbers = np.array(compute.cast(cast, pa.float64()))
+    others = ~plain.to_numpy(zero_copy_only=False)
+    if others.any():
+        numbers[others] = np.nan
+        none = compute.match_substring_regex(texts, _OTHER_DECIMALS[dialect.decimal])
+        others &= ~none.to_numpy(zero_copy_only=False)
+    others = np.flatnonzero(others)
+    numbers[others] = [dialect.number(text) for text in as_list(texts.take(pa.array(others)))]
+    return numbers
+
+
+def are_alphabetic(texts: pa.Array) -> NDArray[np.bool_]:
+    """Whether each text is one word of letters, spaces around it left out; shape [texts]."""
+    words = compute.utf8_is_alpha(compute.utf8_trim_whitespace(texts))
+    return np.asarray(words.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def are_codes(texts: pa.Array) -> NDArray[np.bool_]:
+    """Whether each text is none that a number is written as, such as '007' or '01.30'."""
+    codes = compute.match_substring_regex(texts, r"^0\p{Nd}")
+    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _different(texts: pa.Array) -> tuple[list[bytes | None], NDArray[np.int32]]:
