@@ -25,7 +25,6 @@ from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.files import rows_in
 from flwr_kld.table.frame import TextFile
 from flwr_kld.table.labels import Labels
-from flwr_kld.table.sniff import sniff
 from flwr_kld.table.table import Table
 
 _FORMAT = 1
@@ -286,6 +285,8 @@ class Reference:
         rows = rows_in(file, query, public=True)
         if isinstance(rows, TextFile):
             if dialect is None:
+                from flwr_kld.table.sniff import sniff  # the public side alone
+
                 dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
             own = asdict(dialect or Dialect())
             if not own["sentinels"]:  # which say what columns hold: they stay those of the table

@@ -31,7 +31,7 @@ from rich.progress import track
 from rich.table import Table
 
 BENCHES = (
-    "against_flower", "secure_sum", "two_aggregators", "prio3", "sampler", "scaling",
+    "against_flower", "secure_sum", "two_aggregators", "prio3", "sampler", "scaling", "waits",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 MARKS = "<!-- make bench: begin -->", "<!-- make bench: end -->"

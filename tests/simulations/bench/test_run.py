@@ -70,6 +70,7 @@ def test_every_bench_gives_rows_beside_the_yardsticks(tmp_path: Path):
     rows = [row for name in run.BENCHES for row in rows_of(name)]
     assert {row.bench for row in rows} == {
         "against Flower", "secure sum", "two aggregators", "proofs", "noise", "scaling",
+        "start", "reading", "ledger",
     }  # fmt: skip
     assert all(row.seconds > 0 and row.x25519 > 0 and row.numpy > 0 for row in rows)
     assert run.table_of(rows).row_count == len(rows)
