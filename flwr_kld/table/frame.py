@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,7 +226,7 @@ def texts_in(values: Any) -> Column:
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "biuf":
         return values  # vectors
     if isinstance(values, TextColumn):
-        return values
+        return cast(Column, values)  # which serves wherever a list does
     column = as_column(values)
     if isinstance(column, np.ndarray) and column.dtype.kind in "OSU":
         return list(column.tolist())

@@ -179,7 +179,7 @@ class _Seen:
     rows: int  # All rows
 
     @classmethod
-    def of(cls, column: Column, dialect: Dialect, name: str) -> _Seen:
+    def of(cls, column: Column | TextColumn, dialect: Dialect, name: str) -> _Seen:
         """Read public values, without those that stand for none."""
         if isinstance(column, TextColumn):
             return cls._of_texts(column, dialect, name)

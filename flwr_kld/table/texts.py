@@ -22,6 +22,8 @@ from flwr_kld.table.times import Times
 
 _MOST_KNOWN = 100_000
 """Different texts of a column whose values are remembered."""
+_LARGE = 1 << 31
+"""Bytes of text from which on Arrow needs longer offsets."""
 _NUMBERS, _COMMA_NUMBERS, _TIMES = b"0123456789+-.eE", b"0123456789+-,", b"0123456789-:.T "
 """Bytes of the texts that pyarrow is to read."""
 _PLAIN_NUMBER = {
@@ -121,12 +123,14 @@ def as_list(texts: pa.Array) -> list[str]:
     try:
         return texts.to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError:
-        return [_decoded(text) or "" for text in texts.view(pa.binary()).to_pylist()]
+        return [_decoded(text) or "" for text in _different(texts)[0][:-1]]
 
 
 def coded(blocks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
     """Return the different texts of some blocks, and the place of each text among them."""
-    found = pa.concat_arrays(blocks).dictionary_encode()
+    large = sum(block.nbytes for block in blocks) >= _LARGE
+    kind = pa.large_string() if large else pa.string()
+    found = pa.concat_arrays([block.cast(kind) for block in blocks]).dictionary_encode()
     return found.dictionary, found.indices.to_numpy()
 
 

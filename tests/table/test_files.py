@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from clients.test_node_records import context
 
-from flwr_kld import Binned, Labels, Reference, Table
+from flwr_kld import Binned, Dialect, Labels, Reference, Table, Times
 from flwr_kld.clients import node_records
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.simulations import simulate
 from flwr_kld.strategies import KLDrift, Statistics, Trusted
 from flwr_kld.table.blind import blind_columns
+from flwr_kld.table.frame import TextFile
+from flwr_kld.table.texts import numbers_of
 
 RNG = np.random.default_rng(3)
 ROWS = pd.DataFrame({"age": RNG.integers(18, 90, 800), "job": RNG.choice(["nurse", "clerk"], 800)})
@@ -253,3 +256,34 @@ def test_frames_are_clients_rows_and_text_is_none(form):
     for text in ("people.csv", Path("people.csv"), b"people.csv"):
         with pytest.raises(ValueError, match="file"):
             simulate(question, text, clients=3)
+
+
+_SPELT = (
+    "", "0", "-0", "12", "+12", "1.5", "1,5", "1.234", "1,234", "12.34567", "1.234.567",
+    "1,234,567", "1234.567", "1234,567", ".5", "5.", ",5", "5,", "1e5", "1E-05", "1,5e3", "1e999",
+    "-1e-999", "inf", "nan", "true", " 7 ", "7 %", "$1,000.50", "(3)", "1_000", "٣", "\u22125",
+    "0x1f", "1'000", "9" * 20, "9" * 41, "1." + "3" * 20, "2 days 01:00:00", "PT5M", "x", "1.5\n",
+    "007", "01.30",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_many_texts_are_the_numbers_that_each_is(decimal):
+    dialect = Dialect(decimal=decimal)
+    each = np.array([dialect.number(text) for text in _SPELT])
+    np.testing.assert_array_equal(numbers_of(pa.array(_SPELT), dialect), each)
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_public_file_that_is_held_has_the_symbols_of_one_that_is_read(tmp_path, decimal):
+    file = tmp_path / "public.csv"
+    rows = [f'"{text}";{place % 3}' for place, text in enumerate(3 * _SPELT) if "\n" not in text]
+    file.write_text("\n".join(["a;b", *rows]), encoding="utf-8")
+    own = {"delimiter": ";", "decimal": decimal, "sentinels": {"a": ["12"]}}
+    held, read = (TextFile(file, own, public=True) for _ in range(2))
+    for domain in (Binned([0, 1, 12, 20]), Labels(["12", "true", "1.5"]), Times("month")):
+        table = Table({"a": domain, "b": Labels(["0", "1"])}, dialect=held.dialect)
+        assert len(held) == 2
+        assert held.is_held
+        assert not read.is_held
+        np.testing.assert_array_equal(table.encode(held), table.encode(read))
