@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from flwr_kld.cli.common import pairs_in, print_json, print_note, results
 from flwr_kld.cli.ledger_url import absolute_url
 from flwr_kld.common.json_text import json_text
@@ -137,7 +139,7 @@ def _likely_missing(
         symbols.T, table.parts, table.columns.items(), strict=True
     ):
         column = texts_in(columns[name]) if name in columns else None
-        if not isinstance(domain, Labels) or not isinstance(column, list):
+        if not isinstance(domain, Labels) or isinstance(column, np.ndarray):
             continue
         odd = domain.unlisted_index()[own - part.start] == 0
         texts = (value for value, is_odd in zip(column, odd.tolist(), strict=True) if is_odd)

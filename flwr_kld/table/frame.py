@@ -55,6 +55,9 @@ class TextColumn(Sequence[str | None]):
     def __len__(self) -> int:
         return len(self.place)
 
+    def __eq__(self, other: object) -> bool:
+        return self.texts == (other.texts if isinstance(other, TextColumn) else other)
+
 
 class TextFile(Mapping[str, TextColumn]):
     """A text file in a table's dialect, but for what its owner says; it maps names to columns.

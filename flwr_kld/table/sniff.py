@@ -57,7 +57,7 @@ def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
     held = {
         name: _stripped(column, nothing)
         for name, column in columns.items()
-        if isinstance(column, list)
+        if not isinstance(column, np.ndarray)
         and all(issubclass(kind, str | type(None)) for kind in set(map(type, column)))
     }
     every = {
