@@ -257,14 +257,16 @@ def oldest_first(
     reading: Callable[[], AbstractContextManager[Connection]], query: Select[Any]
 ) -> Iterator[Entry]:
     """Yield what a query of `checks` finds, oldest first, some at a time."""
-    query, last = query.order_by(checks.c.number).limit(_PAGE), 0
+    query = query.order_by(checks.c.started, checks.c.number).limit(_PAGE)  # as an index has them
+    newer = query
     while True:
         with reading() as connection:
-            page = entries(connection, query.where(checks.c.number > last))
+            page = entries(connection, newer)
         yield from page
         if len(page) < _PAGE:
             return
-        last = page[-1].number
+        since = int(page[-1].started.timestamp())
+        newer = query.where(checks.c.started >= since, checks.c.number > page[-1].number)
 
 
 def count_before(
