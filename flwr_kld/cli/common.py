@@ -51,6 +51,20 @@ Predictor = Annotated[
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
+OwnData = Annotated[
+    str | None,
+    typer.Option(
+        help="On a node, in place of an app or ledger: its records, the absolute path of a file or "
+        "a database's URL. What is printed about them is private."
+    ),
+]
+
+OwnQuery = Annotated[str, typer.Option(help="SQL that selects a database's rows of --data.")]
+
+OwnConfig = Annotated[
+    str, typer.Option(help="More of the node's config for --data, as 'drift-decimal=\",\"'.")
+]
+
 AllowUnlisted = Annotated[
     bool,
     typer.Option(

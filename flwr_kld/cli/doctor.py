@@ -31,6 +31,9 @@ from flwr_kld.cli.common import (
     AsJson,
     Connection,
     ExitCode,
+    OwnConfig,
+    OwnData,
+    OwnQuery,
     Population,
     RunConfig,
     Zone,
@@ -466,13 +469,7 @@ def doctor(
     ] = None,
     connection: Connection = None,
     *,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="On a node, in place of an app: its records, the absolute path of a file or a "
-            "database's URL. What is printed about them is private."
-        ),
-    ] = None,
+    data: OwnData = None,
     table: Annotated[
         Path | None,
         typer.Option(
@@ -480,11 +477,8 @@ def doctor(
             "how much of a column is usually unlisted."
         ),
     ] = None,
-    query: Annotated[str, typer.Option(help="SQL that selects a database's rows of --data.")] = "",
-    node_config: Annotated[
-        str,
-        typer.Option(help="More of the node's config for --data, as 'drift-decimal=\",\"'."),
-    ] = "",
+    query: OwnQuery = "",
+    node_config: OwnConfig = "",
     ledger: Annotated[
         str | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""``flwr-kld doctor --data``: compares a node's records with a data dictionary."""
+"""A node's own records: ``flwr-kld doctor --data``, and ``flwr-kld report --mine``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from flwr_kld.ask.period import of_period
 from flwr_kld.cli.common import pairs_in, print_json, print_note, results
 from flwr_kld.cli.ledger_url import absolute_url
+from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.json_text import json_text
 from flwr_kld.reference import Reference
+from flwr_kld.report.node_comparison import NodeComparison
+from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
-from flwr_kld.table.base import Symbols
+from flwr_kld.table.base import Domain, Symbols
 from flwr_kld.table.dialect import NO_VALUE
 from flwr_kld.table.frame import TextFile, columns_of, texts_in
 from flwr_kld.table.labels import Labels
 from flwr_kld.table.sniff import SPELLINGS, sniff
 from flwr_kld.table.table import Table
+from flwr_kld.views import CheckSeries
 
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
 _LIKELY = {*NO_VALUE, *SPELLINGS}
+_LONGEST_REPORT = 1 << 26
+"""Bytes of a report that is read at most: a hundred times those of a check of 1,000 columns."""
 _CONFIG = ("delimiter", "encoding", "decimal", "dates", "line_end")
 """Of a dialect, what a node config says under its name."""
 
@@ -34,19 +41,12 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
 
     Records are read as in a check, and counted for this terminal alone: what it prints is private.
     """
-    from flwr_kld.clients.records_of_node import load_records  # only nodes read records
-
     made = None if table.suffix == ".toml" else Reference.load(table)
     known = Table.from_toml(table) if made is None else made.domain
     if not isinstance(known, Table):
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
-    if query and "://" not in data:
-        raise ValueError("--query is of a database, and the records are a file: leave it out")
-    place = absolute_url(data) if "://" in data else str(Path(data).absolute())
-    config = {"drift-records": place, "drift-query": query} | _read(node_config)
-    loaded = load_records(config)
+    loaded = _load(data, known, query=query, node_config=node_config)
     if isinstance(loaded, TextFile):
-        loaded = loaded.read_by(known.dialect)
         for hint in _hints(loaded):
             print_note(hint)
     symbols = known.encode(loaded)
@@ -69,6 +69,53 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
             "written otherwise: say how in its node config (drift-delimiter, drift-decimal, "
             "drift-dates, drift-missing, drift-encoding)"
         )
+
+
+def compare_records(
+    published: Path, data: str, reference: Path, *, query: str, node_config: str
+) -> NodeComparison:
+    """Compare a node's records with a reference and a published report; nothing leaves the node."""
+    known = Reference.load(reference)
+    report = _published(published)
+    with of_period(report.period):
+        loaded = _load(data, known.domain, query=query, node_config=node_config)
+        try:
+            symbols = known.domain.encode(loaded)
+            if report.period is not None:
+                dialect = known.domain.dialect if isinstance(known.domain, Table) else None
+                symbols = symbols[report.period.holds(loaded, dialect)]
+        except (DomainError, QueryRefused):  # in words that show no record
+            raise
+        except Exception as error:
+            raise ValueError(f"the records could not be read ({type(error).__name__})") from None
+    return NodeComparison.of(report, known, symbols)
+
+
+def _published(file: Path) -> Report:
+    """Read a report, or the last one of a series; it may be anybody's."""
+    with file.open("rb") as opened:
+        text = opened.read(_LONGEST_REPORT + 1)
+    try:
+        if len(text) > _LONGEST_REPORT:
+            raise ValueError(f"it is longer than {_LONGEST_REPORT >> 20} MB")
+        series = text.lstrip().startswith(b"[")
+        return CheckSeries.from_json(text).reports[-1] if series else Report.from_json(text)
+    except Exception as error:  # whatever a forged one raises
+        why = str(error) if isinstance(error, ValueError) else type(error).__name__
+        raise ValueError(f"{file} is not the report of a check: {why}") from None
+
+
+def _load(data: str, domain: Domain, *, query: str, node_config: str) -> Any:
+    """Load a node's records as in a check."""
+    from flwr_kld.clients.records_of_node import load_records  # only nodes read records
+
+    if query and "://" not in data:
+        raise ValueError("--query is of a database, and the records are a file: leave it out")
+    place = absolute_url(data) if "://" in data else str(Path(data).absolute())
+    config = {"drift-records": place, "drift-query": query} | _read(node_config)
+    loaded = load_records(config)
+    own = isinstance(loaded, TextFile) and isinstance(domain, Table)
+    return loaded.read_by(domain.dialect) if own else loaded
 
 
 def _row(one: Mapping[str, Any]) -> tuple[list[str], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +14,18 @@ from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
+    ExitCode,
     LedgerUrl,
+    OwnConfig,
+    OwnData,
+    OwnQuery,
     Population,
     Predictor,
     print_note,
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
+from flwr_kld.cli.records import compare_records
 from flwr_kld.ledger import Kind
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
@@ -32,6 +38,7 @@ from flwr_kld.report.entries import (
     latest_rounds,
     predictors_of,
 )
+from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import counted
@@ -79,13 +86,38 @@ def report(
         int | None,
         typer.Option(min=1, help="Latest checks or rounds; by default 30, or 365 in a file."),
     ] = None,
+    mine: Annotated[
+        Path | None,
+        typer.Option(
+            help="On a node, in place of a ledger: a file of the published report, .json, of "
+            "which the last check counts."
+        ),
+    ] = None,
+    data: OwnData = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Reference of the check of --mine, .json.")
+    ] = None,
+    query: OwnQuery = "",
+    node_config: OwnConfig = "",
 ) -> None:
     """Show the latest checks of a population, or rounds of a predictor; or write them to a FILE.
 
     Oldest first. A file that ends in .html is a self-contained page.
+
+    With --mine, --data and --reference, on a node: whether what drifted did so by its records. They
+    are compared with the reference and with the published report here, and nothing is sent; what is
+    printed or written is private. Exit codes: 0 no, 1 yes, 2 unknown.
     """
     if file is not None:
         require_form(file)
+    if mine is not None:
+        if data is None or reference is None:
+            raise ValueError("--mine goes with --data and --reference")
+        _show_mine(
+            compare_records(mine, data, reference, query=query, node_config=node_config), file
+        )
+    if data is not None or reference is not None or query or node_config:
+        raise ValueError("--data, --reference, --query and --node-config need --mine, a report")
     last = last or (_SHOWN if file is None else _WRITTEN)
     opened = existing_ledger(ledger)
     if predictor is not None:
@@ -111,6 +143,22 @@ def report(
         print_note(words)
     for name in predictors_of(opened.newest_first(population, [Kind.ROUND], reports=False)):
         print_note(f"the ledger has rounds of a predictor, too: --predictor {name}")
+
+
+def _show_mine(found: NodeComparison, file: Path | None) -> None:
+    """Print a node's comparison, or write it for the node's user alone; end with the answer."""
+    if file is None:
+        for line in view_of(found).lines(width=results.width):
+            results.print(line, markup=False)
+    else:
+        before = os.umask(0o077)
+        try:
+            found.save(file)
+        finally:
+            os.umask(before)
+        print_note(f"{file}: private, keep it on this node")
+    codes = {"no": ExitCode.NO_DRIFT, "yes": ExitCode.DRIFT}
+    raise typer.Exit(codes.get(found.answer, ExitCode.INCONCLUSIVE))
 
 
 def _show_checks(checks: CheckSeries, population: str, title: str) -> None:

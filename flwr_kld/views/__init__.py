@@ -19,6 +19,7 @@ def view_of(report: Any) -> Any:
     from flwr_kld.planner.forecast import Forecast
     from flwr_kld.report.comparison import Comparison
     from flwr_kld.report.discovery_report import DiscoveryReport
+    from flwr_kld.report.node_comparison import NodeComparison
     from flwr_kld.report.predictor_report import PredictorReport
     from flwr_kld.report.statistics_report import StatisticsReport
     from flwr_kld.report.survival import SurvivalCurves
@@ -27,6 +28,7 @@ def view_of(report: Any) -> Any:
     from flwr_kld.views.description import Description
     from flwr_kld.views.discovery import Discovery
     from flwr_kld.views.forecast import ForecastView
+    from flwr_kld.views.node_comparison import NodeComparisonView
     from flwr_kld.views.round_series import RoundSeries
     from flwr_kld.views.survival import SurvivalView
 
@@ -38,6 +40,7 @@ def view_of(report: Any) -> Any:
         SurvivalCurves: SurvivalView,
         Comparison: ComparisonView,
         Forecast: ForecastView,
+        NodeComparison: NodeComparisonView,
     }
     for kind, view in views.items():
         if isinstance(report, kind):

@@ -1,0 +1,254 @@
+"""Is it this node? Its own records beside the reference and a published report, on the node alone.
+
+The node takes its own counts off those that were published: what is left is the other nodes', with
+the release's noise. A column that drifted did so by this node if its records moved at least twice
+as far as the others', towards what the published counts have more of than the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flwr_kld.ask.plan import HEAD, QueryPlan, cells_by_symbol
+from flwr_kld.common.report_views import Viewed
+from flwr_kld.infer.cell_fractions import in_cells
+from flwr_kld.infer.estimators.score import THETA, score
+from flwr_kld.reference import Reference
+from flwr_kld.report.column import ColumnReport
+from flwr_kld.report.explanation import cell_name, only_symbol
+from flwr_kld.report.report import Report
+from flwr_kld.report.summary import MOST_WORDS, words_in
+from flwr_kld.report.words import brief, counted
+from flwr_kld.table.base import Symbols
+from flwr_kld.table.binned import Binned
+
+_TIMES = 2.0
+"""Of a column where half of the nodes changed alike, each of these is named, and no other."""
+_CHANCE = 4.0
+"""Standard deviations, and records, beyond which a change is not one of chance."""
+_MOST_RECORDS = 2.0**53
+"""That a report can count in float64."""
+_HERE = ("yes", "only here")
+"""Answers that are about what moved in this node's records; others are about what was published."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class OwnColumn:
+    """One column of this node. Private: exact numbers of its records."""
+
+    answer: str  # "yes", "no", "as elsewhere", "only here", "unknown"; "" where nothing drifted
+    records: str  # Which records the fractions are of, in the domain's words
+    own: float  # Their fraction of this node's records, of the reference, and of the other nodes'
+    reference: float
+    elsewhere: float | None  # By the published counts; None if the report has none
+    divergence: float  # D_θ of this node's records, in nats
+
+
+@dataclass(frozen=True, repr=False)
+class NodeComparison(Viewed):
+    """A node's records beside a published report. Private: nothing of it may leave the node."""
+
+    about: str  # Which check, and of how many of this node's records
+    columns: Mapping[str, OwnColumn]  # By name, in the report's order
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is private and must not be pickled or copied")
+
+    @classmethod
+    def of(cls, report: Report, reference: Reference, symbols: Symbols) -> NodeComparison:
+        """Compare a node's encoded records; `ValueError` if they or the report do not fit.
+
+        Parameters
+        ----------
+        report : Report
+            As it was published. It may be anybody's: what it says is held against the reference.
+        reference : Reference
+            That the check compared with.
+        symbols : Symbols
+            What the reference's domain encodes of this node's records, of the check's period.
+        """
+        if report.compared.reference != reference.fingerprint:
+            raise ValueError(
+                f"the report is of a check against the reference {report.compared.reference[:12]!r}"
+                f", and this one is {reference.fingerprint[:12]}: give the one that was checked"
+            )
+        if report.columns.keys() != reference.columns.keys():
+            raise ValueError("the report has other columns than its reference: it is forged")
+        if not len(symbols):
+            raise ValueError("this node has no records that the check counts: nothing to compare")
+        rows = symbols.reshape(len(symbols), reference.domain.per_record).T
+        parts = zip(reference.columns.items(), reference.domain.parts, rows, strict=True)
+        columns, most = {}, report.one_client.most_records
+        for (name, own), part, row in parts:
+            held = np.bincount(row - part.start, minlength=own.domain.size)
+            columns[name] = _Column(own, held, report.columns[name], most).compared()
+        when = datetime.fromisoformat(report.started).astimezone(UTC)
+        records = counted(len(symbols), "record")
+        about = f"Check of {when:%Y-%m-%d %H:%M} UTC, and {records} of this node"
+        return cls(about, {name: columns[name] for name in report.columns})
+
+    @property
+    def answer(self) -> str:
+        """Return ``"yes"``, ``"no"``, or ``"unknown"``."""
+        found = {one.answer for one in self.columns.values()}
+        return "yes" if "yes" in found else "unknown" if "unknown" in found else "no"
+
+    @property
+    def summary(self) -> str:
+        """The answer, of which columns, and what moved, in at most 25 words."""
+        line, *more = self._sentences()
+        for sentence in more:
+            if words_in(f"{line} {sentence}") <= MOST_WORDS:
+                line = f"{line} {sentence}"
+        return line
+
+    def _sentences(self) -> Iterator[str]:
+        named = dict[str, list[str]]()
+        for name, one in self.columns.items():
+            named.setdefault(one.answer, []).append(name)
+        if self.answer == "unknown":
+            yield f"Unknown: the report has no counts of {_some(named['unknown'])} to compare with."
+            return
+        if self.answer == "yes":
+            yield f"Yes: {_some(named['yes'])}."
+            yield self._shares(named["yes"][0])
+            return
+        for answer, words in (
+            ("no", "drifted, and not by this node."),
+            ("as elsewhere", "drifted here as elsewhere."),
+            ("only here", "has moved here alone, too little to show in the federation."),
+        ):
+            if names := named.get(answer):
+                yield f"No: {_some(names)} {words}"
+                yield self._shares(names[0])
+                return
+        yield "No: nothing drifted."
+
+    def _shares(self, name: str) -> str:
+        one = self.columns[name]
+        elsewhere = "" if one.elsewhere is None else f", {percent(one.elsewhere)} elsewhere"
+        return (
+            f"{percent(one.own)} of this node's records are {brief(one.records)}; "
+            f"{percent(one.reference)} in the reference{elsewhere}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form."""
+        columns = {name: asdict(one) for name, one in self.columns.items()}
+        return {"answer": self.answer, "about": self.about, "columns": columns}
+
+
+def percent(share: float) -> str:
+    """Write an exact fraction."""
+    return f"{100 * share:.3g} %"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 1} more columns" if len(names) > 1 else ""
+    return f"{brief(names[0])}{more}"
+
+
+class _Column:
+    """Counts of one column: this node's, the reference's fractions, and what was published."""
+
+    def __init__(
+        self, own: Reference, held: NDArray[np.int64], column: ColumnReport, most: int | None
+    ) -> None:
+        cells = cells_by_symbol(own)
+        one = np.ones(int(cells.max()) + 1)
+        self._plan = QueryPlan(own, cells, 0 * one, one, np.full(len(one), HEAD))
+        self._column, self._records = column, int(held.sum())
+        self._own: Floats = np.bincount(cells, held, len(one)) / self._records
+        self._published = self._elsewhere = None
+        if column.counts is None:
+            return
+        total = _number(column.reading.records, 1.0)
+        if len(column.counts.values) != len(one):
+            raise ValueError("the report has another number of counts than its reference: forged")
+        published = np.array([_number(n, -_MOST_RECORDS) for n in column.counts.values])
+        self._published = published / total
+        # Of drawn clients, this node may be none.
+        mine = self._records if not most else min(self._records, abs(most))
+        mine *= not column.reading.drawn
+        if total - mine >= 1:
+            self._elsewhere = (published - mine * self._own) / (total - mine)
+
+    def compared(self) -> OwnColumn:
+        """Return what this node's records say of the column."""
+        answer, p = self._answer(), self._plan.mass
+        moved = self._own if self._published is None or answer in _HERE else self._published
+        records, group = self._largest(moved - p)
+        elsewhere = None if self._elsewhere is None else float(group @ self._elsewhere)
+        return OwnColumn(
+            answer, records, float(group @ self._own), float(group @ p), elsewhere, self._divergence
+        )
+
+    @property
+    def _divergence(self) -> float:
+        p, inside = self._plan.mass, self._plan.mass > 0
+        return float(p[inside] @ score(self._own[inside] / p[inside], THETA))
+
+    def _answer(self) -> str:
+        """Say whether the column drifted by this node's records, or moved in them alone."""
+        verdict, p = self._column.verdict, self._plan.mass
+        if verdict is None:
+            return ""
+        if not self._column.drifted:
+            here = self._moved(self._own > p) and self._divergence > verdict.threshold
+            return "only here" if here else ""
+        if self._published is None:
+            return "unknown"
+        grew = self._published > p
+        if self._moved(grew):
+            return "yes"
+        return "as elsewhere" if self._moved(grew, 1 / _TIMES) else "no"
+
+    def _moved(self, grew: NDArray[np.bool_], times: float = _TIMES) -> bool:
+        """Whether these cells grew here, beyond chance, by so many times as much as elsewhere."""
+        expected, records = float(self._plan.mass[grew].sum()), self._records
+        own = float(self._own[grew].sum()) - expected
+        variance = (
+            expected
+            * (1 - expected)
+            * (1 / records + 1 / (self._plan.reference.records or math.inf))
+        )
+        sure = own > _CHANCE * (math.sqrt(max(variance, 0.0)) + 1 / records)
+        if self._elsewhere is None:
+            return sure
+        return sure and own >= times * (float(self._elsewhere[grew].sum()) - expected)
+
+    def _largest(self, change: Floats) -> tuple[str, Floats]:
+        """Return name and cells of the records that grew most: a cell, or a side of a cut."""
+        plan, domain = self._plan, self._plan.reference.domain
+        cell = int(change.argmax())
+        name, group = cell_name(plan, cell, int(only_symbol(plan)[cell])), np.eye(plan.cells)[cell]
+        if isinstance(domain, Binned):
+            symbols, last = np.arange(domain.size), len(domain.edges)
+            below = symbols <= np.arange(last)[:, None]
+            sides = in_cells(plan, np.vstack([below, ~below & (symbols <= last)]))
+            sides = np.where(((sides == 0) | (sides == 1)).all(axis=1)[:, None], sides, 0)
+            best = int((sides @ change).argmax())
+            if sides[best] @ change >= group @ change:
+                side, cut = divmod(best, last)
+                edge = repr(domain.edges[cut]).removesuffix(".0")
+                name, group = f"{edge} and over" if side else f"below {edge}", sides[best]
+        return name, group
+
+
+def _number(value: float, least: float) -> float:
+    """Return a published number of records; `ValueError` if no check counts so many."""
+    if not least <= value <= _MOST_RECORDS:
+        raise ValueError("the report counts a number of records that no check counts: it is forged")
+    return float(value)

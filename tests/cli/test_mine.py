@@ -1,0 +1,328 @@
+"""``flwr-kld report --mine``: is it this node? Exact, on the node, and in no message."""
+
+import csv
+import json
+import pickle
+import struct
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from report.samples import checksummed
+from sealed_federation import KEY, WatchedGrid
+
+from flwr_kld import Binned, Labels, Reference, Table
+from flwr_kld.clients import aggregate_drift_checks, answer_drift_queries
+from flwr_kld.report.node_comparison import NodeComparison
+from flwr_kld.report.report import Report
+from flwr_kld.report.summary import MOST_WORDS, words_in
+from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
+
+TABLE = Table(
+    {
+        "height": Binned.uniform(140, 200, 12),
+        "ward": Labels(["surgery", "medicine", "icu"]),
+        "age": Binned([30.0, 45.0, 60.0, 75.0]),
+    }
+)
+SITES, EACH, BROKEN = 3, 2000, 1
+
+
+def people(seed: int, records: int = EACH, feet: bool = False, icu: float = 0.2):
+    rng = np.random.default_rng(seed)
+    height = rng.normal(170, 9, records)
+    return {
+        "height": height / 30.48 if feet else height,
+        "ward": rng.choice(["surgery", "medicine", "icu"], records, p=[0.7 - icu, 0.3, icu]),
+        "age": rng.normal(55, 15, records),
+    }
+
+
+@cache
+def reference() -> Reference:
+    return Reference.from_frame(TABLE, people(99, 50_000))
+
+
+def checked(trust, site, sites=SITES, **options) -> tuple[Report, WatchedGrid]:
+    """Run a check; `site` makes the records of each, and a node more is the aggregator."""
+    app, aggregator = ClientApp(), ClientApp()
+    sealed = {"aggregator": KEY.public} if isinstance(trust, TrustedAggregator) else {}
+    answer_drift_queries(app, lambda c: site(c.node_config["partition-id"]), TABLE, **sealed)
+    aggregate_drift_checks(aggregator, key=KEY)
+
+    def either(message, context: Context):
+        own = context.node_config["partition-id"] == sites
+        return (aggregator if own else app)(message, context)
+
+    grid = WatchedGrid(either, sites + bool(sealed))
+    return KLDrift(reference(), trust, threshold=0.05, **options).check(grid), grid
+
+
+def compared(report: Report, rows) -> NodeComparison:
+    return NodeComparison.of(report, reference(), TABLE.encode(rows))
+
+
+@pytest.fixture
+def node(cli, tmp_path):
+    """Write a node's file, the reference and a report; run the command on them."""
+    reference().save(tmp_path / "reference.json")
+
+    def run(report: Report | str, rows, *options, out=()):
+        written = report if isinstance(report, str) else report.to_json()
+        (tmp_path / "report.json").write_text(written)
+        with (tmp_path / "node.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([rows, *zip(*rows.values(), strict=True)])
+        return cli(
+            "report", *out, "--mine", tmp_path / "report.json", "--data", tmp_path / "node.csv",
+            "--reference", tmp_path / "reference.json", *options, COLUMNS="100",
+        )  # fmt: skip
+
+    return run
+
+
+def site(place: int):
+    return people(place, feet=place == BROKEN)
+
+
+# ------------------------------------------------------------------------------- whose fault it is
+
+
+def private_numbers(rows) -> set[bytes]:
+    """What a node alone knows: its counts, and fractions, as text and as machines write them."""
+    found = set[bytes]()
+    symbols = TABLE.encode(rows)
+    for own, part in zip(symbols.T, TABLE.parts, strict=True):
+        for n in np.bincount(own - part.start).tolist():
+            if n > 255:  # small ones are anywhere
+                share = n / len(own)
+                found |= {repr(share).encode(), f"{100 * share:.3g} %".encode()}
+                found |= {struct.pack("<d", share), struct.pack("<d", n), struct.pack("<i", n)}
+    return found
+
+
+def test_the_broken_sites_own_page_says_so_and_no_message_carries_it(node, tmp_path, monkeypatch):
+    report, grid = checked(TrustedAggregator(3.0, aggregator=KEY.public), site)
+    for way in ("connect", "connect_ex", "bind", "sendto"):  # the command itself reaches nobody
+        monkeypatch.setattr(f"socket.socket.{way}", None, raising=False)
+    assert [name for name, one in report.columns.items() if one.drifted] == ["height"]
+    answers = []
+    for place in range(SITES):
+        done = node(report, site(place))
+        answers.append(done.exit_code)
+        first = " ".join(done.stdout.partition("Check of")[0].split())
+        assert words_in(first) <= MOST_WORDS
+        if place == BROKEN:
+            assert first.startswith("Yes: height. 100 % of this node's records are below 145;")
+            written = node(report, site(place), out=[tmp_path / "mine.html"])
+            assert written.exit_code == done.exit_code
+            page = (tmp_path / "mine.html").read_text()
+            assert "Yes: height. 100 % of this node&#39;s records are below 145;" in page
+            assert "must stay on the node" in page
+            assert (tmp_path / "mine.html").stat().st_mode & 0o077 == 0
+        else:
+            assert first.startswith("No: height drifted, and not by this node.")
+        assert "PRIVATE" in done.stdout
+    assert answers == [0, 1, 0]
+    assert len(grid.received) > SITES
+    for place in range(SITES):
+        assert not carried(grid, private_numbers(site(place)))
+
+
+def carried(grid: WatchedGrid, numbers: set[bytes]) -> set[bytes]:
+    """Those that are in any message of a run."""
+    told = [v if isinstance(v, bytes) else str(v).encode() for v in grid.handled()]
+    return {number for number in numbers if any(number in value for value in told)}
+
+
+def test_the_search_finds_what_a_server_is_shown():
+    _, grid = checked(Trusted(1.0), site)
+    for place in range(SITES):
+        assert carried(grid, private_numbers(site(place)))
+
+
+def test_what_moved_everywhere_is_no_nodes_fault():
+    report, _ = checked(Trusted(1.0), lambda place: people(place, icu=0.5))
+    for place in range(SITES):
+        found = compared(report, people(place, icu=0.5))
+        assert (found.answer, found.columns["ward"].answer) == ("no", "as elsewhere")
+        assert found.summary.startswith("No: ward drifted here as elsewhere.")
+
+
+def test_each_of_several_broken_sites_is_told_and_no_other():
+    broken = {1, 4, 7}
+    report, _ = checked(Trusted(1.0), lambda place: people(place, feet=place in broken), sites=10)
+    for place in range(10):
+        found = compared(report, people(place, feet=place in broken))
+        assert found.answer == ("yes" if place in broken else "no")
+
+
+def test_a_site_that_is_most_of_the_records_is_told():
+    def unequal(place):
+        return people(place, 8000 if place == BROKEN else 500, feet=place == BROKEN)
+
+    report, _ = checked(Trusted(1.0), unequal)
+    assert [compared(report, unequal(place)).answer for place in range(SITES)] == [
+        "no",
+        "yes",
+        "no",
+    ]
+
+
+def test_a_small_fault_that_no_check_shows_is_seen_here():
+    report, _ = checked(
+        Trusted(1.0), lambda place: people(place, icu=0.5 * (place == 0) or 0.2), 40
+    )
+    assert not report.drifted
+    found = compared(report, people(0, icu=0.5))
+    assert (found.answer, found.columns["ward"].answer) == ("no", "only here")
+    assert found.summary.startswith("No: ward has moved here alone")
+    assert compared(report, people(1)).summary == "No: nothing drifted."
+
+
+def test_a_healthy_site_is_not_blamed_for_its_chance():
+    report, _ = checked(Trusted(1.0), site)
+    for seed in range(200, 240):
+        assert compared(report, people(seed, 100)).answer == "no"
+
+
+def test_numbers_are_exact():
+    report, _ = checked(Trusted(1.0), site)
+    rows = site(0)
+    found = compared(report, rows).columns["ward"]
+    assert found.own == pytest.approx(float(np.mean(rows["ward"] == found.records)), abs=1e-15)
+    expected = reference().columns["ward"].probabilities
+    own = np.array([np.mean(rows["ward"] == name) for name in ("surgery", "medicine", "icu")])
+    ratio = own / expected[:3]
+    wanted = -float(expected[:3] @ np.log(0.99 * ratio + 0.01))
+    assert found.divergence == pytest.approx(wanted, abs=1e-12)
+
+
+# -------------------------------------------------------------------------------------- odd records
+
+
+def test_missing_and_unknown_values_are_named(node):
+    report, _ = checked(Trusted(1.0), lambda place: site(place) | lost(place))
+    rows = site(BROKEN) | lost(BROKEN)
+    done = node(report, rows)
+    assert done.exit_code == 1, done.output
+    assert "SECRET" not in done.output
+    assert " other " in done.stdout
+    found = compared(report, rows)
+    assert found.columns["age"].answer == found.columns["ward"].answer == "yes"
+    assert (found.columns["age"].records, found.columns["ward"].records.split()[0]) == (
+        "missing (not in the reference)",
+        "other",
+    )
+
+
+def lost(place: int):
+    if place != BROKEN:
+        return {}
+    return {"age": [float("nan")] * EACH, "ward": ["SECRET"] * EACH}
+
+
+def test_a_node_without_records_or_a_column_is_told_so(node):
+    report, _ = checked(Trusted(1.0), site)
+    empty = {name: [] for name in TABLE.columns}
+    done = node(report, empty)
+    assert (done.exit_code, done.stdout) == (4, "")
+    assert "no records" in done.stderr
+    done = node(report, {"height": [173.25], "ward": ["SECRET"]})
+    assert done.exit_code == 4
+    assert "'age'" in done.stderr
+    assert not {"173.25", "SECRET"} & set(done.output.split())
+
+
+# ----------------------------------------------------------------------------------- a lying server
+
+
+def of_column(report: Report, **changed) -> Report:
+    column = replace(report.columns["ward"], **changed)
+    return replace(report, columns={**report.columns, "ward": column})
+
+
+def counted(report: Report, **changed) -> Report:
+    return of_column(report, counts=replace(report.columns["ward"].counts, **changed))
+
+
+def read_as(report: Report, **changed) -> Report:
+    return of_column(report, reading=replace(report.columns["ward"].reading, **changed))
+
+
+def forged(report: Report, **changed) -> str:
+    return json.dumps(checksummed({**report.to_dict(), **changed}))
+
+
+JANUARY = {"column": "age", "start": "2026-01-01", "end": "2026-02-01"}
+LIES = {
+    "another reference": lambda r: replace(r, compared=replace(r.compared, reference="\x1b[2J")),
+    "another column": lambda r: replace(r, columns={**r.columns, "\x1b[31m": r.columns["ward"]}),
+    "a column less": lambda r: replace(r, columns={"ward": r.columns["ward"]}),
+    "more counts": lambda r: counted(r, values=(1,) * 1000),
+    "no counts at all": lambda r: counted(r, values=()),
+    "huge counts": lambda r: counted(r, values=(10**400,) * 5),
+    "NaN records": lambda r: read_as(r, records=float("nan")),
+    "no records": lambda r: read_as(r, records=0.0),
+    "infinite records": lambda r: read_as(r, records=float("inf")),
+    "no time": lambda r: replace(r, started="\x1b[2Jtoday"),
+    "a period of no column": lambda r: forged(r, period=JANUARY | {"column": "no"}),
+    "an odd period": lambda r: forged(r, period=JANUARY | {"end": "\x1b[2J"}),
+    "another kind": lambda r: forged(r, kind="statistics"),
+    "changed": lambda r: r.to_json().replace('"asked": 3', '"asked": 4'),
+    "nothing": lambda r: "",
+    "no text": lambda r: "\0\x1b[2J",
+    "an empty series": lambda r: "[]",
+    "a series of something": lambda r: "[1, {}]",
+    "nested without end": lambda r: "[" * 100_000,
+    "deep in an object": lambda r: '{"a":' * 100_000,
+    "a number without end": lambda r: "9" * 100_000,
+    "too long": lambda r: "[" + " " * (1 << 26),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_a_lying_server_gives_is_refused_in_clear_words(node, lie):
+    report, _ = checked(Trusted(1.0), site)
+    rows = {name: values[:50] for name, values in people(5).items()} | {"ward": ["SECRET"] * 50}
+    done = node(LIES[lie](report), rows)
+    assert (done.exit_code, done.stdout) == (4, ""), done.output
+    assert len(done.stderr) < 500
+    assert "error: " in done.stderr
+    assert "bug" not in done.stderr
+    assert "SECRET" not in done.stderr
+    assert not any(repr(float(value)) in done.stderr for value in rows["height"])
+    assert "\x1b[2J" not in done.stderr
+
+
+def test_what_the_command_lacks_is_said(cli, tmp_path):
+    for options in (["--mine", "r.json"], ["--data", "x.csv"], ["--reference", "r.json"]):
+        done = cli("report", *options)
+        assert done.exit_code == 4
+        assert "--mine" in done.stderr
+
+
+def test_a_report_without_counts_or_threshold_answers_what_it_can():
+    report, _ = checked(Trusted(1.0), site)
+    blind = compared(
+        replace(report, columns={n: replace(c, counts=None) for n, c in report.columns.items()}),
+        site(BROKEN),
+    )
+    assert blind.answer == "unknown"
+    assert blind.summary.startswith("Unknown: the report has no counts of height")
+    assert blind.columns["height"].elsewhere is None
+    undecided = replace(
+        report, columns={n: replace(c, verdict=None) for n, c in report.columns.items()}
+    )
+    assert compared(undecided, site(BROKEN)).summary == "No: nothing drifted."
+
+
+def test_it_shows_no_number_where_logs_would():
+    report, _ = checked(Trusted(1.0), site)
+    found = compared(report, site(BROKEN))
+    assert repr(found) == "NodeComparison(<private>)"
+    assert "100" not in repr(found.columns["height"])
+    with pytest.raises(TypeError, match="private"):
+        pickle.dumps(found)
