@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr_kld")
 
-_ROUNDS = 1000
-"""Where epsilons are added up, that of a round is at the budget's delta divided by this."""
-
 
 class LedgerAccountant:
     """Charge each round of Flower's fixed clipping to a ledger, before its messages leave.
@@ -84,7 +81,7 @@ class LedgerAccountant:
             population_size=max(len(self._seen()), 1),
             neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
             sampling_method=SamplingMethod.NO_AMPLIFICATION,
-            max_epsilon=budget.epsilon,
+            max_epsilon=float(budget.limit("training")),
         )
 
     def would_exceed(
@@ -101,9 +98,7 @@ class LedgerAccountant:
             self.ledger.fail(self._asked[1], silent)
             self._asked = None
         budget, self._round = self._in_force(), self._round + 1
-        of_record = 1 if budget.protects == "client" else 2  # a record moves an update by 2 norms
-        noise, delta = event.noise_multiplier / of_record, budget.delta / _ROUNDS
-        cost = Cost.gaussian(noise, delta, budget.protects)
+        cost = Cost.training(event.noise_multiplier, budget)
         charge = Charge(cost, [str(Participant(node)) for node in sorted(self._seen())])
         key, kind = f"training/{self._run}/{self._round}", Kind.TRAINING
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -21,14 +22,14 @@ from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.common.errors import NoBudget
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger import Budget, Kind, Ledger
-from flwr_kld.ledger.budget import Composition
+from flwr_kld.ledger.budget import Composition, Ranked, Spent
 from flwr_kld.ledger.entry import Entry
 from flwr_kld.report.envelope import CostSummary, cost_of
 from flwr_kld.report.words import counted
 
 _YEAR = 365
 
-_OPTIONS = {"epsilon": "--set", "delta": "--delta", "window_days": "--days"}
+_OPTIONS = {"epsilon": "--set", "delta": "--delta", "window_days": "--days", "kept": "--keep"}
 """Of a budget's terms."""
 
 _ELSE = "; by default that of the budget in force, else"
@@ -60,15 +61,28 @@ def budget(
             f"releases{_ELSE} pld."
         ),
     ] = None,
+    first: Annotated[
+        Ranked | None,
+        typer.Option(
+            help=f"For whom --keep is: checks, or rounds of training{_ELSE} checks. At the edge of "
+            "the budget, the other stops."
+        ),
+    ] = None,
+    keep: Annotated[
+        float | None,
+        typer.Option(help=f"Nats of the budget that the other leaves to --first{_ELSE} 0."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is spent in the window, what is left, and for how many more checks."""
+    """Show what checks and training spent in the window, and what is left for how many more."""
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "window_days": days,
         "protects": protects,
         "composition": composition,
+        "first": first,
+        "kept": keep,
     }
     given = {name: value for name, value in terms.items() if value is not None}
     if epsilon is None:
@@ -88,10 +102,8 @@ def budget(
         f"  spent on the person charged most: {spent.epsilon:.4g} nats at delta {spent.delta:g}"
         f" (by {spent.composition})"
     )
-    results.print(f"  left: {spent.left:.4g} nats")
-    for words in (_room(opened, population), _rounds(opened, population)):
-        if words:
-            results.print(f"  {words}", markup=False)
+    for line in lines_of_kinds(opened, spent):
+        results.print(f"  {line}", markup=False)
     if spent.frees_at is not None:
         results.print(f"  the oldest spend leaves the window on {utc(spent.frees_at)}")
 
@@ -109,18 +121,32 @@ def _budget(opened: Ledger, population: str, given: dict[str, Any]) -> Budget:
         raise ValueError(f"{_OPTIONS.get(name, name)} {words}") from None
 
 
-def _room(opened: Ledger, population: str) -> str:
-    """Say for how many more checks like the last one there is room; of a session, what is paid."""
+def lines_of_kinds(opened: Ledger, spent: Spent) -> Iterator[str]:
+    """Yield what checks spent, what is left for them, and for how many more; then of training."""
+    for who, (epsilon, left) in spent.kinds.items():
+        room = _room(opened, spent.budget.population, who)
+        if who == "checks" or epsilon or room:
+            yield f"{who}: {epsilon:.4g} nats spent by themselves, {left:.4g} left{room}"
+
+
+def _room(opened: Ledger, population: str, who: Ranked) -> str:
+    """Say for how many more like the last one there is room; of a session, what is paid."""
+    if who == "training":
+        rounds = opened.newest_first(population, [Kind.TRAINING], reports=False)
+        last_round = next((one for one in rounds if one.release), None)
+        if last_round is None:
+            return ""
+        return f", room for {counted(opened.room_for(last_round), 'more round')} like the last"
     costs = ((one, _cost_of(one)) for one in opened.newest_first(population, [Kind.CHECK]))
     last, cost = next(((one, cost) for one, cost in costs if cost), (None, None))
     if last is None or cost is None:
         return ""
     if cost.nights > 1:
         nights = cost.nights - cost.night
-        return f"paid already: {counted(nights, 'more night')} of the standing session"
+        return f"; paid already: {counted(nights, 'more night')} of the standing session"
     room = opened.room_for(last)
     number = counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
-    return f"room for {number} like the last one (epsilon {cost.epsilon:g}), same clients"
+    return f", room for {number} like the last (epsilon {cost.epsilon:g}), same clients"
 
 
 def _cost_of(entry: Entry) -> CostSummary | None:
@@ -129,13 +155,3 @@ def _cost_of(entry: Entry) -> CostSummary | None:
         return cost_of(entry.report, "check")
     except ValueError:
         return None
-
-
-def _rounds(opened: Ledger, population: str) -> str:
-    """Say for how many more rounds of training like the last one there is room."""
-    rounds = opened.newest_first(population, [Kind.TRAINING], reports=False)
-    last = next((entry for entry in rounds if entry.release), None)
-    if last is None:
-        return ""
-    room = opened.room_for(last)
-    return f"room for {counted(room, 'more round')} of training like the last one, if no check runs"

@@ -80,6 +80,7 @@ DAY = 24 * 60 * 60
 _LONGEST_WINDOW = 36_600
 
 Composition = Literal["pld", "sum", "renyi"]
+Ranked = Literal["checks", "training"]
 
 
 @suggests(arguments=dict.fromkeys(("days", "window", "period"), "window_days= is its window"))
@@ -105,6 +106,11 @@ class Budget:
         was fixed in advance. Where reports decide what is asked next, say whether to train: sums
         alone, for few releases; or a Rényi filter, for many, such as rounds of training
         (``docs/proofs/composition.md``).
+    first : {"checks", "training"}
+        For whom `kept` is: rounds of training, or everything else that asks (default).
+    kept : float
+        In nats of epsilon, at least 0 and below it: what the other leaves to `first`, and stops
+        before. 0 by default: whoever comes first spends it.
     """
 
     epsilon: float
@@ -113,6 +119,8 @@ class Budget:
     population: str = "default"
     protects: Protected = "record"
     composition: Composition = "pld"
+    first: Ranked = "checks"
+    kept: float = 0.0
 
     def __post_init__(self) -> None:
         epsilon, delta = check_epsilon_delta(self.epsilon, self.delta)
@@ -124,6 +132,8 @@ class Budget:
             window_days=days,
             protects=choice("protects", self.protects, get_args(Protected)),
             composition=choice("composition", self.composition, get_args(Composition)),
+            first=choice("first", self.first, get_args(Ranked)),
+            kept=finite("kept", self.kept, least=0, below=epsilon, unit="nats"),
         )
         text("population", self.population)
         if self.composition == "renyi" and not delta:
@@ -142,9 +152,13 @@ class Budget:
         """Delta as it was meant."""
         return exact(self.delta)
 
-    def left(self, epsilon: Fraction) -> Fraction:
-        """Return what is left of it once so much is spent."""
-        return max(self.exact_epsilon - epsilon, Fraction(0))
+    def limit(self, who: Ranked) -> Fraction:
+        """Return what all may have spent together once one of the two has been let in."""
+        return self.exact_epsilon - (exact(self.kept) if self.kept and who != self.first else 0)
+
+    def left(self, who: Ranked, epsilon: Fraction) -> Fraction:
+        """Return what is left for one of the two once all have spent so much."""
+        return max(self.limit(who) - epsilon, Fraction(0))
 
     @property
     def seconds(self) -> int:
@@ -153,7 +167,8 @@ class Budget:
 
     def __str__(self) -> str:
         delta = f", delta {shown(self.delta)}" if self.delta else ""
-        return f"epsilon {self.epsilon:g}{delta} in {in_days(self.window_days)}"
+        kept = f", {shown(self.kept)} of it kept for {self.first}" if self.kept else ""
+        return f"epsilon {self.epsilon:g}{delta} in {in_days(self.window_days)}{kept}"
 
 
 @dataclass(frozen=True)
@@ -169,3 +184,5 @@ class Spent:
     # UTC; when the oldest of the window's spends leaves it. None if nothing is spent.
     frees_at: datetime | None
     budget: Budget  # What it is held against
+    # Of rounds of training, and of everything else: what these alone come to, and what is left
+    kinds: dict[Ranked, tuple[float, float]]

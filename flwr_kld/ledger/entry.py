@@ -15,6 +15,7 @@ from flwr_kld.common.errors import (
     NobodyAnswered,
 )
 from flwr_kld.kernel.arguments import choice, set_fields
+from flwr_kld.ledger.budget import Ranked
 from flwr_kld.ledger.cost import Cost
 
 Stage = Literal["reserved", "settled", "failed"]
@@ -37,6 +38,11 @@ class Kind(StrEnum):
     """A standing session: what all its nights cost together, as of the last one."""
     TRAINING = "training"
     """A round of training."""
+
+    @property
+    def ranked(self) -> Ranked:
+        """For whom a budget may keep something."""
+        return "training" if self is Kind.TRAINING else "checks"
 
 
 class FailureKind(StrEnum):

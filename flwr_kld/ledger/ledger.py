@@ -131,7 +131,7 @@ class Ledger:
         with self._database.reading() as connection:
             seconds = rows.time_seen(connection, _clock(now))
             budget = rows.budget_of(connection, check.population)
-            return room_for(connection, budget, seconds, check.number)
+            return room_for(connection, budget, seconds, check)
 
     # ----------------------------------------------------------------------------------- checks
 
@@ -200,7 +200,7 @@ class Ledger:
             if session:
                 reservations.renew(connection, budget, session, seconds, asked)
             else:
-                require_budget(connection, budget, seconds, asked)
+                require_budget(connection, budget, seconds, asked, kind.ranked)
             for state in states:
                 write_state(connection, state, seconds)
             opened = reservations.opened(connection, population, kind, key, seconds, before)

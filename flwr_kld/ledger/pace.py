@@ -38,6 +38,11 @@ class Pace:
         return float(self.cost.epsilon)
 
     @property
+    def room(self) -> float:
+        """Epsilon that the budget has for checks."""
+        return float(self.budget.limit("checks"))
+
+    @property
     def times(self) -> int:
         """Checks that touch the same person in a window."""
         return math.ceil(self.checks / self.rotation)
@@ -50,12 +55,12 @@ class Pace:
     @property
     def fits(self) -> bool:
         """Whether no check of the schedule will be refused for lack of budget."""
-        return self.needed <= self.budget.epsilon
+        return self.needed <= self.room
 
     @property
     def affordable(self) -> int:
         """Checks that the budget has room for in a window."""
-        times = bisect_right(range(1, self.times + 1), self.budget.epsilon, key=self._spent)
+        times = bisect_right(range(1, self.times + 1), self.room, key=self._spent)
         return min(times * self.rotation, self.checks)
 
     def _spent(self, times: int) -> float:
@@ -64,7 +69,7 @@ class Pace:
         filtered = self.budget.composition == "renyi"
         added = self.budget if filtered else replace(self.budget, composition="sum")
         needed = worst([spend], added)
-        if needed.epsilon > self.budget.exact_epsilon and times <= _MOST_COMPOSED:
+        if needed.epsilon > self.budget.limit("checks") and times <= _MOST_COMPOSED:
             needed = worst([spend], self.budget)
         return float(needed.epsilon)
 
@@ -72,7 +77,7 @@ class Pace:
         return (
             f"{_checks(self.checks)} in any {in_days(self.budget.window_days)}, each person "
             f"charged for {self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; "
-            f"the budget has {self.budget.epsilon:g}"
+            f"the budget has {self.room:g}"
         )
 
     @property
@@ -86,8 +91,8 @@ class Pace:
         if self.needed >= UNBOUNDED:
             delta = rounded(float(self.times * self.cost.delta), 3, ROUND_CEILING)
             return f"{room}or raise the budget's delta to {delta:g}"
-        smaller = rounded(self.budget.epsilon / self.times, 2, ROUND_FLOOR)
-        larger = rounded(self.needed, 3, ROUND_CEILING)
+        smaller = rounded(self.room / self.times, 2, ROUND_FLOOR)
+        larger = rounded(self.needed + self.budget.epsilon - self.room, 3, ROUND_CEILING)
         return f"{room}take ε = {smaller:g} a check, or raise the budget to {larger:g}"
 
 

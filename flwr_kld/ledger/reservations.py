@@ -82,7 +82,7 @@ def renew(connection: Connection, budget: Budget, key: str, now: int, asked: Spe
         asked_before = unpack(connection.execute(query).scalar_one())
         asked = replace(asked, members=np.union1d(asked.members, asked_before))
     held = opened(connection, budget.population, Kind.SESSION, key, now, before)
-    require_budget(connection, budget, now, asked)
+    require_budget(connection, budget, now, asked, Kind.SESSION.ranked)
     charge(connection, held.number, asked)
     close(connection, held, now, state="settled")
 

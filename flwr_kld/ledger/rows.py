@@ -68,6 +68,8 @@ def budget_of(connection: Connection, population: str) -> Budget:
             population=population,
             protects=row.protects,
             composition=row.composition,
+            first=row.first,
+            kept=float(row.kept),
         )
     except ValueError:
         raise damaged("a budget") from None
@@ -82,6 +84,8 @@ def put_budget(connection: Connection, budget: Budget, now: int) -> bool:
         "seconds": budget.seconds,
         "protects": budget.protects,
         "composition": budget.composition,
+        "first": budget.first,
+        "kept": str(budget.kept),
     }
     row = _last_budget(connection, budget.population)
     if row is not None and all(getattr(row, name) == value for name, value in columns.items()):

@@ -51,6 +51,8 @@ budgets = Table(
     Column("seconds", Int64, nullable=False),
     Column("protects", Text, nullable=False),
     Column("composition", Text, nullable=False),
+    Column("first", Text, nullable=False),
+    Column("kept", Text, nullable=False),
     sqlite_strict=True,
 )
 """As they were set, to the last digit; a population's last one is in force."""

@@ -6,15 +6,16 @@ import math
 from bisect import bisect_left, bisect_right
 from datetime import datetime
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from flwr_kld.common.errors import BudgetExhausted
-from flwr_kld.ledger.budget import UNBOUNDED, Budget, Spent, shown
+from flwr_kld.ledger.budget import UNBOUNDED, Budget, Ranked, Spent, shown
 from flwr_kld.ledger.composition import Spend, worst
-from flwr_kld.ledger.entry import utc
+from flwr_kld.ledger.entry import Entry, Kind, utc
 from flwr_kld.ledger.rows import read_costs, unpack
 from flwr_kld.ledger.schema import checks
 
@@ -39,7 +40,7 @@ class Window:
         self._asked = asked
         self._seconds = budget.seconds
         self._rows = connection.execute(
-            select(checks.c.started, _COUNTS.label("cost"), checks.c.members)
+            select(checks.c.started, checks.c.kind, _COUNTS.label("cost"), checks.c.members)
             .where(
                 checks.c.population == budget.population,
                 checks.c.asked.is_not(None),
@@ -54,10 +55,12 @@ class Window:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def spends(self, first: int = 0) -> list[Spend]:
+    def spends(self, first: int = 0, who: Ranked | None = None) -> list[Spend]:
         """Return all that counts from one release on, of the clients that are asked anew."""
         counts: dict[int, NDArray[np.int64]] = {}
         for row in self._rows[first:]:
+            if who is not None and Kind(row.kind).ranked != who:
+                continue
             members = unpack(row.members)
             counted = counts.get(row.cost, np.zeros(0, dtype=np.int64))
             counted = np.pad(counted, (0, max(int(members[-1]) + 1 - len(counted), 0)))
@@ -125,20 +128,33 @@ def last_asked(
 def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
     """Return what the most-charged person has spent in the window that ends now."""
     window = Window(connection, budget, now)
-    needed = worst(window.spends(), budget)
+    needed, each = worst(window.spends(), budget), get_args(Ranked)
+    by_kind = {who: window.spends(who=who) for who in each}
+    mixed = all(by_kind.values())
+    alone = {
+        who: worst(own, budget).epsilon if mixed or not own else needed.epsilon
+        for who, own in by_kind.items()
+    }
     return Spent(
-        epsilon=math.inf if needed.epsilon >= UNBOUNDED else float(needed.epsilon),
+        epsilon=_in_nats(needed.epsilon),
         delta=float(needed.delta),
-        left=float(budget.left(needed.epsilon)),
+        left=float(max(budget.left(who, needed.epsilon) for who in each)),
         composition=needed.composition,
         frees_at=window.leaves_at(0) if len(window) else None,
         budget=budget,
+        kinds={
+            who: (_in_nats(alone[who]), float(budget.left(who, needed.epsilon))) for who in each
+        },
     )
 
 
-def room_for(connection: Connection, budget: Budget, now: int, number: int) -> int:
+def _in_nats(epsilon: Fraction) -> float:
+    return math.inf if epsilon >= UNBOUNDED else float(epsilon)
+
+
+def room_for(connection: Connection, budget: Budget, now: int, check: Entry) -> int:
     """Return how often a check could be repeated now, of the same clients; 366 for more."""
-    query = select(checks.c.asked, checks.c.members).where(checks.c.number == number)
+    query = select(checks.c.asked, checks.c.members).where(checks.c.number == check.number)
     row = connection.execute(query).one()
     cost, members = read_costs(connection, {row.asked})[row.asked], unpack(row.members)
     cost.require(budget)
@@ -148,18 +164,20 @@ def room_for(connection: Connection, budget: Budget, now: int, number: int) -> i
         again = Spend(cost, members, times)
         return worst([*past, again], budget, touched=members).epsilon
 
-    return bisect_right(range(1, _MOST_REPEATED + 1), budget.exact_epsilon, key=needed)
+    return bisect_right(range(1, _MOST_REPEATED + 1), budget.limit(check.kind.ranked), key=needed)
 
 
-def require_budget(connection: Connection, budget: Budget, now: int, new: Spend) -> None:
-    """Refuse what would charge anybody whom it asks more than the budget."""
-    window, most = Window(connection, budget, now, new.members), budget.exact_epsilon
+def require_budget(
+    connection: Connection, budget: Budget, now: int, new: Spend, who: Ranked
+) -> None:
+    """Refuse what would charge anybody whom it asks more than the budget has for such."""
+    window, most = Window(connection, budget, now, new.members), budget.limit(who)
     past = window.spends()
     needed = worst([*past, new], budget, touched=new.members, at_least=most).epsilon
     if needed <= most:
         return
-    left = budget.left(worst(past, budget, touched=new.members).epsilon)
-    frees_at = _fits_from(window, new, budget)
+    left = budget.left(who, worst(past, budget, touched=new.members).epsilon)
+    frees_at = _fits_from(window, new, budget, most)
     raise BudgetExhausted(
         f"the budget of {budget.population!r} ({budget}) has no room: of those whom this check "
         f"asks, the most-charged has epsilon {shown(left)} left and would come to "
@@ -174,13 +192,13 @@ def require_budget(connection: Connection, budget: Budget, now: int, new: Spend)
     )
 
 
-def _fits_from(window: Window, new: Spend, budget: Budget) -> datetime | None:
+def _fits_from(window: Window, new: Spend, budget: Budget, most: Fraction) -> datetime | None:
     """Return when so much has left that a check fits which needs too much now; None if never."""
 
     def fits_without(first: int) -> bool:
         """Whether it fits once the releases before this one have left."""
         needed = worst([*window.spends(first), new], budget, touched=new.members)
-        return needed.epsilon <= budget.exact_epsilon
+        return needed.epsilon <= most
 
     if not fits_without(len(window)):
         return None

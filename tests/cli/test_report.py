@@ -137,7 +137,7 @@ def test_budget_says_what_is_spent_left_and_when_it_frees(cli, url, settled):
     assert shown["left"] == pytest.approx(0.75, abs=1e-4)
     assert shown["frees_at"] is not None
     text = cli("budget", "--ledger", url).stdout
-    assert "left: 0.75 nats" in text
+    assert "0.75 left" in text
     assert "room for 3 more checks" in text
     assert "leaves the window on" in text
 
@@ -153,8 +153,9 @@ def test_budget_and_reports_know_rounds_of_training(cli, tmp_path):
         while True:
             ledger.settle(ledger.reserve(str(number), charge, kind=Kind.TRAINING), {"round": 1})
             number += 1
-            text = cli("budget", "--ledger", url).stdout
+            text = cli("budget", "--ledger", url, COLUMNS="200").stdout
             assert "by renyi" in text
+            assert "checks: 0 nats" in text
             said = int(text.partition("room for ")[2].split()[0])
             left = said if number == 1 else left - 1
             assert left == said

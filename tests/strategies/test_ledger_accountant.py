@@ -21,9 +21,12 @@ from flwr.serverapp.strategy import (
     FedAvg,
 )
 from forks import forked, joined
+from renyi import order_of, renyi_of_gaussian, renyi_of_table
 
+from flwr_kld.ask.cohort import Participant
 from flwr_kld.clients import answer_drift_queries
-from flwr_kld.ledger import Budget, Cost, Kind, Ledger
+from flwr_kld.kernel import Guarantee
+from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Cost, Kind, Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, LedgerAccountant, Trusted, WithDriftChecks
 
@@ -31,7 +34,6 @@ NODES = 5
 NOISE = 3.0
 """Noise multiplier of a round."""
 START = ArrayRecord({"weights": Array(np.zeros(5))})
-ORDERS = 1 + 1.15 ** np.arange(-8, 56)
 
 
 def training_app(seen: list[str], fails=lambda node, server_round: False) -> ClientApp:
@@ -85,30 +87,6 @@ def train(strategy, seen, rounds=4, **options):
 
 
 # ------------------------------------------------------------- what is spent, computed otherwise
-
-
-def renyi_of_gaussian(order: float, noise: float) -> float:
-    return order / (2 * noise**2)
-
-
-def renyi_of_table(order: float, cost: Cost) -> float:
-    """Of noise from a table, on each coordinate that moves: by the weights themselves."""
-    total, weights = 0.0, cost.table.weights
-    for shift in map(abs, cost.shifts):
-        pairs = [(p, q) for p, q in zip(weights[shift:], weights, strict=False) if min(p, q) >> 40]
-        both = math.fsum(p / 2**128 * math.exp((order - 1) * math.log(p / q)) for p, q in pairs)
-        total += math.log(both) / (order - 1)
-    return total
-
-
-def order_of(epsilon: float, delta: float) -> tuple[float, float]:
-    """The order that leaves most room for Gaussian noise, and what delta takes at it."""
-    taken = [
-        (math.log(1 / delta) + (a - 1) * math.log(1 - 1 / a) - math.log(a)) / (a - 1)
-        for a in ORDERS
-    ]
-    best = max(range(len(ORDERS)), key=lambda i: (epsilon - taken[i]) / ORDERS[i])
-    return float(ORDERS[best]), taken[best]
 
 
 @pytest.mark.parametrize(
@@ -314,6 +292,59 @@ def test_who_picks_rounds_by_reports_never_passes_the_budget(url, composition, s
         assert at_the_end <= epsilon
         assert at_the_end == pytest.approx(spent if rounds else 0.0, rel=1e-8)
     assert min(tried[True], tried[False]) > 2 * schedules
+
+
+@pytest.mark.parametrize(("first", "composition"), [("checks", "sum"), ("training", "renyi")])
+def test_who_is_ranked_second_stops_before_what_is_kept(url, first, composition):
+    """Whoever picks by reports what to ask next, of both kinds, at any size, up to the edge."""
+    chance, ledger = random.Random(f"{first} {composition}"), Ledger(url)
+    grid, stopped = InProcessGrid(ClientApp(), NODES), Counter()
+    for schedule in range(8):
+        population, kept, seen = f"p{schedule}", chance.choice([1.0, 4.0]), chance.gauss(0, 1)
+        terms = {"population": population, "composition": composition}
+        ledger.set_budget(Budget(10.0, 1e-6, first=first, kept=kept, **terms))
+        accountant, epsilon, noise = LedgerAccountant(ledger, grid, population), 0.5, 8.0
+        assert accountant.config.max_epsilon == 10.0 - kept * (first == "checks")
+        for step in range(12):
+            before = ledger.spent(population).epsilon
+            who = chance.choice(["checks", "training"])
+            if who == "training":
+                noise = max(0.5, noise * (0.7 if seen > 0 else 1.2))
+                refused = accountant.would_exceed(GaussianPrivacyEvent(noise, NODES, NODES))
+            else:
+                epsilon = min(3.0, epsilon * (1.4 if seen > 0 else 0.8))
+                cost = Cost.claimed("check", Guarantee(epsilon))
+                clients = [str(Participant(node)) for node in grid.get_node_ids()]
+                refused = None
+                try:
+                    ledger.reserve(f"{step}", Charge(cost, clients), population=population)
+                except BudgetExhausted as error:
+                    refused = error
+            spent = ledger.spent(population)
+            most = 10.0 if who == first else 10.0 - kept
+            if who == "checks" and refused:
+                assert refused.left == pytest.approx(max(most - before, 0.0), abs=1e-8)
+            assert spent.epsilon == before if refused else before < spent.epsilon <= most
+            assert spent.left == pytest.approx(max(10.0 - spent.epsilon, 0.0), abs=1e-9)
+            stopped[who, bool(refused), before > 10.0 - kept] += 1
+            seen = chance.gauss(0, 1)
+        alone = ledger.spent(population).kinds
+        assert all(epsilon <= ledger.spent(population).epsilon for epsilon, _ in alone.values())
+    second = "training" if first == "checks" else "checks"
+    assert stopped[first, False, True] > 0  # what was kept is there for whom it was kept
+    assert stopped[second, False, True] == 0  # and nobody else has it
+    assert stopped[second, True, True] > 0
+
+
+def test_training_stops_where_checks_begin_and_they_go_on(url):
+    ledger, seen = budgeted(url, 9.0, composition="sum", kept=2.0), []
+    with pytest.raises(PrivacyBudgetExhausted):
+        train(lambda grid: private(LedgerAccountant(ledger, grid), noise=8.0), seen, rounds=50)
+    assert 5.0 < ledger.spent().epsilon <= 7.0
+    checks = KLDrift(REFERENCE, Trusted(epsilon=1.0), ledger=ledger)
+    checks.check(InProcessGrid(training_app(seen), NODES))
+    assert ledger.spent().epsilon > 6.0
+    assert ledger.spent().kinds["checks"][0] == 1.0
 
 
 # ------------------------------------------------------------------------------------------ kills
