@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from example_trips import write_trips
 from flwr.app import Context, RecordDict
+from typer.testing import CliRunner
 
 from flwr_kld import Reference
+from flwr_kld.cli.app import app
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.ledger.entry import AlreadyChecked
 from flwr_kld.report.statistics_report import StatisticsReport
@@ -139,17 +141,23 @@ def test_femnist_by_writer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_nightly_check_reads_each_nodes_file_and_runs_once(
-    run: Run, ledger_at: Callable[[Path], str], tmp_path: Path, environment
+    run: Run, ledger_at: Callable[[Path], str], here: Path, environment
 ):
-    url = ledger_at(tmp_path / "drift.db")
+    url = ledger_at(here / "drift.db")
     environment["FLWR_KLD_LEDGER"] = url
     Ledger(url).set_budget(Budget(8.0, 1e-5, window_days=30))
-    night = {"nodes": 4, "records": lambda node: write_trips(tmp_path, node)}
+    night = {"nodes": 4, "records": lambda node: write_trips(here, node)}
     run("nightly-postgresql", **night, drift_check="2026-11-23")
     kept = Ledger(url).check("2026-11-23")
     assert kept.state == "settled"
     assert kept.report["cohort"]["survivors"] == 4
     assert kept.report["verdict"]["outcome"] == "no drift"
+    server = importlib.import_module("nightly.server_app")
+    Reference.from_counts(server.TRIPS, server.survey).save("reference.json")
+    CliRunner().invoke(app, ["report", "checks.json", "--ledger", url])
+    options = ["--data", here / "trips-0.csv", "--reference", "reference.json"]
+    mine = CliRunner().invoke(app, ["report", "--mine", "checks.json", *map(str, options)])
+    assert (mine.exit_code, mine.stdout[:20]) == (0, "No: nothing drifted."), mine.output
     with pytest.raises(AlreadyChecked):
         run("nightly-postgresql", **night, drift_check="2026-11-23")
     assert 0.2 < Ledger(url).spent().epsilon <= 0.25
