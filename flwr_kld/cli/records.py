@@ -20,6 +20,7 @@ from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
 from flwr_kld.table.base import Domain, Symbols
+from flwr_kld.table.categories import Categories
 from flwr_kld.table.dialect import NO_VALUE
 from flwr_kld.table.frame import TextFile, columns_of, texts_in
 from flwr_kld.table.labels import Labels
@@ -76,6 +77,8 @@ def compare_records(
 ) -> NodeComparison:
     """Compare a node's records with a reference and a published report; nothing leaves the node."""
     known = Reference.load(reference)
+    if not isinstance(known.domain, Table | Categories):
+        raise ValueError(f"{reference} is of records that no file holds: a table's is needed")
     report = _published(published)
     with of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)

@@ -35,6 +35,8 @@ _CHANCE = 4.0
 """Standard deviations, and records, beyond which a change is not one of chance."""
 _MOST_RECORDS = 2.0**53
 """That a report can count in float64."""
+_CUTS = 200
+"""Edges of a column of numbers at which a sentence may cut it."""
 _HERE = ("yes", "only here")
 """Answers that are about what moved in this node's records; others are about what was published."""
 
@@ -231,20 +233,23 @@ class _Column:
 
     def _largest(self, change: Floats) -> tuple[str, Floats]:
         """Return name and cells of the records that grew most: a cell, or a side of a cut."""
-        plan, domain = self._plan, self._plan.reference.domain
+        plan, domain, group = self._plan, self._plan.reference.domain, np.zeros(len(change))
         cell = int(change.argmax())
-        name, group = cell_name(plan, cell, int(only_symbol(plan)[cell])), np.eye(plan.cells)[cell]
-        if isinstance(domain, Binned):
-            symbols, last = np.arange(domain.size), len(domain.edges)
-            below = symbols <= np.arange(last)[:, None]
-            sides = in_cells(plan, np.vstack([below, ~below & (symbols <= last)]))
-            sides = np.where(((sides == 0) | (sides == 1)).all(axis=1)[:, None], sides, 0)
-            best = int((sides @ change).argmax())
-            if sides[best] @ change >= group @ change:
-                side, cut = divmod(best, last)
-                edge = repr(domain.edges[cut]).removesuffix(".0")
-                name, group = f"{edge} and over" if side else f"below {edge}", sides[best]
-        return name, group
+        group[cell] = 1.0
+        name = cell_name(plan, cell, int(only_symbol(plan)[cell]))
+        if not isinstance(domain, Binned):
+            return name, group
+        symbols, last = np.arange(domain.size), len(domain.edges)
+        cuts = np.linspace(0, last - 1, min(last, _CUTS)).round().astype(int)
+        below = symbols <= cuts[:, None]
+        sides = in_cells(plan, np.vstack([below, ~below & (symbols <= last)]))
+        sides[((sides > 0) & (sides < 1)).any(axis=1)] = 0  # no cut divides a cell
+        best = int((sides @ change).argmax())
+        if sides[best] @ change < group @ change:
+            return name, group
+        side, cut = divmod(best, len(cuts))
+        edge = repr(domain.edges[cuts[cut]]).removesuffix(".0")
+        return f"{edge} and over" if side else f"below {edge}", sides[best]
 
 
 def _number(value: float, least: float) -> float:

@@ -16,6 +16,7 @@ from sealed_federation import KEY, WatchedGrid
 
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import aggregate_drift_checks, answer_drift_queries
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.report import Report
 from flwr_kld.report.summary import MOST_WORDS, words_in
@@ -234,6 +235,43 @@ def test_a_node_without_records_or_a_column_is_told_so(node):
     assert done.exit_code == 4
     assert "'age'" in done.stderr
     assert not {"173.25", "SECRET"} & set(done.output.split())
+
+
+def test_pairs_long_columns_and_whole_clients_are_compared():
+    pair = Table({"a": ["x", "y"], "b": ["u", "v"]}, interactions=[("a", "b")])
+    known = Reference.from_frame(pair, {"a": ["x", "x", "y", "y"], "b": ["u", "v"] * 2})
+    long = Table({"long": Binned.uniform(0, 1e6, 3000), "few": ["x"]})
+    of_long = Reference.from_frame(
+        long, {"long": np.linspace(0, 1e6, 99_999), "few": ["x"] * 99_999}
+    )
+    trust = Trusted(1.0, 1e-6, protects=WholeClients(most_records=300))
+    for table, reference, usual, broken in (
+        (pair, known, {"a": ["x", "y"] * 500, "b": ["u", "u", "v", "v"] * 250},
+         {"a": ["x", "y"] * 500, "b": ["u", "v"] * 500}),
+        (long, of_long, {"long": np.linspace(0, 1e6, 1000), "few": ["x"] * 1000},
+         {"long": np.zeros(1000), "few": ["x"] * 1000}),
+    ):  # fmt: skip
+        rows = [broken if place == BROKEN else usual for place in range(8)]
+        app = ClientApp()
+        answer_drift_queries(app, lambda c, r=rows: r[c.node_config["partition-id"]], table)
+        report = KLDrift(reference, trust, threshold=0.01).check(WatchedGrid(app, 8))
+        found = [NodeComparison.of(report, reference, table.encode(one)) for one in rows]
+        moved = "a × b" if table is pair else "long"
+        assert found[0].columns[moved].divergence < found[BROKEN].columns[moved].divergence
+        if report.columns[moved].drifted and report.columns[moved].counts:
+            assert [one.answer for one in found] == ["no", "yes", *["no"] * 6]
+        else:
+            assert found[0].answer != "yes"
+
+
+def test_a_reference_of_no_table_is_refused(cli, tmp_path):
+    Reference.from_counts(Labels(["a"]), [1]).save(tmp_path / "reference.json")
+    (tmp_path / "node.csv").write_text("a\na\n")
+    done = cli(
+        "report", "--mine", "none.json", "--data", tmp_path / "node.csv",
+        "--reference", tmp_path / "reference.json",
+    )  # fmt: skip
+    assert (done.exit_code, "table" in done.stderr) == (4, True)
 
 
 # ----------------------------------------------------------------------------------- a lying server
