@@ -10,6 +10,7 @@ import typer
 from rich.progress import track
 from rich.table import Table
 
+from flwr_kld.cli.budget import lines_of_kinds
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     AsJson,
@@ -90,9 +91,18 @@ def plan(
             "which each record may change once.",
         ),
     ] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Rounds of DP training in a year, beside the checks.")
+    ] = 0,
+    noise_multiplier: Annotated[
+        float, typer.Option(help="Of these rounds, as Flower's fixed clipping takes it.")
+    ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked."""
+    """Forecast error, smallest drift found, epsilon a year, seconds; no client is asked.
+
+    With a ledger under --like, also what its checks and rounds of training spent, and what is left.
+    """
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting, forecast
 
@@ -112,6 +122,8 @@ def plan(
             threshold=threshold,
             aggregation=trust if trust == "secure-sum" else None,
             population=population or (last.among(cohort) if last else None),
+            rounds=rounds,
+            noise_multiplier=noise_multiplier,
         )
         for cohort in clients
         for amount in epsilon or [usual.epsilon]
@@ -124,6 +136,20 @@ def plan(
         return
     for table in _tables(rows):
         results.print(table, "")
+    if rounds:
+        for one in settings:
+            alone, together = one.epsilon_of_training, one.epsilon_with_training
+            results.print(
+                f"{rounds:,} rounds of training a year at noise multiplier {noise_multiplier:g}: "
+                f"ε {alone:.3g}; with checks of {one.clients:,} clients at ε {one.epsilon:g}: "
+                f"{together:.3g}",
+                markup=False,
+            )
+    if like is not None and "://" in like:
+        url, population_of = _place(like)
+        opened = existing_ledger(url)
+        for line in lines_of_kinds(opened, opened.spent(population_of)):
+            results.print(line, markup=False)
     if trust in _SECURE_SUMS:
         results.print(_NO_SESSION, markup=False)
     each = {str(one.column): one.reference_records for one in rows[0].by_column}
@@ -145,12 +171,17 @@ def last_check(place: str) -> LastCheck:
             return LastCheck.of(Report.from_json(file.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(f"{place} is not a check's report: {error}") from None
-    url, _, population = place.partition("#")
-    population = population or DEFAULT_POPULATION
+    url, population = _place(place)
     for entry in existing_ledger(url).newest_first(population):
         if (report := report_of(entry)) is not None:
             return LastCheck.of(report)
     raise ValueError(f"{url} has no check of population {population!r} that gave a report")
+
+
+def _place(like: str) -> tuple[str, str]:
+    """Return a ledger's URL, and the population that is meant."""
+    url, _, population = like.partition("#")
+    return url, population or DEFAULT_POPULATION
 
 
 def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust:

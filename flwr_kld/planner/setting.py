@@ -13,7 +13,9 @@ from flwr_kld.infer.estimators.score import check_level
 from flwr_kld.kernel.arguments import finite, integer, set_fields
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
+from flwr_kld.ledger.budget import Budget
 from flwr_kld.ledger.composition import composed_epsilon
+from flwr_kld.ledger.cost import Cost
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 
@@ -65,6 +67,10 @@ class Setting:
         Confidence of the bound, in [0.5, 1).
     population : int, optional
         Clients among whom cohorts rotate; by default those of one check.
+    rounds : int
+        Of DP training beside the checks, in a year; at most 10^6.
+    noise_multiplier : float
+        Of these rounds, > 0.
 
     Raises
     ------
@@ -81,6 +87,8 @@ class Setting:
     design_effect: float = 1.0
     level: float = 0.95
     population: int | None = None
+    rounds: int = 0
+    noise_multiplier: float = 1.0
 
     def __post_init__(self) -> None:
         require_trust(self.trust)
@@ -98,6 +106,8 @@ class Setting:
             cells=Partition(self.cells).cells,
             design_effect=finite("design_effect", self.design_effect, least=1),
             level=check_level(self.level),
+            rounds=integer("rounds", self.rounds, least=0, most=10**6),
+            noise_multiplier=finite("noise_multiplier", self.noise_multiplier, above=0),
         )
         if self.threshold is not None:
             set_fields(self, threshold=finite("threshold", self.threshold, least=0, unit="nats"))
@@ -144,11 +154,33 @@ class Setting:
     @property
     def epsilon_per_year(self) -> float:
         """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person."""
-        times = math.ceil(self.checks_per_person / self.trust.nights)
-        total = times * self.epsilon
-        if times == 1:
+        return self._together(self._checks)
+
+    @property
+    def epsilon_of_training(self) -> float:
+        """The same of all rounds of a year, each of which may ask everybody."""
+        return self._together(self._training) if self.rounds else 0.0
+
+    @property
+    def epsilon_with_training(self) -> float:
+        """The same of the checks and the rounds of a year."""
+        return self._together(self._checks, *([self._training] if self.rounds else []))
+
+    @property
+    def _checks(self) -> tuple[Cost, int]:
+        return self.trust.cost(), math.ceil(self.checks_per_person / self.trust.nights)
+
+    @property
+    def _training(self) -> tuple[Cost, int]:
+        yearly = Budget(1.0, YEARLY_DELTA, protects=self.trust.guarantee.protected)
+        return Cost.training(self.noise_multiplier, yearly), self.rounds
+
+    @staticmethod
+    def _together(*kinds: tuple[Cost, int]) -> float:
+        total = sum(times * float(cost.epsilon) for cost, times in kinds)
+        if sum(times for _, times in kinds) == 1:
             return total
-        return min(total, composed_epsilon(((self.trust.cost(), times),), YEARLY_DELTA))
+        return min(total, composed_epsilon(kinds, YEARLY_DELTA))
 
     @property
     def seconds(self) -> float:
@@ -169,5 +201,7 @@ class Setting:
             "min_clients": self.trust.min_clients,
             "checks_per_person": self.checks_per_person,
             "epsilon_per_year": self.epsilon_per_year,
+            "epsilon_of_training": self.epsilon_of_training,
+            "epsilon_with_training": self.epsilon_with_training,
             "seconds": self.seconds,
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference, Table
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.ledger import Charge, Cost, Kind, Ledger
 from flwr_kld.planner import Setting, forecast
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
@@ -162,3 +165,41 @@ def test_a_plan_for_nights_is_a_standing_sessions(cli, file):
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)
     assert row["epsilon_per_year"] == 1
+
+
+def test_rounds_of_training_are_planned_beside_checks(cli, file):
+    typed = ("plan", file, "--clients", 40, "--records", 60)
+    (row,) = json.loads(cli(*typed, "--rounds", 400, "--noise-multiplier", 40, "--json").stdout)
+    mu = math.sqrt(400) / (40 / 2)  # of a record, all rounds as one Gaussian
+    assert gaussian_delta(mu, row["epsilon_of_training"]) <= 1e-6
+    assert gaussian_delta(mu, 0.999 * row["epsilon_of_training"]) > 1e-6
+    both = row["epsilon_with_training"]
+    most = row["epsilon_per_year"] + row["epsilon_of_training"]
+    assert max(row["epsilon_per_year"], row["epsilon_of_training"]) < both <= most
+    (bare,) = json.loads(cli(*typed, "--json").stdout)
+    assert bare["epsilon_of_training"] == 0
+    assert bare["epsilon_with_training"] == bare["epsilon_per_year"] == row["epsilon_per_year"]
+    shown = cli(*typed, "--rounds", 400, "--noise-multiplier", 40, COLUMNS="200").stdout
+    assert (
+        f"400 rounds of training a year at noise multiplier 40: ε {row['epsilon_of_training']:.3g}"
+        in shown
+    )
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Delta of a Gaussian that moves by mu deviations (Balle and Wang 2018, Theorem 8)."""
+
+    def upper(x):
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    return upper(epsilon / mu - mu / 2) - math.exp(epsilon) * upper(epsilon / mu + mu / 2)
+
+
+def test_a_plan_like_a_ledgers_check_shows_what_both_kinds_spent(cli, file, url, checked):
+    ledger = Ledger(url)
+    cost = Cost.gaussian(500.0, 1e-9, "record")
+    ledger.settle(ledger.reserve("r", Charge(cost, ["a"]), kind=Kind.TRAINING), {"round": 1})
+    shown = cli("plan", file, "--like", url, COLUMNS="200").stdout
+    checks, training = (one for one in shown.splitlines() if "spent by themselves" in one)
+    assert checks.startswith("checks: ")
+    assert re.search(r"training: 0\.\d+ nats spent by themselves, 0\.\d+ left, room for", training)
