@@ -97,11 +97,12 @@ def compare_records(
 def _published(file: Path) -> Report:
     """Read a report, or the last one of a series; it may be anybody's."""
     with file.open("rb") as opened:
-        text = opened.read(_LONGEST_REPORT + 1)
+        written = opened.read(_LONGEST_REPORT + 1)
     try:
-        if len(text) > _LONGEST_REPORT:
+        if len(written) > _LONGEST_REPORT:
             raise ValueError(f"it is longer than {_LONGEST_REPORT >> 20} MB")
-        series = text.lstrip().startswith(b"[")
+        text = written.decode()
+        series = text.lstrip().startswith("[")
         return CheckSeries.from_json(text).reports[-1] if series else Report.from_json(text)
     except Exception as error:  # whatever a forged one raises
         why = str(error) if isinstance(error, ValueError) else type(error).__name__
@@ -117,8 +118,9 @@ def _load(data: str, domain: Domain, *, query: str, node_config: str) -> Any:
     place = absolute_url(data) if "://" in data else str(Path(data).absolute())
     config = {"drift-records": place, "drift-query": query} | _read(node_config)
     loaded = load_records(config)
-    own = isinstance(loaded, TextFile) and isinstance(domain, Table)
-    return loaded.read_by(domain.dialect) if own else loaded
+    if isinstance(loaded, TextFile) and isinstance(domain, Table):
+        return loaded.read_by(domain.dialect)
+    return loaded
 
 
 def _row(one: Mapping[str, Any]) -> tuple[list[str], bool]:
