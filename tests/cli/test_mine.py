@@ -254,7 +254,7 @@ def test_pairs_long_columns_and_whole_clients_are_compared():
         rows = [broken if place == BROKEN else usual for place in range(8)]
         app = ClientApp()
         answer_drift_queries(app, lambda c, r=rows: r[c.node_config["partition-id"]], table)
-        report = KLDrift(reference, trust, threshold=0.01).check(WatchedGrid(app, 8))
+        report = KLDrift(reference, trust, cells=100, threshold=0.01).check(WatchedGrid(app, 8))
         found = [NodeComparison.of(report, reference, table.encode(one)) for one in rows]
         moved = "a × b" if table is pair else "long"
         assert found[0].columns[moved].divergence < found[BROKEN].columns[moved].divergence
