@@ -74,12 +74,15 @@ test-deployment: $(VENV)/ready
 test-databases: $(VENV)/ready
 	tests/ledger/postgres.sh tests/clients/mariadb.sh $(BIN)/pytest -m 'not slow or slow' tests/ledger tests/clients/test_any_record.py tests/examples/test_nightly.py
 
-# Our own figures beside those of peers, which it installs: a table, out/bench, and docs/benchmarks.md. 15 minutes.
+# Our own figures beside those of peers, which it installs: a table, out/bench, and docs/benchmarks.md. 15 minutes;
+# the same command goes on where it was stopped. NVFLARE has an environment of its own: it wants other versions.
 bench: $(VENV)/bench
-	OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench --page docs/benchmarks.md
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python simulations/bench/run.py --out out/bench --page docs/benchmarks.md
 
 $(VENV)/bench: $(VENV)/ready
 	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
+	$(PYTHON) -m venv $(VENV)/nvflare
+	$(VENV)/nvflare/bin/pip install --quiet --disable-pip-version-check nvflare==2.9.0 pandas
 	touch $@
 
 # Fresh examples of every property, 25 times as many as in `make test`, fresh noise of every test that states

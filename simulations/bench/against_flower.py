@@ -49,7 +49,7 @@ def of_clients(clients: int, repeats: int) -> Iterator[Row]:
 
     for peer, run in (("histograms in the clear", histograms), ("column means", means)):
         yield measured(
-            "against Flower", f"check of {clients:,} clients", cpu(lambda: monitor.check(grid)),
+            "against_flower", f"check of {clients:,} clients", cpu(lambda: monitor.check(grid)),
             repeats=repeats, peer=peer, theirs=cpu(run),
         )  # fmt: skip
 

@@ -84,7 +84,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
             ("aggregator of seeds", lambda c=client: c.verify(1)),
         ):
             yield measured(
-                "proofs", f"{what}: {name}", timed(run), repeats=repeats,
+                "prio3", f"{what}: {name}", timed(run), repeats=repeats,
                 peer="bare products and hashes",
                 theirs=timed(partial(bare_products_and_hashes, client.prio3)),
             )  # fmt: skip

@@ -5,8 +5,9 @@
     python simulations/bench/run.py --only sampler
     python simulations/bench/run.py --page docs/benchmarks.md   # and writes its rows into the docs
 
-Writes ``bench.json``, and between two marks of a page what that has, under one commit. A bench is a
-function that yields rows; each has a process of its own.
+Writes ``bench.json``, and between two marks of a page what that has, under one commit: the same
+command goes on where it was stopped. A bench is a function that yields rows, in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -31,7 +32,8 @@ from rich.progress import track
 from rich.table import Table
 
 BENCHES = (
-    "against_flower", "secure_sum", "two_aggregators", "prio3", "sampler", "scaling", "waits",
+    "year", "superlink", "against_flower", "against_nvflare", "secaggplus", "prio3",
+    "two_aggregators", "secure_sum", "sampler", "scaling", "waits",
 )  # fmt: skip
 """Modules beside this one with a function `rows`."""
 MARKS = "<!-- make bench: begin -->", "<!-- make bench: end -->"
@@ -45,12 +47,27 @@ def rows_of(name: str, repeats: int, quick: bool) -> list[Row]:
     return list(importlib.import_module(name).rows(repeats, quick=quick))
 
 
-def run(names: tuple[str, ...], repeats: int, *, quick: bool) -> list[Row]:
-    """Run benches one after the other, each in a process of its own."""
-    found: list[Row] = []
-    for name in track(names, description="benches", transient=True):
+def run(names: tuple[str, ...], repeats: int, out: Path, *, quick: bool) -> list[Row]:
+    """Run benches one after the other, each in a process of its own.
+
+    Those that the folder has of this very commit are not run again.
+    """
+    found = [] if quick else kept(out)
+    done = {row.bench for row in found}
+    for name in track([n for n in names if n not in done], description="benches", transient=True):
         found += in_a_process(rows_of, name, repeats, quick)
-    return found
+        save(found, out)
+    return [row for name in names for row in found if row.bench == name]
+
+
+def kept(out: Path) -> list[Row]:
+    """Return the rows that an earlier run saved, if no file has changed since."""
+    file, commit = out / "bench.json", _commit()
+    told = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if told.get("commit") != commit or commit.endswith("-dirty"):
+        return []
+    names = {field.name for field in fields(Row)}
+    return [Row(**{k: v for k, v in row.items() if k in names}) for row in told["rows"]]
 
 
 def growing(rows: list[Row]) -> dict[str, list[Row]]:
@@ -129,10 +146,11 @@ def _markdown(told: dict[str, Any]) -> Iterator[str]:
     machine, rows = told["machine"], told["rows"]
     yield (
         f"Commit `{told['commit']}`, {told['date']}, {machine['processor']}, Python "
-        f"{machine['python']}; medians of processor time."
+        f"{machine['python']}; processor time, of `superlink` by the clock. A row alone: "
+        "`simulations/bench/run.py --only NAME`."
     )
     yield ""
-    yield "| `make bench` | what | milliseconds | memory, MB | peer takes |"
+    yield "| `--only` | what | milliseconds | memory, MB | peer takes |"
     yield "|---|---|---|---|---|"
     for (bench, what, peer), group in groupby(
         rows, key=lambda row: (row["bench"], row["what"], row["peer"])
@@ -141,7 +159,7 @@ def _markdown(told: dict[str, Any]) -> Iterator[str]:
         sizes = " / ".join(f"{row['size']:,}" for row in own if row["size"] is not None)
         grown = told["exponents"].get(f"{bench}: {what}")
         cells = (
-            bench,
+            f"`{bench}`",
             f"{sizes} {what}".strip() + (f", as n^{grown[0]:.2f}" if grown else ""),
             " / ".join(_number(1e3 * row["seconds"]) for row in own),
             " / ".join(filter(None, (_number(row["megabytes"]) for row in own))),
@@ -155,12 +173,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder to write")
     parser.add_argument("--only", choices=BENCHES, nargs="+", default=BENCHES)
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each; medians count")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each; medians count")
     parser.add_argument("--page", type=Path, help="page whose rows are written anew")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else _WIDE)
-    rows = run(tuple(arguments.only), arguments.repeats, quick=arguments.quick)
+    rows = run(tuple(arguments.only), arguments.repeats, arguments.out, quick=arguments.quick)
     console.print(table_of(rows))
     for name, group in growing(rows).items():
         fitted, last = exponents(group)

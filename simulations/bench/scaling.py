@@ -1,9 +1,10 @@
 """How a check's CPU and memory grow: with clients, cells, columns and records, in this process.
 
-And a night's of a standing session, beside the same check's: all of it, and what the server does.
+And a night's of a standing session, beside the same check's.
 
 ClientApp and ServerApp code as on a deployment, over Flower's messages; a node hosts a thousand
-clients. Records are made before the clock starts; every size has a process of its own.
+clients. Records are made before the clock starts; every size has a process of its own. The peer is
+counting alone: `numpy.bincount` of the same records.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from flwr.app import Context, Message
+from flwr.app import Context
 from flwr.clientapp import ClientApp
 from measuring import Row, Timed, cpu, in_a_process, measured
 
@@ -36,11 +37,10 @@ AXES = {
     "clients": (50, 1_000, 10_000, 100_000),
     "deciding clients": (50, 1_000, 10_000),
     "clients of a night": (50, 1_000, 10_000),
-    "clients of a night, server": (50, 1_000, 10_000),
-    "cells": (100, 1_000, 8_000, 65_536),
+    "cells": (100, 8_000, 65_536),
     "columns": (2, 20, 100, 380),
     "deciding columns": (50, 380),
-    "records": (10, 100, 1_000, 10_000),
+    "records": (10, 1_000, 10_000),
 }
 
 
@@ -55,7 +55,7 @@ def point(axis: str, size: int, repeats: int) -> Row:
     """Measure one size in this process."""
     if axis.startswith("clients of a night"):
         with TemporaryDirectory() as folder:
-            night, check = a_night(size, Path(folder), serving=axis.endswith("server"))
+            night, check = a_night(size, Path(folder))
             check(), night()  # the first ones fill caches
             return measured(
                 "scaling", axis, night, repeats=repeats, size=size, peer="check", theirs=check
@@ -63,9 +63,13 @@ def point(axis: str, size: int, repeats: int) -> Row:
     grown = axis.removeprefix("deciding ")
     cells = {"cells": 20} if grown == "columns" else {}
     threshold = None if grown == axis else 0.05
-    check = a_check(**{**USUAL, **cells, grown: size}, threshold=threshold)
+    of = {**USUAL, **cells, grown: size}
+    check = a_check(**of, threshold=threshold)
     check()  # the first one fills caches
-    row = measured("scaling", axis, check, repeats=repeats, size=size)
+    row = measured(
+        "scaling", axis, check, repeats=repeats, size=size, peer="counting alone",
+        theirs=counting(**of),
+    )  # fmt: skip
     return replace(row, megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -79,34 +83,28 @@ def a_check(
     return cpu(lambda: monitor.check(grid))
 
 
-def a_night(clients: int, folder: Path, *, serving: bool) -> tuple[Timed, Timed]:
-    """Return what runs a night, and a check, over the usual federation; `serving`, without nodes.
+def counting(clients: int, records: int, cells: int, columns: int) -> Timed:
+    """Return what counts the symbols of as many records."""
+    own = min(clients, _POOL)
+    symbols = np.random.default_rng(0).integers(cells * columns, size=own * columns * records)
+    return cpu(lambda: [np.bincount(symbols) for _ in range(clients // own)])
+
+
+def a_night(clients: int, folder: Path) -> tuple[Timed, Timed]:
+    """Return what runs a night, and a check, over the usual federation.
 
     In process, the memories of all clients are this machine's: 1,000 clients a file.
     """
     grid, reference = a_federation(**{**USUAL, "clients": clients})
     for node, context in grid.contexts.items():
         context.node_config["drift-memory"] = str(folder / str(node))
-    trust, deliver, nodes = Trusted(epsilon=1.0, delta=1e-6), grid.deliver, [0.0]
-    standing = Standing(trust, book=folder / "standing.db")
-
-    def delivered(message: Message) -> Message:
-        replies: list[Message] = []
-        nodes[0] += cpu(lambda: replies.append(deliver(message)))()
-        return replies[0]
+    trust = Trusted(epsilon=1.0, delta=1e-6)
 
     def timed(trust: Trust) -> Timed:
         monitor = KLDrift(reference, trust, population=HostedClients())
-        run = cpu(lambda: monitor.check(grid))
+        return cpu(lambda: monitor.check(grid))
 
-        def less_nodes() -> float:
-            nodes[0] = 0.0
-            return run() - (nodes[0] if serving else 0.0)
-
-        return less_nodes
-
-    vars(grid)["deliver"] = delivered
-    return timed(standing), timed(trust)
+    return timed(Standing(trust, book=folder / "standing.db")), timed(trust)
 
 
 def a_federation(

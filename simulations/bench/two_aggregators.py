@@ -1,4 +1,4 @@
-"""Cost of sums of two aggregators, beside the bare operations and SecAgg+.
+"""Cost of sums of two aggregators, beside the bare operations.
 
 CPU of everybody, in one process: clients, the server's cutting and adding, and both aggregators,
 with signatures, proofs and the reading and writing of every message. Floor: the X25519 and Ed25519
@@ -7,7 +7,7 @@ signature, which the aggregators verify three times), timed in the same run, in 
 
 And of each aggregator in a process of its own, with its memory, beside these operations, products
 in the field and hashes. All clients have one client's counts and shares there, proved without their
-names, in boxes and under signatures of their own: 10,000 proofs would take minutes to make.
+names, in boxes and under signatures of their own: thousands of proofs would take minutes to make.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from flwr.supercore.task_identity import TaskIdentity
 from measuring import Row, cpu, measured, numpy_seconds, public_key_seconds, x25519_seconds
 from numpy.typing import NDArray
 from prio3 import bare_products_and_hashes
-from secaggplus import secaggplus_seconds
 
 from flwr_kld.clients import AggregatorKey, aggregate_drift_checks
 from flwr_kld.kernel import Guarantee
@@ -46,11 +45,12 @@ from flwr_kld.trust.sealing import SealContext
 from flwr_kld.trust.terms import AggregatorNoise, Terms
 
 _RANDOM = np.random.default_rng(0)
+CELLS = 1000
 _RECORDS = 255  # Of each client
 _NOISE = 60.0
 """Epsilon of the bench's sums: a number is noised with P = 2e-13, so sums are held to the truth."""
 _HOUR = 3600
-_WHOM = "two aggregators"
+_WHOM = "two_aggregators"
 
 
 class Federation:
@@ -217,41 +217,31 @@ class Check:
         return [first.spent(), second.spent()]
 
 
+def counts_of(clients: int) -> NDArray[np.int64]:
+    """Draw each client's counts, shape [clients, cells]."""
+    return _RANDOM.multinomial(_RECORDS, np.full(CELLS, 1 / CELLS), clients)
+
+
 def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
-    """Sum 1,000 cells among 100 clients beside the floor and SecAgg+, and among more and more."""
-    cells = 1000
-
-    def seconds(federation: Federation, counts: NDArray[np.int64]) -> float:
-        return federation.run(counts, secrets.token_hex(8))[0]
-
-    for size in (20, 40) if quick else (100, 300):
-        some = Federation(size, cells)
-        counts = _RANDOM.multinomial(_RECORDS, np.full(cells, 1 / cells), size)
-        if size == 100:
-            whole = counts.astype(np.uint32)
-            peers = {
-                "bare X25519, Ed25519": lambda: (
-                    100 * public_key_seconds(exchanges=7, verifications=3, signatures=1, keys=2)
-                ),
-                "Flower's SecAgg+": lambda w=whole: secaggplus_seconds(w, 24, 13),
-            }
-            sent = some.run(counts, secrets.token_hex(8))[1]
-            for peer, theirs in peers.items():
-                yield measured(
-                    _WHOM, f"100 clients, {sent / 1e3:.1f} kB each",
-                    lambda f=some, c=counts: seconds(f, c),
-                    repeats=repeats, peer=peer, theirs=theirs,
-                )  # fmt: skip
-        yield measured(
-            _WHOM, "clients", lambda f=some, c=counts: seconds(f, c), repeats=repeats, size=size
-        )
-    for size in (20,) if quick else (1_000, 10_000):
-        yield from _alone(size, cells)
+    """Sum 1,000 cells among few clients, all parties together, and each aggregator's among many."""
+    size = 20 if quick else 100
+    some, counts = Federation(size, CELLS), counts_of(size)
+    sent = some.run(counts, secrets.token_hex(8))[1]
+    yield measured(
+        _WHOM, f"all parties, {size} clients, {sent / 1e3:.1f} kB each",
+        lambda: some.run(counts, secrets.token_hex(8))[0],
+        repeats=repeats, peer="bare X25519, Ed25519",
+        theirs=lambda: size * public_key_seconds(
+            exchanges=7, verifications=3, signatures=1, keys=2
+        ),
+    )  # fmt: skip
+    for size in (20,) if quick else (1_000, 3_000):
+        yield from _alone(size)
 
 
-def _alone(clients: int, cells: int) -> Iterator[Row]:
+def _alone(clients: int) -> Iterator[Row]:
     """Measure each aggregator once, beside bare operations: the first one opens twice."""
-    check = Check(clients, cells)
+    check = Check(clients, CELLS)
     spent = check.run()
     hashes = cpu(partial(bare_products_and_hashes, check.prio3))() * clients
     for place, (seconds, megabytes) in enumerate(spent):

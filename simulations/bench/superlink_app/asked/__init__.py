@@ -1,0 +1,1 @@
+"""Checks under each trust model, timed by a bench."""
