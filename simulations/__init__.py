@@ -15,3 +15,13 @@ APP = Path(__file__).parent / "drift_app"
 __all__ = ["InProcessGrid", "simulate"]
 
 __getattr__, __dir__ = on_request(__name__)
+
+
+def analytics_app() -> dict[str, str]:
+    """Return the files of `examples/federated-analytics`, which the wheel has, by their paths."""
+    here = Path(__file__).parent
+    folder = here / "analytics_app"
+    if not folder.is_dir():  # a clone: pyproject.toml maps that folder into the wheel
+        folder = here.parent / "examples" / "federated-analytics"
+    files = (*folder.glob("*.*"), folder / "LICENSE", *folder.glob("analytics/*.py"))
+    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}

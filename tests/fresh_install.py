@@ -9,6 +9,8 @@ from pathlib import Path
 from recipes import ROOT
 
 SHIPPED = ("flwr_kld", "strategies", "clients", "simulations")
+TEMPLATE = "examples/federated-analytics"
+"""Of `flwr-kld init`."""
 UV = Path(sys.executable).with_name("uv")
 
 
@@ -16,6 +18,7 @@ def copied_source(target: Path) -> Path:
     """Copy what a wheel is made of: setuptools would add modules of earlier builds otherwise."""
     for name in SHIPPED:
         shutil.copytree(ROOT / name, target / name)
+    shutil.copytree(ROOT / TEMPLATE, target / TEMPLATE)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, target)
     return target

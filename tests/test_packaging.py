@@ -109,7 +109,7 @@ def test_studies_and_benchmarks_are_beside_the_wheel(installed):
         path.name for path in (installed / "flwr_kld/simulations").iterdir() if path.is_dir()
     }
     assert {"bench", "studies"} <= {path.name for path in (ROOT / "simulations").iterdir()}
-    assert shipped - {"__pycache__"} == {"drift_app", "handwriting"}
+    assert shipped - {"__pycache__"} == {"analytics_app", "drift_app", "handwriting"}
 
 
 def test_shipped_modules_import_shipped_modules_only(installed, imported):
@@ -124,7 +124,7 @@ def test_everything_imported_is_declared(imported):
     extras = PROJECT["optional-dependencies"]
     for path, module, extra in imported:
         name = module.split(".")[0]
-        if name in sys.stdlib_module_names or name in ("flwr_kld", "drift_app"):
+        if name in sys.stdlib_module_names or name in ("flwr_kld", "drift_app", "analytics"):
             continue
         declared = PROJECT["dependencies"] if extra is None else extras[extra]
         assert distributions(name) & set(map(named, declared)), (path.name, name, extra)

@@ -300,12 +300,12 @@ _PLAY = Budget(1000.0, 1e-6, 1.0, SIMULATED)
 def init(
     context: typer.Context,
     sample: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help=f"PUBLIC rows, {FILES}; or only their data dictionary, table.toml. "
             "Clients and server see some of their values, as edges and labels."
         ),
-    ],
+    ] = None,
     *,
     out: Annotated[
         Path | None,
@@ -313,6 +313,13 @@ def init(
     ] = None,
     into: Annotated[
         Path | None, typer.Option(help="Add checks to this Flower app; shows the changes first.")
+    ] = None,
+    template: Annotated[
+        Literal["federated-analytics"] | None,
+        typer.Option(
+            help="Write this example to --out instead: an app that describes a table once, on "
+            "simulated nodes."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Change the app without asking.")] = False,
     table: Annotated[
@@ -372,6 +379,14 @@ def init(
     A first check on simulated clients needs no line of Python. What each column is, and how files
     are written, stands in a data dictionary, table.toml, which is to be read and edited.
     """
+    given = _given(context)
+    if template is not None:
+        if out is None or given != {"template", "out"}:
+            raise ValueError("--template takes --out, a new folder, and nothing else")
+        _write_template(Path(os.path.abspath(out)))
+        return
+    if sample is None:
+        raise ValueError("give public rows or their data dictionary, or --template and --out")
     if out is not None and into is not None:
         raise ValueError("give either --out, a new folder, or --into, a Flower app")
     if (table or sample.suffix == ".toml") and (column or bins or labels):
@@ -394,10 +409,8 @@ def init(
     ).tolerating(threshold)  # fmt: skip
     if out is None and into is None:
         of_an_app = ("yes", "clients", "epsilon", "days", "at", "connection", "ledger", "trust")
-        for name in of_an_app:
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                raise ValueError(f"--{name} is of an app: give --out or --into, too")
+        if first := next((name for name in of_an_app if name in given), None):
+            raise ValueError(f"--{first} is of an app: give --out or --into, too")
         _write_table(rows, Path("table.toml"))
         return
     if rows.made_up and into is not None:
@@ -441,6 +454,22 @@ def init(
     _print_summary(rows, proposal, folder, ledger, package / "table.toml")
     for words in foreseen(rows, proposal, yearly):
         print_note(words)
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Return the parameters that the command line gives."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, s in sources.items() if s is not None and s.name == "COMMANDLINE"}
+
+
+def _write_template(folder: Path) -> None:
+    """Write the example that the wheel has."""
+    from flwr_kld.simulations import analytics_app  # the science loads without it
+
+    _require_new(folder)
+    write_files(folder, analytics_app())
+    print_note("analytics/task.py has the table: its README.md says what to replace")
+    results.print(f"next:\n  cd {quote(str(folder))} && flwr run . --stream", markup=False)
 
 
 def _aggregators(trust: str, keys: list[str]) -> tuple[str, ...]:

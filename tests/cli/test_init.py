@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from recipes import ROOT
 
 from flwr_kld import Reference, Table
 from flwr_kld.ask.partition import plan_to_pin
@@ -359,3 +360,20 @@ def test_a_budget_in_force_stays(cli, sample, tmp_path):
     config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
     assert json.dumps(url) in (tmp_path / "app" / "pyproject.toml").read_text()
     assert config["tool"]["flwr"]["app"]["config"]["drift-ledger"] == url
+
+
+def test_the_template_is_the_example_itself(cli, tmp_path):
+    example = ROOT / "examples" / "federated-analytics"
+    done = cli("init", "--template", "federated-analytics", "--out", tmp_path / "app")
+    assert done.exit_code == 0, done.output
+    tracked = ["git", "ls-files"] if (ROOT / ".git").exists() else ["find", ".", "-type", "f"]
+    names = subprocess.run(tracked, cwd=example, capture_output=True, text=True, check=True)
+    expected = {name: (example / name).read_text() for name in names.stdout.split()}
+    assert made(tmp_path / "app") == expected
+    again = cli("init", "--template", "federated-analytics", "--out", tmp_path / "app")
+    assert again.exit_code == 4
+
+
+@pytest.mark.parametrize("options", [[], ["--epsilon", "2", "--out", "app"], ["sample.csv"]])
+def test_a_template_goes_with_a_new_folder_alone(cli, options):
+    assert cli("init", "--template", "federated-analytics", *options).exit_code == 4

@@ -62,8 +62,9 @@ def test_the_package_is_not_that_of_the_tree(shell: Shell):
     assert Path(place.strip()).is_relative_to(shell.programs.parent)
 
 
-def test_the_hubs_app(shell: Shell):
-    said = shell.on_a_superlink(run_command("federated-analytics"), ROOT)
+def test_the_hubs_app_as_init_writes_it(shell: Shell, tmp_path: Path):
+    shell("flwr-kld", "init", "--template", "federated-analytics", "--out", "analytics")
+    said = shell.on_a_superlink(run_command("federated-analytics"), tmp_path / "analytics")
     assert "Description of 4 columns of 5 clients" in said
 
 
