@@ -11,6 +11,10 @@ import typing
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = sorted(
+    set(PROJECT["tool"]["setuptools"]["packages"]) - {"flwr_kld.simulations.analytics_app"}
+)
+"""All but an app's files, which are no Python package."""
 KINDS = {
     r"int": "whole", r"float": "real",
     r"(tuple\[int, \.\.\.\]|(Sequence|Iterable)\[int\])": "wholes",
@@ -21,7 +25,7 @@ KINDS = {
 
 def public():
     """Yield everything public that can be called to make or compute something."""
-    for package in PROJECT["tool"]["setuptools"]["packages"]:
+    for package in PACKAGES:
         module = importlib.import_module(package)
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)

@@ -2,25 +2,19 @@
 
 import importlib
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+from public_face import PACKAGES
 
 ROOT = Path(__file__).parents[1]
-TEMPLATE = "flwr_kld.simulations.analytics_app"  # an app's files, no Python package
-PACKAGES = [
-    name
-    for name in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "setuptools"
-    ]["packages"]
-    if name != TEMPLATE
-]
 MOST = 92
 
 
 def exported() -> dict[str, list[str]]:
-    found = {name: getattr(importlib.import_module(name), "__all__", []) for name in PACKAGES}
+    found = {
+        name: getattr(importlib.import_module(name), "__all__", []) for name in sorted(PACKAGES)
+    }
     return {package: names for package, names in found.items() if names}
 
 
