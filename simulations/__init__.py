@@ -1,5 +1,6 @@
 """Thin Flower apps, virtual clients in this process, virtual handwriters, and real flights."""
 
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,5 +24,6 @@ def analytics_app() -> dict[str, str]:
     folder = here / "analytics_app"
     if not folder.is_dir():  # a clone: pyproject.toml maps that folder into the wheel
         folder = here.parent / "examples" / "federated-analytics"
-    files = (*folder.glob("*.*"), folder / "LICENSE", *folder.glob("analytics/*.py"))
-    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
+    files = (*folder.glob("*.*"), *folder.glob("analytics/*.py"))
+    found = {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
+    return found | {"LICENSE": distribution("flwr-kld").read_text("licenses/LICENSE") or ""}
