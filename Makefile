@@ -81,8 +81,8 @@ bench: $(VENV)/bench
 
 $(VENV)/bench: $(VENV)/ready
 	$(UV) --editable '.[bench]' 2>>$(VENV)/uv.log || $(PIP) --editable '.[bench]'
-	$(PYTHON) -m venv $(VENV)/nvflare
-	$(VENV)/nvflare/bin/pip install --quiet --disable-pip-version-check nvflare==2.9.0 pandas
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(VENV)/nvflare
+	$(BIN)/uv pip install --quiet --python $(VENV)/nvflare/bin/python nvflare==2.9.0 pandas
 	touch $@
 
 # Fresh examples of every property, 25 times as many as in `make test`, fresh noise of every test that states
