@@ -50,14 +50,14 @@ def rows_of(name: str, repeats: int, quick: bool) -> list[Row]:
 def run(names: tuple[str, ...], repeats: int, out: Path, *, quick: bool) -> list[Row]:
     """Run benches one after the other, each in a process of its own.
 
-    Those that the folder has of this very commit are not run again.
+    Those that the folder has of this very commit are not run again; their rows are returned, too.
     """
     found = [] if quick else kept(out)
     done = {row.bench for row in found}
     for name in track([n for n in names if n not in done], description="benches", transient=True):
         found += in_a_process(rows_of, name, repeats, quick)
         save(found, out)
-    return [row for name in names for row in found if row.bench == name]
+    return found
 
 
 def kept(out: Path) -> list[Row]:
@@ -183,7 +183,7 @@ def main() -> None:
     for name, group in growing(rows).items():
         fitted, last = exponents(group)
         console.print(f"{name} grows like n^{fitted:.2f}, in the last step n^{last:.2f}")
-    told = save(rows, arguments.out)
+    told = save(sorted(rows, key=lambda row: BENCHES.index(row.bench)), arguments.out)
     if arguments.page:
         write_page(told, arguments.page)
     console.print(f"Saved bench.json in {arguments.out}")

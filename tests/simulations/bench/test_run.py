@@ -65,6 +65,9 @@ def test_rows_of_the_same_commit_are_kept(tmp_path: Path, monkeypatch):
         monkeypatch.setattr(run, "_commit", lambda commit=commit: commit)
         run.save([row], tmp_path)
         assert run.kept(tmp_path) == found
+    monkeypatch.setattr(run, "_commit", lambda: "1234567890ab")
+    run.save([row], tmp_path)
+    assert run.run(("sampler",), 1, tmp_path, quick=False) == [row]
     assert run.run(("sampler",), 1, tmp_path / "other", quick=True)[0].bench == "sampler"
 
 
