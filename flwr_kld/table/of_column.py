@@ -348,7 +348,7 @@ def _constant(seen: _Seen, wanted: bool) -> tuple[Found, str]:
     value, text = seen.values[most], seen.texts[most]
     if isinstance(value, date | np.datetime64):
         day = np.datetime64(local_time(value) or "NaT", "D")
-        return Times([str(day), str(day + 1)]), f"constant, {day}"
+        return Times([str(day), str(day + np.timedelta64(1, "D"))]), f"constant, {day}"
     if text is None:
         return _NO_KIND, ""
     if len(text) > _SENTENCE and not wanted:
