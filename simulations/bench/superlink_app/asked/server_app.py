@@ -49,7 +49,8 @@ def main(grid: Grid, context: Context) -> None:
     def nothing() -> None:
         """Send an exchange that asks nothing."""
         messages = [Message(RecordDict(), node, "query.nothing") for node in nodes]
-        if any(reply.has_error() for reply in grid.send_and_receive(messages, timeout=60)):
+        replies = list(grid.send_and_receive(messages, timeout=600))
+        if len(replies) < len(nodes) or any(reply.has_error() for reply in replies):
             raise RuntimeError("a node did not answer")
 
     sent = []
