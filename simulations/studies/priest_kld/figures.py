@@ -9,7 +9,7 @@ from typing import Any
 from flwr_kld.common.extras import require
 from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, Study
 from flwr_kld.simulations.studies.priest_kld.summary import best, pick
-from flwr_kld.simulations.studies.runner import Row
+from flwr_kld.simulations.studies.runner import Row, console
 
 Series = tuple[str, str]
 """Rule and trust model."""
@@ -77,9 +77,11 @@ def draw(rows: list[Row], study: Study, out: Path) -> list[Path]:
     ]  # fmt: skip
     written = []
     for name, figure in figures:
-        if figure is not None:
-            written.append(out / f"{name}.png")
-            figure.savefig(written[-1], dpi=120)
+        if figure is None:
+            console.print(f"{name} is not drawn: its settings are left out, or not measured yet")
+            continue
+        written.append(out / f"{name}.png")
+        figure.savefig(written[-1], dpi=120)
     return written
 
 

@@ -33,7 +33,7 @@ SERIES = {
 `TrustedAggregator` do is one function."""
 ONE_NUMBER, FROM_COUNTS, OURS = "one number", "counts", "ours"
 """Parts of a setting, each a task of its own: of one cohort, unless it is drawn anew."""
-_VERSIONS = {ONE_NUMBER: 2, FROM_COUNTS: 2, OURS: 3}
+_VERSIONS = {ONE_NUMBER: 2, FROM_COUNTS: 2, OURS: 4}
 """Of what a part computes: results of another version are not read."""
 
 
@@ -58,10 +58,10 @@ class Study:
     repeats: int = 50
     settings: tuple[Setting, ...] = (
         Setting(CLIENTS),
-        Setting(CLIENTS, epsilons=BETWEEN),
-        *(Setting(clients, epsilons=EPSILONS) for clients in COHORTS),
-        Setting(CLIENTS, delta=PAPERS_DELTA),
+        Setting(CLIENTS, epsilons=(0.5,), delta=PAPERS_DELTA),
         Setting(CLIENTS, anew=True),
+        *(Setting(clients, epsilons=EPSILONS) for clients in COHORTS),
+        Setting(CLIENTS, epsilons=BETWEEN),
     )
     lambdas: tuple[float, ...] = LAMBDAS  # Values of λ; the first is 0
     fraction: float = 1.0  # Of the paper's cohorts that are asked
@@ -122,10 +122,10 @@ class Study:
 
     @property
     def tasks(self) -> list[dict[str, Any]]:
-        """All of them, repeat by repeat."""
+        """All of them, the table's first: a study that is stopped has every rule in them."""
         return [
             self.task(setting, part, repeat)
-            for repeat in range(self.repeats)
             for setting in self.settings
+            for repeat in range(self.repeats)
             for part in self.parts(setting)
         ]
