@@ -14,15 +14,13 @@ from pathlib import Path
 
 from flwr_kld.simulations.studies.priest_kld.figures import draw
 from flwr_kld.simulations.studies.priest_kld.measure import measure
-from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, DRAWS, PAPERS_DELTA, Study
+from flwr_kld.simulations.studies.priest_kld.settings import CLIENTS, Study
 from flwr_kld.simulations.studies.priest_kld.summary import (
     BY_REPEAT,
     RATIOS,
-    best,
-    curves,
-    pick,
     rows_of,
     summary_of,
+    table_of,
 )
 from flwr_kld.simulations.studies.priest_kld.written import WRITERS, Written
 from flwr_kld.simulations.studies.resumable import Kept
@@ -33,17 +31,9 @@ def report(study: Study, written: Written, kept: Kept, out: Path) -> None:
     """Write tables and figures, and print what is asked first."""
     rows = rows_of(study, written, kept)
     summary = summary_of(rows, study, written)
-    names = ("rule", "trust", "epsilon", "tau", "lam", "mse", "low", "high", "bias", "noise")
-    main = {"clients": study.of_paper(CLIENTS), "draws": DRAWS}
-    for title, where in (
-        ("", {"delta": 0.0, "anew": False}),
-        (f", δ = {PAPERS_DELTA:g}", {"delta": PAPERS_DELTA, "anew": False}),
-        (", a cohort for each draw (not covered by Theorem 4.11)", {"delta": 0.0, "anew": True}),
-    ):
-        shown = [{name: best(curve)[name] for name in names}
-                 for curve in curves(pick(rows, **main, **where))]  # fmt: skip
-        if shown:
-            show(f"|C| = {main['clients']}{title}: λ and τ in hindsight, nats²", shown)
+    clients = study.of_paper(CLIENTS)
+    if table := table_of(rows, clients):
+        show(f"|C| = {clients}: mean squared error at the best λ and τ, nats²", table)
     if summary[RATIOS]:
         show("baselines over ours", summary[RATIOS])
     for name, value in summary.items():

@@ -30,6 +30,19 @@ six = partial(significant, digits=6)
 _BAND = (0.05, 0.95)
 BY_REPEAT = "by repeat"
 """Column of a row's mean square error in each repeat, which no file has."""
+TABLE = {
+    "Dist, paper": ("paper", "distributed"),
+    "dithered": ("dithered", "distributed"),
+    "post-processed": ("post-processed", "distributed"),
+    "Dist, ours": ("default", "distributed"),
+    "Trusted, paper": ("paper", "trusted"),
+    "clipped": ("post-processed", "trusted"),
+    "TAgg, paper": ("paper", "aggregator"),
+    "TAgg, clipped": ("post-processed", "aggregator"),
+    "Scalar": ("scalar", "central"),
+    "ours": ("default", "central"),
+}
+"""Columns of the table of docs: a rule and a trust model each."""
 RATIOS = "mean square error of baselines over ours"
 
 
@@ -45,12 +58,11 @@ def rows_of(study: Study, written: Written, kept: Kept) -> list[Row]:
     clean_before = set[Setting]()  # Without noise, values of ε make no difference
     for setting in study.settings:
         alike = replace(setting, epsilons=(), delta=0.0)
-        by_repeat = [
-            [kept.load(study.task(setting, part, k)) for part in study.parts(setting)]
-            for k in range(study.repeats)
-        ]
         found: dict[str, list[Floats]] = {}
-        for results in by_repeat:
+        for k in range(study.repeats):
+            results = [kept.load(study.task(setting, part, k)) for part in study.parts(setting)]
+            if None in results:
+                continue  # so that all rules are compared in the same repeats
             for name, values in (item for each in results if each for item in each.items()):
                 found.setdefault(name, []).append(values.astype(np.float64))
         for (rule, trust), (taus, values, clean) in _series(found, len(study.lambdas)).items():
@@ -91,9 +103,8 @@ def _series(
             continue
         if rule in ("post-processed", "scalar"):  # D_θ lies between 0 and -ln θ
             values, clean = (np.clip(x, 0, -math.log(THETA)) for x in (values, clean))
-        repeats = min(len(values), len(clean))
         taus = TAUS if values.shape[2] > lambdas else TAUS[:1]
-        series[rule, trust] = taus, values[:repeats], clean[:repeats]
+        series[rule, trust] = taus, values, clean
     return series
 
 
@@ -131,12 +142,29 @@ def best(rows: list[Row]) -> Row:
     return min(rows, key=lambda row: row["mse"])
 
 
+def table_of(rows: list[Row], clients: int) -> list[Row]:
+    """Mean squared errors in nats² of so many clients, each rule at its best λ and τ."""
+    here, found = pick(rows, clients=clients, draws=DRAWS), list[Row]()
+    kinds = ("anew", "delta", "epsilon", "repeats")
+    for kind in dict.fromkeys(tuple(row[name] for name in kinds) for row in here):
+        fixed = dict(zip(kinds, kind, strict=True))
+        if fixed["epsilon"] is None:
+            continue
+        shown: Row = {"ε": fixed["epsilon"], "δ": fixed["delta"]}
+        shown["a cohort"] = "for each draw" if fixed["anew"] else "for all"
+        shown["repeats"] = fixed["repeats"]
+        for name, (rule, trust) in TABLE.items():
+            of_rule = pick(here, **fixed, rule=rule, trust=trust)
+            shown[name] = best(of_rule)["mse"] if of_rule else "–"
+        found.append(shown)
+    return found
+
+
 def ratio(above: Row, below: Row) -> tuple[float, float]:
     """Quotient of two mean square errors, and its standard error over repeats (delta method)."""
-    shared = min(above["repeats"], below["repeats"])
-    a, b = above[BY_REPEAT][:shared], below[BY_REPEAT][:shared]
+    a, b = above[BY_REPEAT], below[BY_REPEAT]
     quotient = a.mean() / b.mean()
-    error = (a - quotient * b).std(ddof=1) / math.sqrt(shared) / b.mean()
+    error = (a - quotient * b).std(ddof=1) / math.sqrt(len(a)) / b.mean()
     return significant(quotient, 3), significant(error, 2)
 
 
@@ -158,7 +186,7 @@ def ratios(rows: list[Row], study: Study) -> list[Row]:
                             "delta": setting.delta, "epsilon": epsilon, "tau": least["tau"],
                             "lam": least["lam"], "mse": least["mse"], "ours": defaults[0]["mse"],
                             "ratio": quotient, "standard_error": error,
-                            "repeats": min(least["repeats"], defaults[0]["repeats"]),
+                            "repeats": least["repeats"],
                         })  # fmt: skip
     return found
 
