@@ -14,8 +14,8 @@ import numpy as np
 from flwr_kld.simulations.studies.priest_kld.measure import truths
 from flwr_kld.simulations.studies.priest_kld.rules import Floats
 from flwr_kld.simulations.studies.priest_kld.settings import (
+    CLIENTS,
     DRAWS,
-    FIVE,
     SERIES,
     TAUS,
     THETA,
@@ -129,35 +129,28 @@ def pick(rows: list[Row], **where: Any) -> list[Row]:
     return [row for row in rows if all(row[name] == value for name, value in where.items())]
 
 
-def curves(rows: list[Row]) -> Iterator[list[Row]]:
-    """Yield the rows of every ε, rule and trust model in a setting, over λ and τ."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["rule"], row["trust"], row["epsilon"]), []).append(row)
-    yield from groups.values()
-
-
 def best(rows: list[Row]) -> Row:
     """Row of the λ and τ that err least, chosen in hindsight as in the paper."""
     return min(rows, key=lambda row: row["mse"])
 
 
+def at_best(rows: list[Row], clients: int) -> Iterator[tuple[Row, dict[str, Row]]]:
+    """Yield each setting of so many clients, and the table's rules at their best λ and τ."""
+    here, names = pick(rows, clients=clients, draws=DRAWS), ("epsilon", "delta", "anew", "repeats")
+    for values in dict.fromkeys(tuple(row[name] for name in names) for row in here):
+        fixed = dict(zip(names, values, strict=True))
+        if fixed["epsilon"] is not None:
+            found = {name: pick(here, **fixed, rule=rule, trust=trust)
+                     for name, (rule, trust) in TABLE.items()}  # fmt: skip
+            yield fixed, {name: best(own) for name, own in found.items() if own}
+
+
 def table_of(rows: list[Row], clients: int) -> list[Row]:
-    """Mean squared errors in nats² of so many clients, each rule at its best λ and τ."""
-    here, found = pick(rows, clients=clients, draws=DRAWS), list[Row]()
-    kinds = ("anew", "delta", "epsilon", "repeats")
-    for kind in dict.fromkeys(tuple(row[name] for name in kinds) for row in here):
-        fixed = dict(zip(kinds, kind, strict=True))
-        if fixed["epsilon"] is None:
-            continue
-        shown: Row = {"ε": fixed["epsilon"], "δ": fixed["delta"]}
-        shown["a cohort"] = "for each draw" if fixed["anew"] else "for all"
-        shown["repeats"] = fixed["repeats"]
-        for name, (rule, trust) in TABLE.items():
-            of_rule = pick(here, **fixed, rule=rule, trust=trust)
-            shown[name] = best(of_rule)["mse"] if of_rule else "–"
-        found.append(shown)
-    return found
+    """Return the mean squared errors in nats², a row for each setting."""
+    return [
+        fixed | {name: rules[name]["mse"] if name in rules else "–" for name in TABLE}
+        for fixed, rules in at_best(rows, clients)
+    ]
 
 
 def ratio(above: Row, below: Row) -> tuple[float, float]:
@@ -168,26 +161,17 @@ def ratio(above: Row, below: Row) -> tuple[float, float]:
     return significant(quotient, 3), significant(error, 2)
 
 
-def ratios(rows: list[Row], study: Study) -> list[Row]:
+def ratios(rows: list[Row], clients: int) -> list[Row]:
     """Compare what errs least of each baseline with our defaults of the same trust model."""
     found = []
-    for setting in dict.fromkeys(Setting(s.clients, delta=s.delta) for s in study.settings):
-        here = {"clients": setting.clients, "draws": DRAWS, "delta": setting.delta, "anew": False}
-        for epsilon in FIVE:
-            for trust, ours in (("distributed", "distributed"), ("trusted", "central"),
-                                ("aggregator", "central"), ("central", "central")):  # fmt: skip
-                defaults = pick(rows, **here, epsilon=epsilon, rule="default", trust=ours)
-                for curve in curves(pick(rows, **here, epsilon=epsilon, trust=trust)):
-                    if defaults and curve[0]["rule"] != "default":
-                        least = best(curve)
-                        quotient, error = ratio(least, defaults[0])
-                        found.append({
-                            "rule": least["rule"], "trust": trust, "clients": setting.clients,
-                            "delta": setting.delta, "epsilon": epsilon, "tau": least["tau"],
-                            "lam": least["lam"], "mse": least["mse"], "ours": defaults[0]["mse"],
-                            "ratio": quotient, "standard_error": error,
-                            "repeats": least["repeats"],
-                        })  # fmt: skip
+    for fixed, rules in at_best(rows, clients):
+        for least in rules.values():
+            ours = rules.get("Dist, ours" if least["trust"] == "distributed" else "ours")
+            if ours and least["rule"] != "default":
+                quotient, error = ratio(least, ours)
+                shown = {name: least[name] for name in ("rule", "trust", "tau", "lam", "mse")}
+                shown |= {"ours": ours["mse"], "ratio": quotient, "standard_error": error}
+                found.append(shown | fixed)
     return found
 
 
@@ -210,5 +194,5 @@ def summary_of(rows: list[Row], study: Study, written: Written) -> Row:
             "mean": six(truth.mean()),
             "largest": six(truth.max()),
         },
-        RATIOS: ratios(rows, study),
+        RATIOS: ratios(rows, study.of_paper(CLIENTS)),
     }
