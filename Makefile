@@ -14,8 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/ready
 	$(BIN)/flwr-kld demo --out out/demo
 
-# The figures of PRIEST-KLD with correct mechanisms: half an hour on two cores. The same command goes on where it
-# was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`
+# The figures of PRIEST-KLD with correct mechanisms: hours on two cores, the table of docs/study.md first. The same
+# command goes on where it was stopped. `make study DATA=writers.npz REPEATS=50 WORKERS=2`
 DATA ?= digits
 REPEATS ?= 50
 WORKERS ?= $(shell nproc)
