@@ -165,6 +165,8 @@ def ratios(rows: list[Row], clients: int) -> list[Row]:
     """Compare what errs least of each baseline with our defaults of the same trust model."""
     found = []
     for fixed, rules in at_best(rows, clients):
+        if fixed["repeats"] == 1:
+            continue  # no standard error
         for least in rules.values():
             ours = rules.get("Dist, ours" if least["trust"] == "distributed" else "ours")
             if ours and least["rule"] != "default":

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.simulations.studies.priest_kld import study
 from flwr_kld.simulations.studies.priest_kld.measure import measure
 from flwr_kld.simulations.studies.priest_kld.settings import (
+    CLIENTS,
     FROM_COUNTS,
     ONE_NUMBER,
     OURS,
@@ -25,6 +27,7 @@ from flwr_kld.simulations.studies.priest_kld.settings import (
     Study,
 )
 from flwr_kld.simulations.studies.priest_kld.written import Written
+from flwr_kld.simulations.studies.resumable import Kept, key_of
 
 QUICK = ["--quick", "--workers", "0"]
 TABLES = ("priest_kld.csv",)
@@ -85,6 +88,28 @@ def test_it_reads_what_is_kept_and_says_the_same(quick, monkeypatch):
     before = tables(quick)
     study.main([*QUICK, "--out", str(quick)])
     assert tables(quick) == before
+
+
+def test_what_is_half_measured_is_compared_in_whole_repeats_and_figures_are_named(
+    quick, tmp_path, capsys
+):
+    shutil.copytree(quick / "results", tmp_path / "results")
+    written = Written.load("digits", CLIENTS)
+    small = Study.quick(written)
+    asked, fewer, *_ = small.settings
+    missing = [small.task(asked, OURS, 1)]
+    missing += [small.task(fewer, part, k) for part in small.parts(fewer) for k in (0, 1)]
+    for task in missing:
+        (tmp_path / "results" / f"{key_of(task)}.npz").unlink()
+    study.report(small, written, Kept(tmp_path / "results"), tmp_path)
+    with (tmp_path / "priest_kld.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    first = [row for row in rows if row["delta"] == "0.0" and row["anew"] == "False"]
+    assert {row["repeats"] for row in first} == {"1"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"figure_1", "figure_3", "figure_4"}
+    said = capsys.readouterr().out
+    assert "figure_2 is not drawn" in said
+    assert "figure_5 is not drawn" in said
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
