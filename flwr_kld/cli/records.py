@@ -191,7 +191,7 @@ def _likely_missing(
         symbols.T, table.parts, table.columns.items(), strict=True
     ):
         column = texts_in(columns[name]) if name in columns else None
-        if not isinstance(domain, Labels) or isinstance(column, np.ndarray):
+        if not isinstance(domain, Labels) or column is None or isinstance(column, np.ndarray):
             continue
         odd = domain.unlisted_index()[own - part.start] == 0
         texts = (value for value, is_odd in zip(column, odd.tolist(), strict=True) if is_odd)

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from flwr_kld.common.extras import require
-from flwr_kld.report.words import nats
-from flwr_kld.views.text import when
+from flwr_kld.report.words import nats, when
 
 TEMPLATES = Path(__file__).parent / "page"
 """Templates, and the files that pages which do not stand by themselves refer to."""

@@ -52,7 +52,7 @@ def starts(folder: Path, repeats: int) -> Iterator[Row]:
         ("client that answers", _ANSWERER, [], _CLIENT),
     ):
         yield measured(
-            "start", what, process(code, *words), repeats=repeats, peer=peer, theirs=process(peer)
+            "waits", what, process(code, *words), repeats=repeats, peer=peer, theirs=process(peer)
         )
 
 
@@ -86,7 +86,7 @@ def reading(lines: int, columns: int, repeats: int) -> Row:
         del held
         read = partial(Reference.from_csv, file)
         found = measured(
-            "reading", f"lines of {columns} columns", cpu(read), repeats=repeats, size=lines,
+            "waits", f"lines of {columns} columns", cpu(read), repeats=repeats, size=lines,
             peer="polars.read_csv", theirs=cpu(lambda: pl.read_csv(file)),
         )  # fmt: skip
     return replace(found, megabytes=_megabytes())
@@ -99,7 +99,7 @@ def paging(entries: int, repeats: int) -> Row:
         write(url, entries)
         ledger, text = Ledger(url), json.dumps(_REPORT)
         found = measured(
-            "ledger", "entries of a history", cpu(lambda: sum(1 for _ in ledger.history())),
+            "waits", "entries of a history", cpu(lambda: sum(1 for _ in ledger.history())),
             repeats=repeats, size=entries, peer="json.loads",
             theirs=cpu(lambda: [json.loads(text) and None for _ in range(entries)]),
         )  # fmt: skip
