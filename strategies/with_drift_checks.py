@@ -194,6 +194,9 @@ class WithDriftChecks(Strategy):
         if self.on_report is not None:
             self.on_report(server_round, report)
         if isinstance(report, Report):
+            unsure = report.outcome in {Outcome.DRIFT, Outcome.INCONCLUSIVE}
+            say = logger.warning if unsure else logger.info
+            say("check after round %s: %s", server_round, report.summary)
             self._answer(server_round, report)
         return monitor.metrics(report)
 
@@ -212,7 +215,7 @@ class WithDriftChecks(Strategy):
             action(server_round, report)
             return
         proposed = " is proposed" if self.suggest else ""
-        logger.warning("drift after round %s: %s%s", server_round, action, proposed)
+        logger.warning("after round %s: %s%s", server_round, action, proposed)
         if self.suggest:
             return
         if isinstance(action, Retrain):

@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "simulate": (
         "flwr_kld.cli.simulate",
-        "Run drift checks on a local Flower simulation; write table, plot and page.",
+        "Run drift checks of images by writer on a local Flower simulation; write table and page.",
     ),
     "plan": (
         "flwr_kld.cli.plan",
@@ -71,7 +71,7 @@ COMMANDS = {
     ),
     "budget": (
         "flwr_kld.cli.budget",
-        "Show what is spent in the window, what is left, and for how many more checks.",
+        "Show what checks and training spent in the window, and what is left for how many more.",
     ),
     "receipts": (
         "flwr_kld.cli.guard",

@@ -213,7 +213,10 @@ def simulate(
     ] = 1,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for all checks.")] = 900.0,
 ) -> None:
-    """Run drift checks on a local Flower simulation; write table, plot and page."""
+    """Run drift checks of images by writer on a local Flower simulation; write table and page.
+
+    Rows of your own: `simulate` of `flwr_kld.simulations`, in Python.
+    """
     require_simulation()
     from flwr_kld.simulations.scenario import Scenario  # an extra
     from flwr_kld.trust.trusted import Trusted  # takes a second

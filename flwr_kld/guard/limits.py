@@ -34,8 +34,9 @@ def _amount(least: float, most: int) -> AfterValidator:
     def read(value: object) -> Fraction:
         if _is_number(value) and least <= value <= most:
             return Fraction(value) if value > _LEAST else Fraction(0)
+        bare = " without quotes" if isinstance(value, str) else ""
         raise InvalidValue(
-            f"be {'a positive number' if least else 'a number, at least 0'}, up to {most}"
+            f"be {'a positive number' if least else 'a number, at least 0'}{bare}, up to {most}"
         )
 
     return AfterValidator(read)
