@@ -17,6 +17,7 @@ from flwr_kld.ledger import Ledger
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OWN = {"flwr_kld", "drift_app", "analytics"}  # the package, and the apps that it writes
 DISTRIBUTIONS = packages_distributions()
 
 
@@ -124,7 +125,7 @@ def test_everything_imported_is_declared(imported):
     extras = PROJECT["optional-dependencies"]
     for path, module, extra in imported:
         name = module.split(".")[0]
-        if name in sys.stdlib_module_names or name in ("flwr_kld", "drift_app", "analytics"):
+        if name in sys.stdlib_module_names | OWN:
             continue
         declared = PROJECT["dependencies"] if extra is None else extras[extra]
         assert distributions(name) & set(map(named, declared)), (path.name, name, extra)
@@ -132,7 +133,7 @@ def test_everything_imported_is_declared(imported):
 
 def test_every_dependency_is_imported(imported):
     plain = {module.split(".")[0] for _, module, extra in imported if extra is None}
-    others = plain - set(sys.stdlib_module_names) - {"flwr_kld"}
+    others = plain - sys.stdlib_module_names - OWN
     found = set().union(*map(distributions, others))
     assert set(map(named, PROJECT["dependencies"])) <= found
 

@@ -71,7 +71,7 @@ COMMANDS = {
     ),
     "budget": (
         "flwr_kld.cli.budget",
-        "Show what checks and training spent in the window, and what is left for how many more.",
+        "Show what checks and training spent in the window, what is left, and for how many more.",
     ),
     "receipts": (
         "flwr_kld.cli.guard",

@@ -74,7 +74,7 @@ def budget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what checks and training spent in the window, and what is left for how many more."""
+    """Show what checks and training spent in the window, what is left, and for how many more."""
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
