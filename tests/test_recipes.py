@@ -49,7 +49,7 @@ def test_the_server_recipe_checks_the_clients_of_the_client_recipe(grid, capsys)
     app(grid, context)
     printed = capsys.readouterr().out
     assert "KL(reference ‖ clients) in nats" in printed
-    assert "2,000 records of 20 of 20 clients" in " ".join(printed.split())
+    assert "2,000 records of 20 of 20 drawn clients" in " ".join(printed.split())
     assert float(printed.splitlines()[-1]) > 0
 
 

@@ -14,8 +14,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from io import TextIOWrapper
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Annotated, Any
 
@@ -159,7 +159,7 @@ def _mend_help(command: click.Command) -> None:
 @cache
 def load(name: str) -> click.Command:
     """Return a command, or a group of them."""
-    found = getattr(import_module(COMMANDS[name][0]), name)
+    found = resolve_name(f"{COMMANDS[name][0]}:{name}")
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False)
         alone.command(name)(found)

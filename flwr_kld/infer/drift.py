@@ -1,4 +1,8 @@
-"""Ways in which clients may move away from the reference, by any amount."""
+"""Ways in which clients may move away from the reference, by any amount.
+
+`_GONE` is what a vanishing drift is, `_SEED` fixes the directions in which drifts spread, and
+`_FARTHEST` ends searches: none is tuned.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What checks would find: simulated cohorts, and drifts from which on their estimates show one."""
+"""What checks would find: simulated cohorts, and drifts from which on their estimates show one.
+
+`_ESTIMATES` are few, so the power by them is taken to be off by `_ERROR`; `_LEAST` and `SMALLEST`
+keep quotients finite.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +106,7 @@ class Estimating:
                 return None
             seen = max(seen, needed)
         seen = max(seen, self.threshold)
-        return hidden.at_most(min(max(seen, *self._needed(seen)), away))
+        return hidden.at_most(min(max([seen, *self._needed(seen)]), away))
 
     def above(self, law: Law) -> float:
         """Return by about how many standard deviations the estimate is above the threshold."""

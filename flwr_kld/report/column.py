@@ -31,7 +31,7 @@ class Estimated:
     deviation: float
 
     def __str__(self) -> str:
-        return f"{max(self.value, 0.0):.3f} ± {self.deviation:.3f}"  # by noise below 0
+        return f"{max(self.value, 0.0):z.3f} ± {self.deviation:.3f}"  # by noise below 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class Reading:
     def of_cohort(self) -> Estimated:
         """The counted records' own divergence."""
         return Estimated("cohort", self.counted or "the cohort", self.estimate, self.deviation)
+
+    @property
+    def estimates(self) -> tuple[Estimated, ...]:
+        """What was estimated, the population's first."""
+        return (self.headline, self.of_cohort) if self.of_population else (self.of_cohort,)
 
     @property
     def headline(self) -> Estimated:

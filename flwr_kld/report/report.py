@@ -215,7 +215,7 @@ class Report(Decided, Envelope):
     @property
     def _counted(self) -> str:
         whom = self.reading.drawn_from or self.reading.headline.whose
-        return f"{when(self.started)}, {self.reading.records:,.0f} records, about {whom}"
+        return f"{when(self.started)} UTC, {self.reading.records:,.0f} records, about {whom}"
 
     def _numbers(
         self, other: Report

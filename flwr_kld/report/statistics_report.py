@@ -204,7 +204,7 @@ class StatisticsReport(Envelope):
 
     @property
     def _described(self) -> str:
-        return f"{when(self.started)}, {self.records:,.0f} records, about {self.whom}"
+        return f"{when(self.started)} UTC, {self.records:,.0f} records, about {self.whom}"
 
     @property
     def _numbers(self) -> Numbers:

@@ -26,8 +26,8 @@ def counted(number: int, what: str) -> str:
 
 
 def when(moment: str) -> str:
-    """Write a moment to the minute."""
-    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    """Write a moment to the minute, in UTC."""
+    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def shown(name: str) -> str:

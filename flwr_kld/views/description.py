@@ -34,7 +34,7 @@ class Description(Document):
         """Yield when it was asked, and whom."""
         report = self.report
         yield (
-            f"Asked {when(report.started)}, about {report.whom}: {report.records:,.0f} records "
+            f"Asked {when(report.started)} UTC, about {report.whom}: {report.records:,.0f} records "
             f"of {report.cohort}."
         )
 

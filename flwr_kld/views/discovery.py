@@ -22,7 +22,7 @@ class Discovery(Document):
         """Yield when it was asked, and whom."""
         cohort = self.report.cohort
         yield (
-            f"Asked {when(self.report.started)}: {cohort.survivors} of {cohort.asked} clients"
+            f"Asked {when(self.report.started)} UTC: {cohort.survivors} of {cohort.asked} clients"
             f"{aside(cohort.dropouts)}."
         )
 

@@ -58,7 +58,7 @@ class NodeComparisonView(Document):
                 ("own", "D", theme.alarm), ("elsewhere", "o", theme.estimate),
                 ("reference", "|", theme.threshold),
             ):  # fmt: skip
-                of = [getattr(one, what) for one in columns.values()]
+                of = [asdict(one)[what] for one in columns.values()]
                 known = [(100 * x, y) for x, y in zip(of, places, strict=True) if x is not None]
                 if known:
                     axes.plot(

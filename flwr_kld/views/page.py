@@ -42,7 +42,19 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Any:
     jinja2 = require("jinja2", extra="plots")
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
+    nothing = jinja2.utils.missing
+
+    class Named(jinja2.Undefined):  # type: ignore[misc, name-defined]
+        """A page may lack a variable, but no object an attribute that a template names."""
+
+        def __init__(self, hint: str | None = None, obj: Any = nothing, **rest: Any) -> None:
+            super().__init__(hint, obj, **rest)
+            if obj is not nothing:
+                self._fail_with_undefined_error()
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=Named
+    )
     environment.filters.update(nats=nats, sentence=_sentence, when=when)
     return environment
 

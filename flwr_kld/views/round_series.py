@@ -111,7 +111,7 @@ class RoundSeries(Series[PredictorReport]):
         yield report.summary
         yield from wrapped(str(report.reading), width)
         yield from wrapped(
-            f"Asked {when(report.started)}: {report.cohort}, each hidden at "
+            f"Asked {when(report.started)} UTC: {report.cohort}, each hidden at "
             f"ε = {report.guarantee.epsilon:g}. {budget(report.cost)}",
             width,
         )

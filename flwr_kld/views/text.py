@@ -48,7 +48,7 @@ def about(report: Report) -> str:
     period = "" if report.period is None else f", records with {report.period}"
     silent = f" and {cohort.silent} as before" if cohort.silent else ""
     return (
-        f"Check{name} of {when(report.started)}{night}, against the "
+        f"Check{name} of {when(report.started)} UTC{night}, against the "
         f"reference {report.compared.reference[:8]}{period}: {report.reading.records:,.0f} records "
         f"of {cohort.survivors:,} of {cohort.asked:,} {drawn}clients{silent}"
         f"{aside(cohort.dropouts)}."
@@ -114,7 +114,7 @@ def budget(cost: CostSummary) -> str:
     if cost.left >= cost.epsilon:
         more = counted(int(cost.left / cost.epsilon + 1e-9), "more check")
         return f"{rest}, enough for at least {more} at this ε."
-    on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)}"
+    on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
     return f"{rest}: they are asked again when earlier checks have left the budget's window{on}."
 
 

@@ -244,5 +244,5 @@ def test_a_federation_whose_patients_all_die_late_is_told_and_drawn(asked, tmp_p
 
 def test_the_guides_recipe_draws_them(tmp_path, here, capsys):
     exec(compile(recipe_text("survival.py"), "survival.py", "exec"), {"grid": clinics(TABLE)})
-    assert "Log-rank test of a difference: p =" in capsys.readouterr().out
+    assert "Log-rank test of a difference: p" in capsys.readouterr().out
     assert (tmp_path / "survival.png").exists()

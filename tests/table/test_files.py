@@ -239,7 +239,7 @@ def test_a_report_says_which_columns_are_blind_and_what_a_blind_node_does(nodes,
         said = report.columns[name].sentence
         assert ("blind, as it lists no value of 100 %" in said) is blind
         assert f"{way}: 0 % → {100 if blind else 10} %" in said
-    assert "its log says so" in " ".join(str(report).split())
+    assert "own log says" in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize("form", ["list", "dict", "groups"])
