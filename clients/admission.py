@@ -65,6 +65,9 @@ class Gate:
             return look(self._guard, self._terms, account(self._context, member))
         except GuardFileError as error:
             raise _unusable(error) from None
+        except QueryRefused as error:
+            logger.warning("this node's guard refused a check: %s", error)
+            raise
 
 
 def policy_of(context: Context) -> ClientPolicy:

@@ -75,9 +75,8 @@ def _in_words(columns: Sequence[Forecast]) -> str:
         return ""
     finds = _range([one.smallest for one in columns], "finds drifts of {} nats")
     sees = _range([one.seen_from for one in columns], "excludes drifts above {} nats")
-    return (
-        f"a check {finds or 'finds no drift'}; where nothing moved, it {sees or 'is inconclusive'}"
-    )
+    finds = finds or "cannot find any drift"
+    return f"a check {finds}; where nothing moved, it {sees or 'is inconclusive'}"
 
 
 def _range(nats: Sequence[float | None], words: str) -> str:

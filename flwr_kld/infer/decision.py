@@ -244,7 +244,7 @@ def downgrade_contradicted(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
         cause=Cause.NEAR,
-        reason=f"{above}: {verdict.reason}",
+        reason=above,
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
     )
 

@@ -108,7 +108,7 @@ def budget(cost: CostSummary) -> str:
     """Say what is spent and left, and when the next check is allowed."""
     if cost.left is None or cost.budget is None:
         return "No privacy budget is set."
-    rest = f"The budget of {cost.budget:g} has {cost.left:.3g} left for the clients charged most"
+    rest = f"The budget of {cost.budget:,g} has {cost.left:,.4g} left for the clients charged most"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
     if cost.left >= cost.epsilon:
