@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,12 +32,20 @@ _KEYS = {
 _T = TypeVar("_T")
 
 
+def unknown(keys: Iterable[str]) -> list[str]:
+    """Return the keys of ours that say nothing: each may be a misspelt limit."""
+    return [
+        key
+        for key in keys
+        if key.replace("_", "-").startswith(_OURS) and key.removeprefix(_OURS) not in _KEYS
+    ]
+
+
 def require_known(config: Mapping[str, object]) -> None:
-    """Refuse a node config with a key of ours that says nothing: it may be a misspelt limit."""
-    for key in config:
-        if key.replace("_", "-").startswith(_OURS) and key.removeprefix(_OURS) not in _KEYS:
-            logger.error("the node config has %r: flwr-kld has no such key; correct it", key)
-            raise QueryRefused("the node config has an unknown key: the operator's log says which")
+    """Refuse a node config with a key of ours that says nothing."""
+    for key in unknown(config):
+        logger.error("the node config has %r: flwr-kld has no such key; correct it", key)
+        raise QueryRefused("the node config has an unknown key: the operator's log says which")
 
 
 def read_named(

@@ -435,6 +435,9 @@ def _compared(
             words += f"; the server's messages are {server.messages}: checks would leave them out"
             install = f"install flwr-kld {server.flwr_kld} on them, or theirs on all others"
             yield _failed("nodes", words, install)
+        elif odd := _unknown(installed.keys):
+            words += f"; no check reads its node config's {', '.join(odd)}"
+            yield _failed("nodes", words, "correct the key: every check is refused until then")
         elif lacks := installed.lacks(needed):
             start = "start these nodes with it: flower-supernode … --node-config 'key=\"value\" …'"
             yield _failed("nodes", f"{words}; {lacks}", start)
@@ -450,6 +453,12 @@ def _compared(
         words = f"{_named(silent, asked)} did not answer within {_ANSWERED_BY} s"
         wait = "they may be busy with another run: look at their logs, and run doctor again"
         yield _warned("nodes", words, wait)
+
+
+def _unknown(keys: str) -> list[str]:
+    from flwr_kld.clients.node_config import unknown  # takes half a second
+
+    return unknown(keys.split(","))
 
 
 def _named(nodes: Sequence[int], asked: Sequence[int]) -> str:

@@ -134,6 +134,10 @@ FOUND = {
         line("server", flwr_kld="1.0.1") + line(7, flwr_kld="1.0.1") + f"{MARK} asked [7]\n", 0,
         r"warn server: flwr-kld 1\.0\.1.*\n +next: install the same flwr-kld beside this command",
     ),
+    "a misspelt key": (
+        log(line(7, keys="drift-gard,drift-records"), line(8)), 4,
+        r"FAIL nodes: 1 of 2 \(7\): .*drift-gard\n +next: correct the key",
+    ),
     "an error": (
         log(*(f'{MARK} {node} "not signed [x]"\n' for node in (8, 9)), asked=(7, 8, 9)), 4,
         r'FAIL nodes: 2 of 3 \(8, 9\) cannot answer: "not signed \[x\]"\n +next: look at these',

@@ -41,10 +41,10 @@ IN_SUMS = "[secure_sum]\n{}\n[check]"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("max_epsilon = 1.0", "max_epsilom = 1.0", "check.max_epsilon is missing"),
+        ("max_epsilon = 1.0", "max_epsilom = 1.0", "unknown key check.max_epsilom"),
         ("min_asked = 5", "min_asked = 5\nmax_cohort = 9", "unknown key check.max_cohort"),
         ('key = "node.key"', 'key = "k"\nsecret = 1', "unknown key secret"),
-        ("[check]", "[chek]", "check is missing"),
+        ("[check]", "[chek]", "unknown key chek"),
         ("[check]", "[check", "is not a valid TOML file"),
         ("[check]", IN_SUMS.format("min_asked = 1"), "secure_sum: min_asked must be"),
         ("[check]", IN_SUMS.format("min_threshold = 0.3"), "secure_sum: min_threshold"),
