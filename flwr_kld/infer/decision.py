@@ -244,7 +244,7 @@ def downgrade_contradicted(
         verdict,
         outcome=Outcome.INCONCLUSIVE,
         cause=Cause.NEAR,
-        reason=above,
+        reason=f"{above}, which may be chance",
         resolve="more records or fewer cells, if it is chance; if not, a look at clients' records",
     )
 
