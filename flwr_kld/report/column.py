@@ -246,7 +246,7 @@ def columns_table(columns: Mapping[str, ColumnReport]) -> Table:
         heads,
         ((_cells(name, column), column.drifted) for name, column in list(columns.items())[:most]),
         left=heads,
-        caption=_caption(list(columns.values())[most:]),
+        caption=_caption(list(columns.values()), most),
     )
 
 
@@ -264,13 +264,14 @@ def share(figure: Figure) -> tuple[str, str, str]:
     return f"{value} %", f"{value} % ({low} to {high})", f"{high} %"
 
 
-def _caption(others: list[ColumnReport]) -> str:
+def _caption(columns: list[ColumnReport], most: int) -> str:
+    whose = "population's records" if any(one.reading.drawn for one in columns) else "records"
     words = (
-        "changed: how many of the records would have to change to match the reference, with a 95 % "
-        "interval. Outcomes go by the divergence D in the details, to which values that vanish or "
-        "appear matter more"
+        f"changed: how many of the {whose} would have to change to match the reference, with a "
+        "95 % interval. Outcomes go by the divergence D in the details, to which values that "
+        "vanish or appear matter more"
     )
-    if others:
+    if others := columns[most:]:
         ends = Counter(word_of(column.verdict) for column in others)
         counts = ", ".join(f"{number} {outcome}" for outcome, number in ends.items())
         words += f"; {len(others)} more columns: {counts}"
