@@ -235,7 +235,7 @@ def rows(repeats: int = 5, *, quick: bool = False) -> Iterator[Row]:
             exchanges=7, verifications=3, signatures=1, keys=2
         ),
     )  # fmt: skip
-    for size in (20,) if quick else (1_000, 3_000):
+    for size in (20,) if quick else (1_000, 10_000):
         yield from _alone(size)
 
 
