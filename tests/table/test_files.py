@@ -216,13 +216,14 @@ def test_a_blind_column_is_found_by_its_symbols_alone():
 
 
 def test_a_node_whose_column_is_blind_says_so_in_its_own_log(caplog):
-    table = Table({"ward": ["Surgery", "ICU"], "job": ["nurse"]})
-    rows = {"ward": ["Surgery", "ICU"] * 300, "job": ["nurse"] * 600}
+    """Once a process: of a name that no other test has."""
+    table = Table({"station": ["Surgery", "ICU"], "job": ["nurse"]})
+    rows = {"station": ["Surgery", "ICU"] * 300, "job": ["nurse"] * 600}
     monitor = KLDrift(Reference.from_frame(table, rows), Trusted(1.0, 1e-6))
-    simulate(monitor, [pd.DataFrame(rows), pd.DataFrame({**rows, "ward": ["icu"] * 600})])
+    simulate(monitor, [pd.DataFrame(rows), pd.DataFrame({**rows, "station": ["icu"] * 600})])
     said = [record.getMessage() for record in caplog.records if "doctor --data" in record.message]
     assert len(said) == 1
-    assert "'ward'" in said[0]
+    assert "'station'" in said[0]
     assert "icu" not in said[0]
 
 
