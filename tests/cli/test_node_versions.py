@@ -49,6 +49,24 @@ def test_nodes_say_their_versions_and_nothing_else(tmp_path, capsys):
     assert heard.asked == [1000, 1001, 1002]
 
 
+def test_who_answers_for_a_node_that_is_late_is_no_node(tmp_path, capsys):
+    app = asked_app(tmp_path)
+    node = app["client"]
+
+    class Late(InProcessGrid):
+        def send_and_receive(self, messages, **options):
+            first, *rest = super().send_and_receive(messages, **options)
+            first.metadata._src_node_id = 1  # as a SuperLink's
+            return [first, *rest]
+
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    app["server"]._main(Late(node, 3), context)
+    heard = _Heard()
+    for line in capsys.readouterr().out.splitlines():
+        heard.hear(f"INFO :      {line}")
+    assert sorted(heard.nodes) == [1001, 1002]
+
+
 LIES: dict[str, RecordDict | Exception] = {
     "nothing": RecordDict(),
     "another record": RecordDict({"versions": ArrayRecord()}),

@@ -66,9 +66,10 @@ def test_what_is_pinned_is_counted(ask, tmp_path, domain):
     assert receipt.plan == pinned.fingerprint
 
 
-def test_a_guard_that_pins_checks_refuses_grid_points_within_bins(ask):
+def test_a_guard_that_pins_checks_refuses_grid_points_within_bins(ask, caplog):
     refused = ["the plan is not one that this client's operator allows"]
     assert ask(plan_to_pin(USUAL), each_symbol(rounded(TABLE))) == refused
+    assert refused[0] in caplog.text  # so that the node's operator sees it, too
 
 
 def test_other_cells_are_refused_under_their_own_name_and_under_the_pinned_one(ask, tmp_path):

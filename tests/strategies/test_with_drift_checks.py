@@ -194,6 +194,15 @@ def test_a_check_that_breaks_does_not_stop_training_and_says_so(caplog):
     assert "drift check after round 3 broke" in caplog.text
 
 
+def test_what_a_check_found_is_logged(caplog):
+    strategy = WithDriftChecks(FedAvg(), monitor(threshold=0.05), every=3)
+    with caplog.at_level(logging.INFO, "flwr_kld"):
+        train(strategy)
+    assert strategy.reports
+    for report in strategy.reports.values():
+        assert report.summary in caplog.text
+
+
 def test_the_wrapped_strategys_own_start_runs():
     class Own(FedAvg):
         """Starts from other arrays and takes a round more than it was asked for."""
