@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pytest
 from matplotlib.image import imread
@@ -12,6 +13,7 @@ from report.tables import NAMES, table_report
 
 from flwr_kld.report.envelope import Point
 from flwr_kld.views import CheckSeries, RoundSeries
+from flwr_kld.views.page import _environment
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
 screens = pytest.mark.parametrize(("dark", "width"), [(False, 390), (True, 1280)])
@@ -138,3 +140,11 @@ def test_columns_are_seen_and_open(page, tmp_path, dark, width):
     assert page.ask("document.documentElement.scrollWidth") <= width
     for words in (".columns .mark", ".columns .name small", ".columns .number", ".facts small"):
         assert _contrast(page, words, "section") >= 4.5
+
+
+def test_a_page_fails_where_its_report_lacks_an_attribute():
+    """A variable may be left out, as a live page's are in a file."""
+    of = _environment().from_string
+    assert of("{{ nothing }}").render() == ""
+    with pytest.raises(jinja2.UndefinedError):
+        of("{{ one.nothing }}").render(one=1)
