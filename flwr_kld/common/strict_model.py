@@ -221,8 +221,9 @@ def _same(written: Any, given: Any) -> bool:
 def _fault(error: Invalid, by_hand: bool) -> str:
     """Say which field is unknown or wrong, and what it should be, in no words of a sender's."""
     faults = error.errors(include_url=False, include_input=False)
-    odd = [one for one in faults if one["type"] == "unexpected_keyword_argument"]
-    first = (odd or faults)[0]  # what is missing may be there, misspelt
+    # In a person's file, what is missing may be there, misspelt.
+    misspelt = [one for one in faults if by_hand and one["type"] == "unexpected_keyword_argument"]
+    first = (misspelt or faults)[0]
     kind, words, path = first["type"], first["msg"], []
     within = False
     """Whether the fault is in one of several forms, or under a name of the sender's."""

@@ -38,7 +38,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     "no app": (lambda p: ["doctor", p.folder / "no"], r"FAIL app.*\n *next: flwr-kld init"),
     "guard": (
         lambda p: other_guard(p, "max_delta", "most_delta"),
-        r"FAIL guard.*max_delta is missing\n *next: correct",
+        r"FAIL guard.*unknown key check.most_delta\n *next: correct",
     ),
     "guard of another reference": (
         lambda p: (
