@@ -88,7 +88,8 @@ $(VENV)/bench: $(VENV)/ready
 # Fresh examples of every property, 25 times as many as in `make test`, fresh noise of every test that states
 # how often it fails, and a lying server's messages, on all cores: some ten minutes each on two.
 # `make fuzz EXAMPLES=50 RUNS=1000 LIES=5000000` asks more, `make fuzz FROM=400` goes on with lies where the
-# last line of an earlier run says. `make fuzz-noise FILES=tests/report RUNS=60` asks it of other tests.
+# last line of an earlier run says. `make fuzz-noise FILES=tests/report RUNS=60` asks it of other tests, and with
+# OUT=out/noise.jsonl goes on where it was stopped.
 EXAMPLES ?= 10
 RUNS ?= 100
 MINUTES ?= 60
@@ -99,7 +100,7 @@ fuzz: fuzz-noise
 	PYTHONPATH=tests $(BIN)/python tests/adversary/fuzz.py --lies $(LIES) --first $(FROM)
 
 fuzz-noise: $(VENV)/ready
-	PYTHONPATH=tests $(BIN)/python tests/fresh_noise.py --runs $(RUNS) --minutes $(MINUTES) $(FILES)
+	PYTHONPATH=tests $(BIN)/python tests/fresh_noise.py --runs $(RUNS) --minutes $(MINUTES) $(if $(OUT),--out $(OUT)) $(FILES)
 
 # sdist, wheel, SBOM and checksums, in dist/. They are built twice, and must be the same to the byte; their
 # metadata is checked, the wheel alone runs a check, in the environment that the SBOM lists, and with its

@@ -3,16 +3,20 @@
 A test states by ``@pytest.mark.rate`` how often it may fail; one that states none may never fail.
 Without names of files all tests run that state a rate; of named files all tests that draw noise.
 None may fail more often than an exact binomial test allows: of all tests together one in a thousand
-times raises a false alarm. A failure is repeated by ``FLWR_KLD_NOISE=… pytest TEST``.
+times raises a false alarm. A failure is repeated by ``FLWR_KLD_NOISE=… pytest TEST``. With
+``--out`` each run is kept when it ends, and the same command goes on where it was stopped.
 """
 
 import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import secrets
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,14 +27,14 @@ ALARM = 1e-3
 HERE = Path(__file__).parent
 
 
+@dataclass
 class Run:
     """What was fresh about a run, its tests with their rates, those that failed, who drew noise."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.rates: dict[str, float] = {}
-        self.failed: set[str] = set()
-        self.drawn_by: set[str] = set()
+    number: int
+    rates: dict[str, float] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    drawn_by: list[str] = field(default_factory=list)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -39,12 +43,12 @@ class Run:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.failed.add(report.nodeid)
+            self.failed.append(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
         from noise import NOISE
 
-        self.drawn_by = NOISE.drawn_by
+        self.drawn_by = sorted(NOISE.drawn_by)
 
 
 def run(tests: list[str], end: float, number: int) -> Run | None:
@@ -64,12 +68,12 @@ def silent(arguments: list[str], *plugins: object) -> None:
         pytest.main(["-p", "no:cacheprovider", *arguments], plugins=plugins)
 
 
-def runs_of(tests: list[str], runs: int, *, minutes: float, workers: int) -> list[Run]:
+def runs_of(tests: list[str], runs: int, *, minutes: float, workers: int) -> Iterator[Run]:
     work = partial(run, tests, time.monotonic() + 60 * minutes)
     silent(["--collect-only", *tests])  # imports what they need, once for all
     numbers = [secrets.randbelow(1 << 60) + 1 for _ in range(runs)]
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
-        return [seen for seen in pool.map(work, numbers, chunksize=1) if seen]
+        yield from filter(None, pool.imap_unordered(work, numbers))
 
 
 def drawing(files: list[str]) -> list[str]:
@@ -82,19 +86,40 @@ def drawing(files: list[str]) -> list[str]:
     ]
 
 
+def kept(out: Path | None) -> list[Run]:
+    if out is None or not out.exists():
+        return []
+    return [Run(**json.loads(line)) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+def keep(seen: Run, out: Path | None) -> None:
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(seen)) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", help="test files; by default all that state a rate")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=60.0, help="no run begins later")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--out", type=Path, help="JSON lines of the same tests, a run each")
     options = parser.parse_args()
     if options.files:
         tests = drawing(options.files)
     else:
         stating = (path for path in HERE.rglob("test_*.py") if "mark.rate" in path.read_text())
         tests = ["-m", "rate and not slow", *map(str, sorted(stating))]
-    runs = tests and runs_of(tests, options.runs, minutes=options.minutes, workers=options.workers)
+    runs = kept(options.out)
+    if tests and len(runs) < options.runs:
+        fresh = runs_of(
+            tests, options.runs - len(runs), minutes=options.minutes, workers=options.workers
+        )
+        for seen in fresh:
+            runs.append(seen)
+            keep(seen, options.out)
     rates = {test: rate for seen in runs for test, rate in seen.rates.items()}
     too_often = 0
     print("failed     of   stated  test")
