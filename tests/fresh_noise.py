@@ -27,12 +27,13 @@ ALARM = 1e-3
 HERE = Path(__file__).parent
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in a set
 class Run:
     """What was fresh about a run, its tests with their rates, those that failed, who drew noise."""
 
     number: int
     rates: dict[str, float] = field(default_factory=dict)
+    ended: int = 0
     failed: list[str] = field(default_factory=list)
     drawn_by: list[str] = field(default_factory=list)
 
@@ -42,6 +43,7 @@ class Run:
             self.rates[item.nodeid] = mark.args[0] if mark else 0.0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.ended += report.when == "teardown"
         if report.failed:
             self.failed.append(report.nodeid)
 
@@ -60,6 +62,8 @@ def run(tests: list[str], end: float, number: int) -> Run | None:
     NOISE.shift, NOISE.process = number, os.getpid()
     seen = Run(number)
     silent(tests, seen)
+    if seen.ended < len(seen.rates):
+        raise RuntimeError(f"{seen.ended} of {len(seen.rates)} tests ran")
     return seen
 
 
