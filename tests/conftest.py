@@ -8,8 +8,10 @@ import gc
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -88,6 +90,20 @@ def here(tmp_path, monkeypatch) -> Path:
     """Be in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    """Time that stands still: its `seconds` are a test's to set."""
+    now = SimpleNamespace(seconds=1e9)
+    monkeypatch.setattr(time, "time", lambda: now.seconds)
+    return now
+
+
+@pytest.fixture
+def two_cohorts(monkeypatch) -> None:
+    """A forecast draws two cohorts and not sixteen: its numbers are in planner/test_forecast."""
+    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
 
 
 @pytest.fixture

@@ -106,13 +106,19 @@ def test_columns_that_share_cells_are_refused(name, cells):
     assert not seen.counted
 
 
+@pytest.fixture
+def calibrated(monkeypatch):
+    """The terms whose noise somebody looked for, which then is not found."""
+    looked_for = []
+    monkeypatch.setattr(Terms, "share", lambda terms: looked_for.append(terms))
+    monkeypatch.setattr(Terms, "central", lambda terms: looked_for.append(terms))
+    return looked_for
+
+
 @pytest.mark.parametrize("columns", [1, 2, 4, 4096])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_another_number_of_columns_is_refused(name, columns, monkeypatch):
+def test_another_number_of_columns_is_refused(name, columns, calibrated):
     """Noise for one column hides a third of the move; that of 4,096 takes half a minute to find."""
-    calibrated = []
-    monkeypatch.setattr(Terms, "share", lambda terms: calibrated.append(terms))
-    monkeypatch.setattr(Terms, "central", lambda terms: calibrated.append(terms))
     told = [PLAN.cells] if columns == 1 else [1] * (columns - 1) + [PLAN.cells - 1]
     why, seen = told_otherwise(name, terms={"cells": told})
     assert "number of columns is not the domain's" in why or "for each column" in why, why
@@ -148,10 +154,8 @@ def test_shares_are_of_the_noise_that_is_claimed():
     assert not seen.counted or {terms.guarantee.epsilon for terms in seen.counted} == {30.0}, why
 
 
-def test_an_aggregator_calibrates_for_boxes_that_open_only(monkeypatch):
+def test_an_aggregator_calibrates_for_boxes_that_open_only(calibrated):
     """Noise for so many columns takes half a minute."""
-    calibrated = []
-    monkeypatch.setattr(Terms, "central", calibrated.append)
 
     def widen(content):
         content["terms"].update(cells=[1] * 4096, asked_for=counts(counts=[1] * 4096))

@@ -29,18 +29,25 @@ from flwr_kld.report.stored_reference import reference_state
 _SCRIPT = """#!{python} -SE
 import json, os, socket, sys, time
 plan = json.loads(open({plan!r}).read())
+does = plan["does"]
 with open({log!r}, "a") as log:
     log.write(json.dumps(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "stop":
     sys.exit(0)
 with open({pid!r}, "w") as file:
     file.write(str(os.getpid()))
-if plan["does"] == "hang early":
+if does == "hang early":
     print("Building the app", flush=True)
     time.sleep(60)
+if does == "misconfigured":
+    print("╭─ Error ─────────╮\\n│ Invalid run configuration. │\\n╰─────────────────╯", flush=True)
+    sys.exit(1)
+if does == "misconnect":
+    print("Loading\\n╭─ Error ──────╮\\n│ There is no  │\\n│ connection   │\\n│ 'prod'.      │")
+    print("╰──────────────╯", flush=True)
+    sys.exit(1)
 print("Successfully started run 4711", flush=True)
 print("\\x1b[92mINFO\\x1b[0m :  a line of the ServerApp's log", flush=True)
-does = plan["does"]
 if does == "print":
     print(plan["lines"], flush=True)
     sys.exit(0)
@@ -49,13 +56,6 @@ if does == "hang":
     time.sleep(60)
 if does == "quit":
     print("Connection to the SuperLink is unavailable.", flush=True)
-    sys.exit(1)
-if does == "misconfigured":
-    print("╭─ Error ─────────╮\\n│ Invalid run configuration. │\\n╰─────────────────╯", flush=True)
-    sys.exit(1)
-if does == "misconnect":
-    print("Loading\\n╭─ Error ──────╮\\n│ There is no  │\\n│ connection   │\\n│ 'prod'.      │")
-    print("╰──────────────╯", flush=True)
     sys.exit(1)
 if does == "no budget":
     print("Traceback (most recent call last):\\n  File x, line 1")

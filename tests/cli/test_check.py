@@ -141,10 +141,22 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now += 500 * seconds
+        self.meanwhile()
+
+    def meanwhile(self) -> None:
+        pass
 
 
-def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_app, monkeypatch):
-    monkeypatch.setattr(app_runs, "time", Clock())
+@pytest.fixture
+def waiting(monkeypatch) -> Clock:
+    """The time that a command waits for checks that run elsewhere."""
+    passing = Clock()
+    monkeypatch.setattr(app_runs, "time", passing)
+    return passing
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_app):
     flwr.will("crash")
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 4
@@ -154,25 +166,23 @@ def test_a_check_that_was_cut_off_is_4_and_never_runs_again(cli, flwr, flower_ap
     assert json.loads(again.stdout)["ran"] is False
 
 
-def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, monkeypatch):
-    monkeypatch.setattr(app_runs.AppRuns, "_wait", lambda *_: pytest.fail("it waited"))
+def test_a_check_that_broke_here_is_not_waited_for(cli, flwr, flower_app, waiting):
     flwr.will("crash aloud")
     done = cli("check", flower_app, "--key", KEY, "--json")
     assert done.exit_code == 4
     said = json.loads(done.stdout)["message"]
     assert "RuntimeError: it broke" in said
+    assert waiting.now == 0
     assert "what it reserved is spent" in said
 
 
-def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, monkeypatch):
+def test_a_check_that_runs_elsewhere_is_waited_for(url, flower_app, waiting):
     ledger = Ledger(url)
     cost = Cost.claimed("discrete-laplace", Guarantee(0.1))
     reservation = ledger.reserve(KEY, Charge(cost, ["a"]))
 
-    def sleep(seconds: float) -> None:
-        ledger.settle(reservation, decided(Outcome.DRIFT, 0.2).to_dict())
-
-    monkeypatch.setattr(app_runs.time, "sleep", sleep)
+    drift = decided(Outcome.DRIFT, 0.2).to_dict()
+    waiting.meanwhile = lambda: ledger.settle(reservation, drift)
     answer = AppRuns(url, "default", flower_app).once(KEY)
     assert (answer.code, answer.ran) == (ExitCode.DRIFT, False)
 

@@ -14,7 +14,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from flwr_kld.cli import doctor
 from flwr_kld.cli.doctor import Installed, _Heard
-from flwr_kld.cli.flower_run import FlowerRun
 from flwr_kld.ledger import Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.trust.terms import VERSION
@@ -195,15 +194,13 @@ def test_nobody_is_asked_without_a_connection_or_for_an_app_that_is_not_well(cli
     assert flwr.calls == []
 
 
-def test_what_a_run_breaks_with_is_said(cli, flwr, place, monkeypatch):
-    broken = FlowerRun(exception="ValueError: no")
-    monkeypatch.setattr(doctor, "run_app", lambda *_, **__: broken)
+def test_what_a_run_breaks_with_is_said(cli, flwr, place):
+    flwr.will("print", lines="Traceback (most recent call last):\n  File x\nValueError: no")
     assert "failed: ValueError: no" in cli("doctor", place.app, "prod").stdout
 
 
-def test_where_no_run_was_started_there_is_no_log_to_look_at(cli, flwr, place, monkeypatch):
-    unknown = FlowerRun(last_words="There is no connection 'prod'.", exit_code=1)
-    monkeypatch.setattr(doctor, "run_app", lambda *_, **__: unknown)
+def test_where_no_run_was_started_there_is_no_log_to_look_at(cli, flwr, place):
+    flwr.will("misconnect")
     said = cli("doctor", place.app, "prod").stdout
     assert re.search(r"There is no connection 'prod'\.\n +next: correct this; a check", said)
 

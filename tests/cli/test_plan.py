@@ -20,10 +20,7 @@ from flwr_kld.strategies import KLDrift, Trusted, UniformCohort
 REFERENCE = Reference.from_counts(Labels(["bus", "car", "train"]), [5, 3, 2])
 
 
-@pytest.fixture(autouse=True)
-def two_cohorts(monkeypatch):
-    """A forecast draws two cohorts and not sixteen: its numbers are in planner/test_forecast."""
-    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
+pytestmark = pytest.mark.usefixtures("two_cohorts")
 
 
 @pytest.fixture

@@ -72,9 +72,9 @@ def test_a_threshold_that_is_given_counts_unless_the_table_has_one(built, tmp_pa
     }
 
 
+@pytest.mark.usefixtures("two_cohorts")
 @pytest.mark.parametrize(("number", "words"), [(400, "too few"), (40_000, "enough")])
-def test_plan_says_it_once_and_of_each_column(cli, tmp_path, monkeypatch, number, words):
-    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
+def test_plan_says_it_once_and_of_each_column(cli, tmp_path, number, words):
     reference(number).save(tmp_path / "r.json")
     typed = ("plan", tmp_path / "r.json", "--clients", 40, "--records", 300, "--threshold", 0.05)
     done = cli(*typed)

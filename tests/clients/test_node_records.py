@@ -192,23 +192,30 @@ class Ray:
         return True
 
 
+@pytest.fixture
+def ray(request, monkeypatch):
+    """Ray as a node finds it: it runs, as in a simulation, or what a test is parametrized with."""
+    found = getattr(request, "param", Ray)
+    monkeypatch.setitem(sys.modules, "ray", found)
+    return found
+
+
 def simulated(sample, number=0, nodes=2, **config) -> Context:
     own = {"partition-id": number, "num-partitions": nodes, **config}
     return Context(0, 1, own, RecordDict(), {"drift-sample": str(sample)})
 
 
+@pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize("source", ["csv", "parquet"])
-def test_simulated_nodes_share_out_the_sample(places, monkeypatch, source):
-    monkeypatch.setitem(sys.modules, "ray", Ray)
+def test_simulated_nodes_share_out_the_sample(places, source):
     (file,) = places[source].values()
     parts = [TABLE.encode(node_records(simulated(file, i, 3))).tolist() for i in range(3)]
     every = TABLE.encode(ROWS).tolist()
     assert parts == [every[i::3] for i in range(3)]
 
 
-@pytest.mark.parametrize("ray", [None, Ray])
-def test_a_real_node_reads_no_file_that_the_server_names(places, monkeypatch, caplog, ray):
-    monkeypatch.setitem(sys.modules, "ray", ray)
+@pytest.mark.parametrize("ray", [None, Ray], indirect=True)
+def test_a_real_node_reads_no_file_that_the_server_names(places, caplog, ray):
     own = {"drift-records": str(places["csv"]["drift_records"])} if ray else {}
     with pytest.raises(QueryRefused, match="drift-sample"):
         node_records(simulated(places["csv"]["drift_records"], **own))
@@ -228,8 +235,8 @@ def test_a_server_is_told_that_its_run_names_a_sample():
         KLDrift(uniform(), Trusted(1.0)).check(grid)
 
 
-def test_a_sample_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", Ray)
+@pytest.mark.usefixtures("ray")
+def test_a_sample_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(QueryRefused, match="FileNotFoundError"):
         node_records(simulated(tmp_path / "gone.csv"))
 

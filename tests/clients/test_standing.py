@@ -12,14 +12,14 @@ import pytest
 from federation import FRUIT, REFERENCE, app_of, grid_of
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
-from forks import forked, joined
+from forks import forget_claims, forked, joined
 from guard.files import guard_file
 from session_nights import TOMORROW, a_night
 from trust.vector_forms import claim, counts
 
 from flwr_kld.ask.partition import Partition
 from flwr_kld.ask.period import Period
-from flwr_kld.clients import AggregatorKey, FirstUse, check_memory, host_drift_queries
+from flwr_kld.clients import AggregatorKey, FirstUse, host_drift_queries
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.guard import verify
 from flwr_kld.kernel.promise import Allotment
@@ -314,30 +314,30 @@ def test_members_of_a_node_live_by_themselves():
     assert [told(answer) for answer in again] == told_first
 
 
-def test_of_copies_of_a_message_one_is_counted(monkeypatch):
+def test_of_copies_of_a_message_one_is_counted():
     node = Node()
     context = copy.deepcopy(node.context)
     node.counts(terms_of(1), a="apple")
     node.context = context
-    monkeypatch.setattr(check_memory, "_claimed", {})
+    forget_claims()
     assert "nights only go on" in node.refused(terms_of(1))
 
 
-def test_a_secure_sum_is_of_no_session(monkeypatch):
+def test_a_secure_sum_is_of_no_session():
     """Its records would be counted as they are, on a night that a session has paid for."""
-    loads, honest = [], Trusted.terms
+    loads = []
 
-    def lying(trust, plan, **about):
-        terms = honest(trust, plan.allotted(Allotment.even(1)), **about)
-        return replace(terms, night=a_night("s", 1, 9, 2))
+    class Lying(Trusted):
+        def terms(self, plan, **about):
+            terms = super().terms(plan.allotted(Allotment.even(1)), **about)
+            return replace(terms, night=a_night("s", 1, 9, 2))
 
     def load(_):
         loads.append(1)
         return ["apple"]
 
-    monkeypatch.setattr(Trusted, "terms", lying)
     app = app_of(load, record_ids=lambda _: [1], secure_sum=FirstUse())
-    monitor = KLDrift(REFERENCE, Trusted(1.0, 1e-6), aggregation=SecureSum())
+    monitor = KLDrift(REFERENCE, Lying(1.0, 1e-6), aggregation=SecureSum())
     with pytest.raises(CheckFailed, match="standing"):
         monitor.check(grid_of(app))
     assert not loads

@@ -41,11 +41,11 @@ def deployment(tmp_path: Path, older: Path) -> Iterator[Deployment]:
 
 
 def test_a_node_of_another_version_is_found_and_nothing_is_spent(
-    deployment: Deployment, tmp_path: Path, monkeypatch
+    deployment: Deployment, tmp_path: Path, environment
 ):
     for name in ("FLWR_HOME", "PATH"):
-        monkeypatch.setenv(name, deployment.environment[name])
-    monkeypatch.delenv("FLWR_KLD_LEDGER", raising=False)
+        environment[name] = deployment.environment[name]
+    environment.pop("FLWR_KLD_LEDGER", None)
     (tmp_path / "sample.csv").write_text("\n".join(["age", *map(str, range(20, 80))]))
 
     def typed(*words: object) -> tuple[int, str]:

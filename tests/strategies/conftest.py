@@ -7,8 +7,12 @@ import pytest
 from guard.files import guard_file
 from sealed_federation import KEY
 
+from flwr_kld.common.errors import LedgerUnavailable
 from flwr_kld.guard import verify
+from flwr_kld.ledger import Ledger
 from flwr_kld.strategies import exchange
+from flwr_kld.strategies.aggregators import ByAggregators
+from flwr_kld.trust.session_book import SessionBook
 
 
 @pytest.fixture
@@ -39,6 +43,40 @@ def key_file(tmp_path, monkeypatch):
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
     KEY.save(tmp_path / "key")
     return str(tmp_path / "key")
+
+
+@pytest.fixture
+def on_claim(monkeypatch):
+    """Have something done whenever a book has claimed a night: with the book, terms and noise."""
+    claim, done = SessionBook.claim, []
+
+    def claimed(book, terms, *about):
+        noise = claim(book, terms, *about)
+        for do in done:
+            do(book, terms, noise)
+        return noise
+
+    monkeypatch.setattr(SessionBook, "claim", claimed)
+    return done.append
+
+
+@pytest.fixture
+def aggregator_is(monkeypatch):
+    """Let the server take a node for the aggregator, whatever nodes say."""
+    return lambda node: monkeypatch.setattr(ByAggregators, "holder", lambda *_: node)
+
+
+class Full(Ledger):
+    """A ledger whose disk is full when a check ends."""
+
+    def settle(self, *_, **__):
+        raise LedgerUnavailable("the disk is full")
+
+
+@pytest.fixture
+def full_ledger(ledger, tmp_path):
+    """The same file as that of `ledger`."""
+    return Full(f"sqlite:///{tmp_path}/drift.db")
 
 
 @pytest.fixture

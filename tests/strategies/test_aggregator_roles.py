@@ -20,7 +20,6 @@ from flwr_kld.strategies import (
     TrustedAggregator,
     TwoAggregators,
 )
-from flwr_kld.strategies.aggregators import ByAggregators
 from flwr_kld.strategies.sealed_sum import SealedSum
 from flwr_kld.strategies.split_sum import SplitSum
 from flwr_kld.trust.terms import AggregatorNoise
@@ -46,18 +45,18 @@ def test_the_aggregators_node_answers_no_other_check(key_file):
     "config",
     [{}, {"drift-key": "key"}, {"drift-key": "/nowhere/key"}, {"drift-key": "/etc/hostname"}],
 )
-def test_an_aggregator_without_its_key_is_no_client_either(config, monkeypatch):
+def test_an_aggregator_without_its_key_is_no_client_either(config, aggregator_is):
     with pytest.raises(CheckFailed, match="key"):
         monitor().check(deployed(shared_app(), config))
     failure = r"the aggregator refused: the aggregator's key (cannot be read|must be named)"
-    monkeypatch.setattr(ByAggregators, "holder", lambda *_: AGGREGATOR)
+    aggregator_is(AGGREGATOR)
     with pytest.raises(CheckFailed, match=failure):
         monitor().check(deployed(shared_app(), config))
 
 
-def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, monkeypatch):
+def test_a_node_that_is_no_aggregator_refuses_to_be_one(key_file, aggregator_is):
     grid = deployed(shared_app(), {"drift-key": key_file})
-    monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1003)
+    aggregator_is(1003)
     with pytest.raises(CheckFailed, match="aggregator"):
         monitor().check(grid)
 

@@ -88,12 +88,13 @@ PUBLIC = Reference.from_counts(NIGHTLY, {"fruit": [40, 30, 20, 10, 0, 0]})
 
 
 @pytest.fixture
-def nightly(ledger, monkeypatch):
+def nightly(ledger):
     """Checks of the records of one day after the other, of all clients, who have drifted."""
 
-    def next_day(self, last, now=None):
-        start = date(2024, 1, 1) if last is None else date.fromisoformat(last.end[:10])
-        return Period("day", str(start), str(start + timedelta(days=1)))
+    class NextDay(SinceLastCheck):
+        def next(self, last, now=None):
+            start = date(2024, 1, 1) if last is None else date.fromisoformat(last.end[:10])
+            return Period("day", str(start), str(start + timedelta(days=1)))
 
     def rows(context):
         fruit, days = [], []
@@ -102,13 +103,12 @@ def nightly(ledger, monkeypatch):
             days += [f"2024-01-{day + 1:02}T12:00"] * 40
         return {"fruit": fruit, "day": days}
 
-    monkeypatch.setattr(SinceLastCheck, "next", next_day)
     app = ClientApp()
     answer_drift_queries(app, rows, NIGHTLY)
     grid = grid_of(app, 60)
 
     def monitor(**options):
-        usual = {"threshold": 0.01, "period": SinceLastCheck("day"), "ledger": ledger}
+        usual = {"threshold": 0.01, "period": NextDay("day"), "ledger": ledger}
         return KLDrift(PUBLIC, Trusted(0.4), **usual | options)
 
     return monitor, grid
@@ -243,13 +243,9 @@ def test_of_two_checks_at_once_both_have_reports_and_both_are_evidence(ledger, n
     assert deciders(again) == deciders(later)
 
 
-def test_a_check_that_was_not_settled_is_no_evidence(ledger, nightly, monkeypatch):
-    def full(*_, **__):
-        raise LedgerUnavailable("the disk is full")
-
+def test_a_check_that_was_not_settled_is_no_evidence(ledger, full_ledger, nightly):
     made, grid = nightly
-    monitor, fresh = made(), made()
-    monkeypatch.setattr(ledger, "settle", full)
+    monitor, fresh = made(ledger=full_ledger), made()
     with pytest.raises(LedgerUnavailable):
         monitor.check(grid)
     (decider,), (new,) = (deciders(one).values() for one in (monitor, fresh))

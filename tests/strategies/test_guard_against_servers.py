@@ -26,7 +26,6 @@ from flwr_kld.strategies import (
     KLDrift,
     TrustedAggregator,
 )
-from flwr_kld.strategies.aggregators import ByAggregators
 from flwr_kld.trust import terms
 from flwr_kld.trust.terms import NoiseShares
 
@@ -170,13 +169,13 @@ def test_no_noise_is_computed_for_terms_that_are_refused_anyway(
 
 
 @pytest.mark.parametrize("ask", ["plain", "sealed"])
-def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, ask):
+def test_an_error_that_nobody_foresaw_tells_its_type_only(monkeypatch, aggregator_is, ask):
     def broken(self, *arguments):
         raise RuntimeError("the secret is durian")
 
     monkeypatch.setattr(OwnRecords, "load", broken)
     key = AggregatorKey.generate().public
-    monkeypatch.setattr(ByAggregators, "holder", lambda *_: 1019)
+    aggregator_is(1019)
     trusted = TrustedAggregator(1.0, aggregator=key)
     monitor = plain() if ask == "plain" else KLDrift(REFERENCE, trusted)
     with pytest.raises(CheckFailed, match="RuntimeError") as error:

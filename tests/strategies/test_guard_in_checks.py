@@ -1,10 +1,8 @@
 """Whole checks of guarded nodes, in process: receipts, each limit, and the budget of a period."""
 
 import os
-import time
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,13 +28,6 @@ DAY = 86400
 
 
 TEN = Distributed(epsilon=1.0, min_clients=10)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    now = SimpleNamespace(seconds=1e9)
-    monkeypatch.setattr(time, "time", lambda: now.seconds)
-    return now
 
 
 def test_unguarded_nodes_answer_and_write_nothing(tmp_path, receipts):

@@ -236,7 +236,7 @@ def test_each_row_is_counted_once_wherever_its_clock_is(clock, rule, at):
     assert {own[row].hour for row in inner} == set(range(24))
 
 
-def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
+def test_a_ledger_knows_where_the_last_period_ended(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(epsilon=100.0, delta=1e-6, window_days=30))
     grid, today = federation(), datetime.now(UTC).date()
@@ -253,9 +253,12 @@ def test_a_ledger_knows_where_the_last_period_ended(tmp_path, monkeypatch):
         monitor(since).check(grid)
     assert ledger.spent().epsilon == pytest.approx(10.0, rel=1e-4)
     later = datetime.now(UTC) + timedelta(days=2)
-    following = SinceLastCheck.next
-    monkeypatch.setattr(SinceLastCheck, "next", lambda self, last: following(self, last, later))
-    second = monitor(since).check(grid)
+
+    class InTwoDays(SinceLastCheck):
+        def next(self, last, now=None):
+            return super().next(last, later)
+
+    second = monitor(InTwoDays("visited")).check(grid)
     assert second.period == Period("visited", str(today), str(today + timedelta(days=1)))
     assert abs(second.reading.records) < 100  # nobody came: noise alone
 

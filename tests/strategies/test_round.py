@@ -122,13 +122,9 @@ def test_what_the_budget_does_not_bear_asks_nobody(ledger):
     assert "epsilon" in refused.failure.words
 
 
-def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, monkeypatch, caplog):
-    def settle(*_, **__):
-        raise LedgerUnavailable("the disk is full")
-
-    monkeypatch.setattr(ledger, "settle", settle)
+def test_a_report_that_the_ledger_did_not_take_is_in_the_log(ledger, full_ledger, caplog):
     with caplog.at_level(logging.ERROR, "flwr_kld"), pytest.raises(LedgerUnavailable):
-        Noting(ledger).run("monday")
+        Noting(full_ledger).run("monday")
     assert '"said"' in caplog.text
     assert ledger.check("monday").state == "reserved"
 

@@ -474,25 +474,38 @@ def test_two_processes_do_not_ask_for_the_same_night(federation, tmp_path):
         other.check(federation.grid)
 
 
+@pytest.fixture
+def before_asking(monkeypatch):
+    """Have something done once all is paid for, before the next check asks."""
+
+    def next_time(do):
+        def asks(*about):
+            monkeypatch.setattr(PUBLISH, publish)
+            do()
+            return publish(*about)
+
+        monkeypatch.setattr(PUBLISH, asks)
+
+    return next_time
+
+
 def test_a_second_server_is_refused_before_it_asks_or_pays_and_starves_nobody(
-    federation, tmp_path, monkeypatch
+    federation, tmp_path, before_asking
 ):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(1.0, DELTA, window_days=400))
     second = []
 
-    def while_one_asks(*about):
-        monkeypatch.setattr(PUBLISH, publish)
+    def while_one_asks():
         spent = ledger.spent()
         with pytest.raises(SessionBusy):
             federation.monitor(ledger=Ledger(f"sqlite:///{tmp_path}/drift.db")).check(
                 federation.grid, "the second"
             )
         second.append((ledger.spent() == spent, ledger.check("the second")))
-        return publish(*about)
 
     for night in range(1, 4):
-        monkeypatch.setattr(PUBLISH, while_one_asks)
+        before_asking(while_one_asks)
         report = federation.monitor(ledger=ledger).check(federation.grid)
         assert report.cost.night == 2 * night - 1
         unspent, entry = second.pop()
@@ -505,18 +518,17 @@ def test_a_second_server_is_refused_before_it_asks_or_pays_and_starves_nobody(
 
 
 def test_a_server_that_is_killed_before_it_asks_pays_for_one_session(
-    trusted, tmp_path, monkeypatch
+    trusted, tmp_path, before_asking
 ):
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
     ledger.set_budget(Budget(1.0, DELTA, window_days=400))
 
-    def killed(*_):
+    def killed():
         raise SystemExit
 
-    monkeypatch.setattr(PUBLISH, killed)
+    before_asking(killed)
     with pytest.raises(SystemExit):
         trusted.monitor(ledger=ledger).check(trusted.grid)
-    monkeypatch.undo()
     assert ledger.spent().epsilon == 1.0
     trusted.monitor(ledger=ledger).check(trusted.grid)
     assert ledger.spent().epsilon == 1.0

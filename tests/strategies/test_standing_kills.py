@@ -27,7 +27,6 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.strategies import KLDrift
 from flwr_kld.trust.envelopes import ANSWER, NUMBERS, TERMS
-from flwr_kld.trust.session_book import SessionBook
 from flwr_kld.trust.terms import Terms
 from strategies.test_standing import DELTA, Federation, counts_of
 
@@ -142,20 +141,13 @@ def last_night(book: Path) -> int:
         *(pytest.param(model, 30, 110, marks=pytest.mark.slow) for model in BOOKS),
     ],
 )
-def test_a_session_survives_kills(model, nights, least, tmp_path, monkeypatch, capsys):
+def test_a_session_survives_kills(model, nights, least, tmp_path, on_claim, capsys):
     log, url = tmp_path / "log", f"sqlite:///{tmp_path}/drift.db"
     Ledger(url).set_budget(Budget(EPSILON, DELTA, window_days=400))
     processes, fate = Processes(log), random.Random(nights)
     federation = Mortal(model, tmp_path, processes)
     books = [tmp_path / name for name in BOOKS[model]]
-    claim = SessionBook.claim
-
-    def claimed(book, terms, *about):
-        noise = claim(book, terms, *about)
-        processes.say("claimed", book._file.name, terms.night.number)
-        return noise
-
-    monkeypatch.setattr(SessionBook, "claim", claimed)
+    on_claim(lambda book, terms, _: processes.say("claimed", book._file.name, terms.night.number))
 
     def said(kind: str) -> list[list[str]]:
         lines = [line.split() for line in log.read_text().splitlines()]

@@ -19,7 +19,6 @@ from flwr_kld.kernel.continual import UNIT
 from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.strategies import KLDrift
 from flwr_kld.trust.calibration import continual_release
-from flwr_kld.trust.session_book import SessionBook
 from strategies.test_standing import DELTA, MODELS, NIGHTS, NODES, Federation
 from strategies.test_standing_kills import BOOKS
 
@@ -32,18 +31,16 @@ pytestmark = pytest.mark.usefixtures("no_waiting")
 class Scene:
     """A federation, what its books claim, and copies of its files."""
 
-    def __init__(self, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, model: str, folder: Path, on_claim) -> None:
         self.folder, self.federation = folder, Federation(model, folder)
         self.url, self.claims = f"sqlite:///{folder}/drift.db", []
         Ledger(self.url).set_budget(Budget(20.0, 1e-3, window_days=400))
         self.hooks = dict.fromkeys(PHASES, lambda: None)
-        claim, push = SessionBook.claim, self.federation.grid.push_messages
+        push = self.federation.grid.push_messages
 
-        def claimed(book, terms, *about):
-            noise = claim(book, terms, *about)
+        def claimed(book, terms, noise):
             self.claims.append((book._file.name, terms.session, terms.night, [*noise._seeds]))
             self.hooks["claimed"]()
-            return noise
 
         def pushed(messages):
             messages = list(messages)
@@ -51,7 +48,7 @@ class Scene:
                 self.hooks["asked"]()
             return push(messages)
 
-        monkeypatch.setattr(SessionBook, "claim", claimed)
+        on_claim(claimed)
         self.federation.grid.push_messages = pushed
 
     def night(self) -> CheckFailed | None:
@@ -181,10 +178,10 @@ def require_right(scene: Scene, model: str) -> None:
     ("model", "phase"), [("trusted", "claimed"), ("sealed", "claimed"), ("split", "asked")]
 )
 def test_a_ledger_that_was_copied_during_a_night_costs_nothing_beside_its_book(
-    model, phase, tmp_path, monkeypatch
+    model, phase, tmp_path, on_claim
 ):
     """Put back before the next night."""
-    scene = Scene(model, tmp_path, monkeypatch)
+    scene = Scene(model, tmp_path, on_claim)
     assert scene.night() is None
     scene.hooks[phase] = lambda: scene.back_up(["drift.db"])
     assert scene.night() is None
@@ -196,11 +193,9 @@ def test_a_ledger_that_was_copied_during_a_night_costs_nothing_beside_its_book(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_all_that_was_copied_during_a_night_gives_one_row_another_noise(
-    model, tmp_path, monkeypatch
-):
+def test_all_that_was_copied_during_a_night_gives_one_row_another_noise(model, tmp_path, on_claim):
     """The one copy that nobody can tell from a kill: docs/threat-model.md says what it costs."""
-    scene, parts = Scene(model, tmp_path, monkeypatch), parts_of(model)[-2]
+    scene, parts = Scene(model, tmp_path, on_claim), parts_of(model)[-2]
     assert scene.night() is None
     copied = []
     scene.hooks["asked"] = lambda: copied or copied.append(scene.back_up(parts))
@@ -224,18 +219,18 @@ CASES = [(model, parts, phase) for model in MODELS for parts in parts_of(model) 
     ],
 )
 def test_no_night_is_released_twice_whatever_is_put_back(
-    model, parts, phase, seed, tmp_path, monkeypatch
+    model, parts, phase, seed, tmp_path, on_claim
 ):
-    scene = Scene(model, tmp_path, monkeypatch)
+    scene = Scene(model, tmp_path, on_claim)
     play(scene, parts, phase, random.Random(f"{model} {parts} {phase} {seed}"))
     require_right(scene, model)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("away", [(), range(1000, 1009)])
-def test_a_whole_server_that_was_put_back_ends_the_session(model, away, tmp_path, monkeypatch):
+def test_a_whole_server_that_was_put_back_ends_the_session(model, away, tmp_path, on_claim):
     """Whoever was silent meanwhile does not know; among more than half of the clients one does."""
-    scene, parts = Scene(model, tmp_path, monkeypatch), parts_of(model)[-2]
+    scene, parts = Scene(model, tmp_path, on_claim), parts_of(model)[-2]
     scene.night()
     scene.back_up(parts)
     scene.federation.silent = set(away)

@@ -48,17 +48,16 @@ class OurShares(Distributed):
     name = "our-shares"
 
 
-class Boasting(Bounded):
+def boasting(promise):
     """Promises more than its event keeps, or less."""
 
-    boast = Guarantee(0.5, 1e-6)
+    class Boasting(Bounded):
+        guarantee = promise
 
-    @property
-    def guarantee(self):
-        return self.boast
+        def event(self, clients):
+            return TRUST.event(clients)
 
-    def event(self, clients):
-        return TRUST.event(clients)
+    return Boasting(1.0, 1e-6, BOUND)
 
 
 class Cheap(Bounded):
@@ -106,16 +105,14 @@ def test_a_claim_that_its_own_table_does_not_keep_is_refused():
 @pytest.mark.parametrize(
     "monitor", [partial(KLDrift, REFERENCE), partial(Statistics, REFERENCE.domain)]
 )
-def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor, monkeypatch):
-    monkeypatch.setattr(Boasting, "boast", boast)
+def test_a_promise_that_its_own_event_does_not_keep_is_refused(boast, monitor):
     said = re.escape(f"promises {boast}, but its event keeps {TRUST.guarantee}")
     with pytest.raises(ValueError, match=said):
-        monitor(Boasting(1.0, 1e-6, BOUND))
+        monitor(boasting(boast))
 
 
-def test_a_promise_may_be_looser_than_its_event(monkeypatch):
-    monkeypatch.setattr(Boasting, "boast", Guarantee(2.0, 1e-5))
-    assert KLDrift(REFERENCE, Boasting(1.0, 1e-6, BOUND)).trust.guarantee.epsilon == 2.0
+def test_a_promise_may_be_looser_than_its_event():
+    assert KLDrift(REFERENCE, boasting(Guarantee(2.0, 1e-5))).trust.guarantee.epsilon == 2.0
 
 
 def test_a_price_below_what_its_event_costs_is_refused_before_anything_is_asked(tmp_path):

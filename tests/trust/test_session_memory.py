@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -141,15 +142,23 @@ def test_a_finished_session_leaves_nothing_of_its_records(path):
         count(path, asked(NIGHTS), {1: 10})
 
 
-def test_what_is_forgotten_is_not_left_in_the_file(tmp_path, monkeypatch):
-    """As SQLite leaves it, unless it is built or told otherwise."""
+@pytest.fixture
+def connect_as(monkeypatch):
+    """Open what is opened with SQLite from then on as connections of another class."""
+    connect = sqlite3.connect
+    return lambda kind: monkeypatch.setattr(sqlite3, "connect", partial(connect, factory=kind))
 
-    def careless(*given, connect=sqlite3.connect, **options):
-        db = connect(*given, **options)
-        db.execute("PRAGMA secure_delete = OFF")
-        return db
 
-    monkeypatch.setattr(sqlite3, "connect", careless)
+class Careless(sqlite3.Connection):
+    """As SQLite is, unless it is built or told otherwise."""
+
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        self.execute("PRAGMA secure_delete = OFF")
+
+
+def test_what_is_forgotten_is_not_left_in_the_file(tmp_path, connect_as):
+    connect_as(Careless)
     records = {2**60 + own: own % 3 for own in range(20_000)}
     for night in (1, NIGHTS):
         count(tmp_path / "m.db", asked(night), records)
@@ -303,18 +312,16 @@ class Dying(sqlite3.Connection):
         return self._do(super().__exit__, *given)
 
 
-def test_a_process_that_is_killed_leaves_the_night_before_or_after(tmp_path, monkeypatch):
+def test_a_process_that_is_killed_leaves_the_night_before_or_after(tmp_path, connect_as):
     night_of(tmp_path / "m.db", 1)
     night_of(tmp_path / "m.db", 2)
-    connect, over, at = sqlite3.connect, 0, 0
+    over, at = 0, 0
     for at in (sign * call for call in range(1, 99) for sign in (1, -1)):
         path = tmp_path / f"{at}.db"
         shutil.copy(tmp_path / "m.db", path)
 
         def killed(at=at, path=path):
-            monkeypatch.setattr(
-                sqlite3, "connect", lambda *a, **o: connect(*a, **{**o, "factory": Dying})
-            )
+            connect_as(Dying)
             Dying.at = at
             night_of(path, 3)
 

@@ -3,15 +3,26 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from flwr_kld.ask.period import Period
 from flwr_kld.common.strict_model import Model
 from flwr_kld.trust.envelopes import Answer
+from flwr_kld.trust.terms import Terms
 
 GONE = object()
 """In place of a field that a tampered message lacks."""
+
+
+def said_otherwise(terms: Terms, config: dict[str, Any]) -> Terms:
+    """The same terms, but what goes over the wire is another message."""
+
+    class Otherwise(Terms, what="terms"):
+        def to_config(self) -> dict[str, Any]:
+            return config
+
+    return Otherwise(**{one.name: getattr(terms, one.name) for one in fields(terms)})
 
 
 def claim(**parts: Any) -> str:
