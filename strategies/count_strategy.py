@@ -20,8 +20,8 @@ from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import LARGEST_CLIENT, ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.ledger import Charge, Cost
 from flwr_kld.ledger.entry import Remembered
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.envelope import Envelope
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import epsilon_delivered, protection
 from flwr_kld.strategies.aggregation import Aggregation, failing, is_built_in
 from flwr_kld.strategies.cohort_strategy import CohortStrategy
@@ -101,7 +101,7 @@ class CountStrategy(CohortStrategy):
         *,
         group: str = "1",
         model: ArrayRecord | None = None,
-    ) -> Measured:
+    ) -> CohortRelease:
         """Reserve what a question costs, ask it, and publish the noised counts."""
         states = self._session.begin(plan, len(asked.participants))
         paid.reserve(
@@ -125,7 +125,7 @@ class CountStrategy(CohortStrategy):
         )
         return publish(exchange, asked, self.aggregation, self._fewest)
 
-    def _envelope(self, paid: PaidRound, measured: Measured) -> dict[str, Any]:
+    def _envelope(self, paid: PaidRound, measured: CohortRelease) -> dict[str, Any]:
         """Return what every report of counts says, whatever it concludes."""
         return {
             "started": paid.started,
@@ -155,7 +155,7 @@ class CountStrategy(CohortStrategy):
         self,
         paid: PaidRound,
         report: Envelope,
-        measured: Measured,
+        measured: CohortRelease,
         states: Sequence[Remembered] = (),
         *,
         repeatable: bool = False,
@@ -179,14 +179,14 @@ def charge_of(trust: Trust, asked: AskedClients) -> Charge:
 
 def publish(
     exchange: CountExchange, asked: AskedClients, aggregation: Aggregation, least: int
-) -> Measured:
+) -> CohortRelease:
     """Ask a cohort once and publish its noised counts; `least` clients must be in the sum."""
     collected = aggregation.collect(exchange, least)
     answered = collected.total.clients - collected.carried
     require_answers(answered, least, collected.left_out)
     with failing():
         exchange.terms.require_in_time(time.time())
-    return Measured(
+    return CohortRelease(
         _released(exchange, collected.total, collected.noise or exchange.bits),
         asked=asked,
         survivors=collected.total.clients,

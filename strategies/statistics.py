@@ -13,7 +13,7 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import instance
 from flwr_kld.ledger import Kind
 from flwr_kld.planner.allotment import allot
-from flwr_kld.report.description import about_whom, described, reference_of
+from flwr_kld.report.description import described, reference_of
 from flwr_kld.report.statistics_report import StatisticsReport
 from flwr_kld.report.stored_reference import reference_state
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -124,7 +124,7 @@ class Statistics(CountStrategy):
             columns = described(measured)
             reference = reference_of(measured, columns)
             report = StatisticsReport(
-                whom=about_whom(measured),
+                whom=measured.drawn_from,
                 records=measured.published.records,
                 columns=columns,
                 domain=self.domain.fingerprint,

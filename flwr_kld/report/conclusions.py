@@ -18,9 +18,9 @@ from flwr_kld.infer.one_thread import one_thread
 from flwr_kld.infer.verdict import Verdict
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.column import ColumnReport, Reading
 from flwr_kld.report.decider import Decider
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import column_report, read
 from flwr_kld.table.table import Table
 
@@ -72,7 +72,7 @@ class Conclusions:
 
     @one_thread()
     def conclude(
-        self, measured: Measured, budget: str
+        self, measured: CohortRelease, budget: str
     ) -> tuple[dict[str, ColumnReport], tuple[Remembered, ...]]:
         """Return what a check says of each column, unless numbers contradict, and what it keeps."""
         why, columns = measured.contradiction(), measured.columns
@@ -81,7 +81,7 @@ class Conclusions:
         return {name: column for name, (column, _) in found.items()}, states
 
     def _column(
-        self, name: str, measured: Measured, budget: str, contradiction: str | None
+        self, name: str, measured: CohortRelease, budget: str, contradiction: str | None
     ) -> tuple[ColumnReport, tuple[Remembered, ...]]:
         """Return what a check says of one column, and what it keeps."""
         effects = measured.effects
@@ -118,7 +118,7 @@ class Conclusions:
             return None
 
     def _reading(
-        self, measured: Measured, found: Divergences | None, effects: DesignEffects
+        self, measured: CohortRelease, found: Divergences | None, effects: DesignEffects
     ) -> Reading:
         """Return what a column's counts say, with a note if few of many clients were drawn."""
         reading, clients = read(measured.published, found, effects=effects), measured.survivors
@@ -133,7 +133,7 @@ class Conclusions:
     def _decided(
         self,
         name: str,
-        measured: Measured,
+        measured: CohortRelease,
         found: Divergences | None,
         reading: Reading,
         contradiction: str | None,

@@ -34,7 +34,7 @@ from flwr_kld.infer.upper_limit import upper_limit
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.ledger.entry import Remembered
 from flwr_kld.reference import Reference
-from flwr_kld.report.measured import Measured
+from flwr_kld.report.cohort_release import CohortRelease
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
@@ -116,7 +116,7 @@ class Decider:
 
     def decide(
         self,
-        measured: Measured,
+        measured: CohortRelease,
         population: Estimate | None,
         outside: OutsideFraction | None,
         budget: str,
@@ -160,7 +160,7 @@ class Decider:
 
     def shown(
         self,
-        measured: Measured,
+        measured: CohortRelease,
         estimate: Estimate | None,
         outside: OutsideFraction | None,
         law: Floats,
@@ -208,7 +208,7 @@ class Decider:
             ),
         )
 
-    def _with_one_client(self, verdict: Verdict, measured: Measured, law: Floats) -> Verdict:
+    def _with_one_client(self, verdict: Verdict, measured: CohortRelease, law: Floats) -> Verdict:
         """Say in a verdict whether one client alone could have made it."""
         client = measured.one_client
         if not client.held or verdict.outcome is Outcome.INCONCLUSIVE:

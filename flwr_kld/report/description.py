@@ -13,8 +13,8 @@ from flwr_kld.infer.figures.groups import counts_by
 from flwr_kld.infer.figures.statistics import ColumnStatistics, column_statistics
 from flwr_kld.infer.one_thread import one_thread
 from flwr_kld.reference import Reference
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.column import CellCounts
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.statistics_report import DescribedColumn, reference_of_counts
 from flwr_kld.table.base import Domain
 from flwr_kld.table.rounded import RoundedNumbers
@@ -23,7 +23,7 @@ from flwr_kld.table.table import Table
 
 
 @one_thread()
-def described(measured: Measured) -> dict[str, DescribedColumn]:
+def described(measured: CohortRelease) -> dict[str, DescribedColumn]:
     """Describe each column of what was released, in the table's order."""
     of_column = measured.columns
     table = measured.published.plan.reference.domain
@@ -61,7 +61,7 @@ def _of_symbols(counts: NoisyCounts) -> tuple[tuple[int, ...], float]:
 
 
 def _groups(
-    name: str, of_column: Mapping[str, Measured], table: Domain
+    name: str, of_column: Mapping[str, CohortRelease], table: Domain
 ) -> dict[str, ColumnStatistics]:
     """Describe each group of the records in a column that is read by one."""
     if not isinstance(table, Table) or table.by is None or name not in table.by_group:
@@ -76,14 +76,14 @@ def _groups(
 
 
 def _statistics(
-    measured: Measured, counts: NoisyCounts, effects: DesignEffects
+    measured: CohortRelease, counts: NoisyCounts, effects: DesignEffects
 ) -> ColumnStatistics:
     if not measured.asked.drawn:  # what was counted is not a sample of itself
         effects = DesignEffects(0.0)
     return column_statistics(counts, effects)
 
 
-def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> Reference:
+def reference_of(measured: CohortRelease, columns: Mapping[str, DescribedColumn]) -> Reference:
     """Make a reference of the same release."""
     published = measured.published
     return reference_of_counts(
@@ -92,8 +92,3 @@ def reference_of(measured: Measured, columns: Mapping[str, DescribedColumn]) -> 
         published.records,
         published.event.mechanism,
     )
-
-
-def about_whom(measured: Measured) -> str:
-    """Say whose data the numbers are about."""
-    return measured.drawn_from

@@ -21,10 +21,10 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import Released
 from flwr_kld.planner.allotment import allot
 from flwr_kld.reference import Reference
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.column import ColumnReport
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.decider import Decider
-from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.records import Integers, Records
 from flwr_kld.trust import Trust
 from flwr_kld.trust.distributed import Distributed
@@ -40,7 +40,7 @@ def measured(
     *,
     drawn: bool,
     seen: bool = True,
-) -> Measured:
+) -> CohortRelease:
     """Release the counts of clients of these sizes, and the alike records of each column.
 
     Clients are `drawn` from more; their sizes are `seen` by whoever adds up.
@@ -54,7 +54,7 @@ def measured(
     values = exact[: plan.length].astype(np.int64) + sample(event.noise, plan.length, bits)
     public = plan.layout.total_is_public(event.guarantee)
     number = float(sizes.sum()) if public else plan.layout.records(values[: plan.cells])
-    return Measured(
+    return CohortRelease(
         noisy(Released(values, number, len(sizes), event, bits.private), plan),
         asked=AskedClients(_clients(len(sizes)), drawn=drawn),
         survivors=len(sizes),
@@ -89,7 +89,7 @@ class Checks:
         """Return what so many clients release."""
         return _event(self._trust, clients)
 
-    def ask(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> Measured:
+    def ask(self, plan: QueryPlan, records: Records, rng: np.random.Generator) -> CohortRelease:
         """Ask for these records of one column."""
         if most_records := self.trust.guarantee.most_records:
             records = records.at_most(most_records, rng)
@@ -99,7 +99,7 @@ class Checks:
             drawn=self.drawn, seen=not isinstance(self.trust, Distributed),
         )  # fmt: skip
 
-    def conclude(self, check: Measured) -> dict[str, ColumnReport]:
+    def conclude(self, check: CohortRelease) -> dict[str, ColumnReport]:
         """Conclude a check that stands alone."""
         return self._conclusions.conclude(check, "study")[0]
 

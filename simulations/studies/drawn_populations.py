@@ -35,8 +35,8 @@ from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.planner.allotment import allot
 from flwr_kld.reference import Reference
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.description import described
-from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.checks import bits_of
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.table.binned import Binned
@@ -157,7 +157,7 @@ def _asked(name: str, epsilon: float) -> tuple[Trust, QueryPlan]:
     return trust, plan.allotted(trust.allotment)
 
 
-def released(name: str, epsilon: float, rng: np.random.Generator) -> tuple[Measured, Floats]:
+def released(name: str, epsilon: float, rng: np.random.Generator) -> tuple[CohortRelease, Floats]:
     """Ask a cohort; return what is published, and the records of its points."""
     world, table, (trust, plan) = worlds()[name], _table(name), _asked(name, epsilon)
     counts = world.counts(rng)
@@ -173,7 +173,7 @@ def released(name: str, epsilon: float, rng: np.random.Generator) -> tuple[Measu
         plan.layout,
         ClientRows.count(rows, plan.cell_of, plan.layout, release.guarantee, bits),
     )
-    found = Measured(
+    found = CohortRelease(
         noisy(clear.release(release, bits), plan),
         asked=AskedClients([Participant(i) for i in range(world.clients)], drawn=True),
         survivors=world.clients,

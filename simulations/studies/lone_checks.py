@@ -35,8 +35,8 @@ from flwr_kld.infer.estimators.score import THETA
 from flwr_kld.infer.fraction_interval import fraction_intervals
 from flwr_kld.infer.verdict import Verdict
 from flwr_kld.report import Outcome
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.column import ColumnReport
-from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies import drifts
 from flwr_kld.simulations.studies.check_setting import Noise, Setting
 from flwr_kld.simulations.studies.checks import Checks
@@ -61,7 +61,7 @@ Read = dict[str, float]
 """Numbers of one check, of which a row has the means."""
 
 
-def concluded(checks: Checks, check: Measured) -> tuple[ColumnReport, Verdict]:
+def concluded(checks: Checks, check: CohortRelease) -> tuple[ColumnReport, Verdict]:
     """Return what the product reports of the first column."""
     column = next(iter(checks.conclude(check).values()))
     if column.verdict is None:
@@ -69,7 +69,7 @@ def concluded(checks: Checks, check: Measured) -> tuple[ColumnReport, Verdict]:
     return column, column.verdict
 
 
-def covers(setting: Setting, checks: Checks, check: Measured) -> Read:
+def covers(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say whether both limits and the stated deviation hold, and where the limits are."""
     column, verdict = concluded(checks, check)
     truth, told = max(setting.truth, 0.0), column.reading.of_population
@@ -84,12 +84,12 @@ def covers(setting: Setting, checks: Checks, check: Measured) -> Read:
     }
 
 
-def finds(setting: Setting, checks: Checks, check: Measured) -> Read:
+def finds(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say whether a drift is found at the level of one check of a year."""
     return {"found": concluded(checks, check)[1].outcome is Outcome.DRIFT}
 
 
-def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
+def errs(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say at which levels a test of the true D_θ rejects it."""
     truth = max(setting.truth, 0.0)
     found = divergence_test(check.published, error=_RARE)
@@ -97,7 +97,7 @@ def errs(setting: Setting, checks: Checks, check: Measured) -> Read:
     return {"at_5_percent": p_value < 1 - LEVEL, "at_a_thousandth": p_value < _RARE}
 
 
-def names(setting: Setting, checks: Checks, check: Measured) -> Read:
+def names(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say whether a drift is found, and whether its sentence names the label that vanished."""
     column, verdict = concluded(checks, check)
     noisy, found = check.published, verdict.outcome is Outcome.DRIFT
@@ -108,7 +108,7 @@ def names(setting: Setting, checks: Checks, check: Measured) -> Read:
     return {"found": found, "unnamed": found and not named, "reach": reach}
 
 
-def says(setting: Setting, checks: Checks, check: Measured) -> Read:
+def says(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say which outcome a single check has."""
     said = concluded(checks, check)[1].outcome
     return {outcome.name.lower(): said is outcome for outcome in Outcome}
@@ -216,7 +216,7 @@ class Question:
     """What is asked of single checks."""
 
     settings: Callable[[], list[Setting]]
-    read: Callable[[Setting, Checks, Measured], Read]  # Off one check
+    read: Callable[[Setting, Checks, CohortRelease], Read]  # Off one check
     threshold: float | None  # Nats that are tolerated; None for D_θ itself
     runs: int  # Checks in each setting
     worst: str  # What is to be small, or large: the printed table begins with the worst

@@ -29,7 +29,7 @@ from flwr_kld.kernel.count import ClientSizes
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.kernel.vector import ClearSum, ClientRows
 from flwr_kld.planner.allotment import allot
-from flwr_kld.report.measured import Measured
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.simulations.studies.checks import bits_of
 from flwr_kld.simulations.studies.runner import Row, generator, in_processes, parser_of, save, show
 from flwr_kld.strategies.statistics import counted
@@ -116,7 +116,7 @@ def study(item: tuple[str, str, int]) -> Row:
     bits = bits_of(rng)
     release = trust.event(CLIENTS)
     rows_counted = ClientRows.count(rows, plan.cell_of, plan.layout, release.guarantee, bits)
-    measured = Measured(
+    measured = CohortRelease(
         noisy(ClearSum(plan.layout, rows_counted).release(release, bits), plan),
         asked=AskedClients([Participant(i) for i in range(CLIENTS)], drawn=drawn),
         survivors=CLIENTS,

@@ -45,8 +45,8 @@ from flwr_kld.kernel.promise import Allotment, Guarantee
 from flwr_kld.kernel.release import Release
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.decider import Decider
-from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.flights import Flights
 from flwr_kld.simulations.studies.resumable import Arrays, Configuration, seed_of
 from flwr_kld.simulations.studies.runner import (
@@ -230,14 +230,14 @@ class Year:
         alarm = Alarm(horizon=len(self.nights)).shared(self.columns)
         return Decider(0.0, 0.0, alarm, self.reference, "x", self.columns)
 
-    def measured(self, night: int, counts: Floats, records: int) -> Measured:
+    def measured(self, night: int, counts: Floats, records: int) -> CohortRelease:
         """Say what a check published."""
         deviation = deviations(self.scheme)[night] * math.sqrt(self.columns)
         event = replace(released(columns=self.columns), added=_gaussian(deviation))
         plan = self.plan.allotted(Allotment.even(1))
         values = NoisyCounts(counts.astype(np.int64), float(records), event, plan, False)
         clients = AskedClients([Participant(1), Participant(2)])
-        return Measured(values, clients, 2, {}, (0.0, 0.0))
+        return CohortRelease(values, clients, 2, {}, (0.0, 0.0))
 
     def suspect(self, night: int, counts: Floats, records: int) -> bool:
         """Whether a night is not far from any alarm: nothing else is worth reading."""

@@ -25,8 +25,8 @@ from flwr_kld.infer.estimators.score import THETA, Floats
 from flwr_kld.infer.part_of_records import least_if_missed, missed_part
 from flwr_kld.reference import Reference
 from flwr_kld.report import Outcome
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.explanation import outside_fraction
-from flwr_kld.report.measured import Measured
 from flwr_kld.simulations.studies.checks import Checks, bits_of, measured
 from flwr_kld.simulations.studies.records import Integers
 from flwr_kld.simulations.studies.runner import (
@@ -215,7 +215,7 @@ class Year:
         alarm = self.checks.decider.alarm
         self.missed = missed_part(world.clients, alarm.rate / alarm.horizon)
 
-    def nights(self, rng: np.random.Generator) -> Iterator[Measured]:
+    def nights(self, rng: np.random.Generator) -> Iterator[CohortRelease]:
         """Check fresh clients, night after night."""
         bits, event = bits_of(rng), self.checks.event(self.clients)
         for _ in range(DAYS):
@@ -225,11 +225,11 @@ class Year:
                 self.sizes[who], bits, drawn=True,
             )  # fmt: skip
 
-    def passed(self, night: Measured) -> str:
+    def passed(self, night: CohortRelease) -> str:
         """Return the last of what a drift needs that a night has."""
         return max((self._passed(column) for column in night.columns.values()), key=_STEPS.index)
 
-    def _passed(self, column: Measured) -> str:
+    def _passed(self, column: CohortRelease) -> str:
         counts, decider = column.published, self.checks.decider
         mass = counts.plan.mass
         law = as_law(noisy_fractions(counts), mass)

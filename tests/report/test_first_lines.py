@@ -16,9 +16,9 @@ from flwr_kld.ask.partition import Partition
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.verdict import Cause, Outcome
 from flwr_kld.kernel.promise import Guarantee
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.summary import MOST_WORDS, words_in
 from flwr_kld.trust.calibration import calibrated_laplace
 
@@ -57,7 +57,7 @@ def column(name, drift, records, epsilon, threshold, drawn):
     counts = NoisyCounts(noisy, float(records), event, plan, private=True)
     (only,) = reference.columns
     tolerated = None if threshold is None else {only: (threshold, 0.05)}
-    measured = Measured(counts, CLIENTS[drawn], 40, {}, (0.0, 0.0), most_records=records // 40)
+    measured = CohortRelease(counts, CLIENTS[drawn], 40, {}, (0.0, 0.0), most_records=records // 40)
     columns, _ = Conclusions(reference, tolerated, Alarm()).conclude(measured, "budget")
     return columns[only]
 

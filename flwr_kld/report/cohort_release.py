@@ -1,4 +1,9 @@
-"""Results of one exchange with a cohort: what was published, and of which clients."""
+"""A release with its plan and its cohort: the first of three envelopes after the noise.
+
+A column's evidence, `ColumnReport`, follows from it, and then the report. Estimators and tests take
+its `values` alone, `NoisyCounts`, which know the plan and no clients; what needs both (design
+effects, what one client may have done, whom a number is about) is asked of it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,8 @@ _FROZEN = ", {:.2g} % of whose records have changed since they were counted"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Public: what came of one exchange."""
+class CohortRelease:
+    """Public: what one exchange with a cohort released, and of which clients."""
 
     values: NoisyCounts | NoisyLabels  # After the noise
     asked: AskedClients
@@ -46,7 +51,7 @@ class Measured:
         return self.values
 
     @property
-    def columns(self) -> dict[str, Measured]:
+    def columns(self) -> dict[str, CohortRelease]:
         """What was published of each column, by name."""
         columns = self.published.columns.items()
         return {name: replace(self, values=column) for name, column in columns}
