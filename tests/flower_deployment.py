@@ -4,13 +4,14 @@ import ipaddress
 import json
 import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from patience import HANGS
 
+from flwr_kld.clients import AggregatorKey
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.simulations.local_superlink import reserved_port, stop_family
 
 BIN = Path(sys.executable).parent
@@ -181,6 +184,41 @@ class Deployment:
             wait_for(answers, HANGS, "the SuperLink answers")
         except TimeoutError:
             raise RuntimeError(self.log("superlink")) from None
+
+    def add_two_aggregators(
+        self, app: Path, clients: Iterable[str], more: Mapping[str, str] = {}
+    ) -> Path:
+        """Start clients that the returned roster names, and the aggregators that an app pins.
+
+        Parameters
+        ----------
+        app : Path
+            Copied to ``app`` in the deployment's folder, where it is given a ``pinned.py``.
+        more : Mapping[str, str]
+            Further node config of a client, by its name.
+        """
+        keys = [AggregatorKey.generate() for _ in range(2)]
+        who = {name: Identity.generate() for name in clients}
+        roster = self.home / "roster.json"
+        roster.write_text(Roster({name: one.public for name, one in who.items()}).to_json())
+        (server,) = shutil.copytree(app, self.home / "app").glob("*/server_app.py")
+        server.with_name("pinned.py").write_text(
+            f"AGGREGATORS = {tuple(key.public for key in keys)!r}\n"
+        )
+        for name, identity in who.items():
+            file = self.home / f"{name}.identity"
+            file.touch(0o600)
+            file.write_bytes(identity.to_bytes())
+            own = f'drift-identity="{file}" drift-roster="{roster}" {more.get(name, "")}'
+            self.add_node(name, own.strip())
+        for i, key in enumerate(keys):
+            key.save(file := self.home / f"aggregator-{i}.key")
+            self.add_node(
+                f"aggregator-{i}",
+                f'drift-role="aggregator" drift-key="{file}" drift-roster="{roster}" '
+                f'drift-memory="{self.home / f"memory-{i}"}"',
+            )
+        return roster
 
     def add_node(self, name: str, config: str, key: Path | None = None) -> subprocess.Popen[bytes]:
         """Start a SuperNode."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +18,6 @@ from typing import Any
 
 from flower_deployment import Deployment, deployed
 from measuring import Row, numpy_seconds, x25519_seconds
-
-from flwr_kld.clients import AggregatorKey
-from flwr_kld.secure_sums import Identity, Roster
 
 APP = Path(__file__).parent / "superlink_app"
 _CLIENTS = ("ayr", "bern", "como", "davos")
@@ -50,24 +46,6 @@ def _seconds(asked: list[dict[str, Any]]) -> float:
 
 def _asked(running: Deployment, folder: Path, empty: int) -> str:
     """Start the nodes; return what the app prints."""
-    keys = [AggregatorKey.generate() for _ in range(2)]
-    who = {name: Identity.generate() for name in _CLIENTS}
-    roster = folder / "roster.json"
-    roster.write_text(Roster({name: one.public for name, one in who.items()}).to_json())
-    app = shutil.copytree(APP, folder / "app")
-    pinned = tuple(key.public for key in keys)
-    (app / "asked" / "pinned.py").write_text(f"AGGREGATORS = {pinned!r}\n")
-    for name, identity in who.items():
-        file = folder / f"{name}.identity"
-        file.touch(0o600)
-        file.write_bytes(identity.to_bytes())
-        running.add_node(name, f'drift-identity="{file}" drift-roster="{roster}"')
-    for i, key in enumerate(keys):
-        key.save(file := folder / f"aggregator-{i}.key")
-        running.add_node(
-            f"aggregator-{i}",
-            f'drift-role="aggregator" drift-key="{file}" drift-roster="{roster}" '
-            f'drift-memory="{folder / f"memory-{i}"}"',
-        )
-    config = f'nodes={len(who) + len(keys)} empty={empty} roster="{roster}"'
-    return running.run(app, "--run-config", config)
+    roster = running.add_two_aggregators(APP, _CLIENTS)
+    config = f'nodes={len(_CLIENTS) + 2} empty={empty} roster="{roster}"'
+    return running.run(folder / "app", "--run-config", config)

@@ -6,15 +6,12 @@ busy machine processes start slowly.
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from flower_deployment import Deployment, deployed
 
-from flwr_kld.clients import AggregatorKey
-from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.secure_sums.split_sum import NOT_PROVED
 
 pytestmark = pytest.mark.slow
@@ -25,27 +22,8 @@ APP = Path(__file__).parent / "apps" / "split"
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Nodes whose operators' files say who they are; `app` pins both aggregators."""
-    keys = [AggregatorKey.generate() for _ in range(2)]
-    who = {name: Identity.generate() for name in CLIENTS}
-    roster = tmp_path / "roster.json"
-    roster.write_text(Roster({name: one.public for name, one in who.items()}).to_json())
-    app = shutil.copytree(APP, tmp_path / "app")
-    pinned = tuple(key.public for key in keys)
-    (app / "split" / "pinned.py").write_text(f"AGGREGATORS = {pinned!r}\n")
     with deployed(tmp_path) as running:
-        for name, identity in who.items():
-            file = tmp_path / f"{name}.identity"
-            file.touch(0o600)
-            file.write_bytes(identity.to_bytes())
-            lies = " liar=1" if name == LIAR else ""
-            running.add_node(name, f'drift-identity="{file}" drift-roster="{roster}"{lies}')
-        for i, key in enumerate(keys):
-            key.save(file := tmp_path / f"aggregator-{i}.key")
-            running.add_node(
-                f"aggregator-{i}",
-                f'drift-role="aggregator" drift-key="{file}" drift-roster="{roster}" '
-                f'drift-memory="{tmp_path / f"memory-{i}"}"',
-            )
+        running.add_two_aggregators(APP, CLIENTS, {LIAR: "liar=1"})
         yield running
 
 

@@ -172,9 +172,7 @@ def test_a_read_only_ledger_refuses_before_anything_is_asked(opened_before):
         def work():
             os.setgid(65534)
             os.setuid(65534)
-            with pytest.raises(
-                LedgerUnavailable, match=r"Permission denied|readonly|unable to open"
-            ):
+            with pytest.raises(LedgerUnavailable, match=r"denied|readonly|open"):
                 (ledger or Ledger(url)).reserve("1", ask(0.1, "a"), now=NOW)
 
         assert joined(forked(work)) == [0]
