@@ -1,9 +1,10 @@
-"""Fields of any prime, in Python's integers."""
+"""Fields of any prime, in Python's integers, and what proofs in a field come to."""
 
 import numpy as np
 
 from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.secure_sums.prio3.field import Field64
+from flwr_kld.secure_sums.prio3.proof import query
 
 
 class PlainField(Field64):
@@ -55,3 +56,15 @@ FIELD128 = PlainField(
     2**66,
     16,
 )
+
+
+def verifier_of(circuit, encoded, proofs, share, asked, joint):
+    """What both aggregators' verifiers add up to, where one of them has this share of both."""
+    field, (own, part) = circuit.field, share
+    others = field.subtract(encoded, own), field.subtract(proofs, part)
+    return field.add(
+        *(
+            query(circuit, half, circuit.decode(half), proof, asked, joint)
+            for half, proof in ((own, part), others)
+        )
+    )

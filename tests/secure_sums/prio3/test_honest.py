@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from plain_field import verifier_of
 
 from flwr_kld.secure_sums.prio3.circuit import Counts
 from flwr_kld.secure_sums.prio3.field import Field64
-from flwr_kld.secure_sums.prio3.proof import decide, prove, query, query_length
+from flwr_kld.secure_sums.prio3.proof import decide, prove, query_length
 from flwr_kld.secure_sums.prio3.shares import NONCE, RANDOM, Prio3
 
 FIELD = Field64()
@@ -56,14 +57,7 @@ def missed(clients, proofs, cells, seed):
         made = prove(circuit, encoded, elements(proofs, 2 * circuit.pairs), joint)
         share, parts = elements(len(encoded)), elements(*made.shape)
         asked = elements(proofs, query_length(circuit))
-        verifiers = [
-            query(circuit, own, circuit.decode(own), part, asked, joint)
-            for own, part in (
-                (share, parts),
-                (FIELD.subtract(encoded, share), FIELD.subtract(made, parts)),
-            )
-        ]
-        both = FIELD.add(*verifiers)
+        both = verifier_of(circuit, encoded, made, (share, parts), asked, joint)
         wrong += sum(not decide(circuit, both[i : i + 1]) for i in range(proofs))
     return wrong
 

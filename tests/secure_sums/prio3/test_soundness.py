@@ -4,12 +4,12 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from plain_field import PlainField
+from plain_field import PlainField, verifier_of
 from scipy.stats import binom
 
 from flwr_kld.secure_sums.prio3.circuit import Counts, wire_length
 from flwr_kld.secure_sums.prio3.field import Field64
-from flwr_kld.secure_sums.prio3.proof import decide, proofs_of, prove, query, soundness
+from flwr_kld.secure_sums.prio3.proof import decide, proofs_of, prove, soundness
 from flwr_kld.secure_sums.prio3.transform import evaluated
 
 FIELD = PlainField(193, 125, 64, 1)
@@ -49,14 +49,7 @@ def passed(circuit, measurement, *, lie=None, seed=0, trials=TRIALS):
         ],
         axis=1,
     )
-    verifiers = [
-        query(circuit, own, circuit.decode(own), part, asked, joint)
-        for own, part in (
-            (half, share),
-            (field.subtract(measurement, half), field.subtract(proofs, share)),
-        )
-    ]
-    verifier = field.add(*verifiers)
+    verifier = verifier_of(circuit, measurement, proofs, (half, share), asked, joint)
     return [decide(circuit, verifier[i : i + 1]) for i in range(trials)]
 
 
