@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -40,20 +41,7 @@ def superlink(monkeypatch):
                         "report": REPORT.to_dict(),
                     }
                     file.write(json.dumps(line | ({"report": None} if n == 2 else {})) + "\n")
-            return Run()
-
-    class Run:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def poll(self):
-            return 0
-
-        def kill(self):
-            pass
+            return nullcontext(SimpleNamespace(poll=lambda: 0, kill=lambda: None))
 
     made = SuperLink()
 
