@@ -188,14 +188,9 @@ class Deployment:
     def add_two_aggregators(
         self, app: Path, clients: Iterable[str], more: Mapping[str, str] = {}
     ) -> Path:
-        """Start clients that the returned roster names, and the aggregators that an app pins.
+        """Start clients, some with more node config, and aggregators that a copy of an app pins.
 
-        Parameters
-        ----------
-        app : Path
-            Copied to ``app`` in the deployment's folder, where it is given a ``pinned.py``.
-        more : Mapping[str, str]
-            Further node config of a client, by its name.
+        Return the file of the clients' roster.
         """
         keys = [AggregatorKey.generate() for _ in range(2)]
         who = {name: Identity.generate() for name in clients}

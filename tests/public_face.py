@@ -38,13 +38,16 @@ def public():
                 yield value
 
 
+def _parameters(value):
+    try:
+        return inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):  # an exception
+        return ()
+
+
 def numbers(value):
     """Name the arguments that are numbers or lists of any, with their kind."""
-    try:
-        parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):  # an exception
-        return
-    for parameter in parameters:
+    for parameter in _parameters(value):
         written = inspect.formatannotation(parameter.annotation).replace("collections.abc.", "")
         written = written.strip("'").removesuffix(" | None")
         for pattern, kind in KINDS.items():
@@ -54,11 +57,7 @@ def numbers(value):
 
 def choices(value):
     """Name the arguments that are one of some texts, with the members or texts themselves."""
-    try:
-        parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):  # an exception
-        return
-    for parameter in parameters:
+    for parameter in _parameters(value):
         meant = _meant(value, parameter.annotation)
         union = typing.get_origin(meant) in (types.UnionType, typing.Union)
         parts = typing.get_args(meant) if union else (meant,)

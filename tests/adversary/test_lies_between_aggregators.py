@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -100,30 +101,23 @@ def patched(place, name, change):
         yield
 
 
-def encoding(lie):
-    """The liar's bits are what `lie` makes of them, and proved as if they were bits."""
-
-    def make(actors, drawn):
-        def change(honest):
-            return lambda own, counts: lie(honest(own, counts), drawn)
-
-        with patched(Counts, "encode", change):
-            return actors.parcel(LIAR)
-
-    return make
-
-
-def sharing(lie):
-    """The liar's public share and input shares, when proved, are what `lie` makes of them."""
+def lying(place, name, lie):
+    """A parcel of the liar's, of which what one step returns is what `lie` makes of it."""
 
     def make(actors, drawn):
         def change(honest):
             return lambda *given: lie(honest(*given), drawn)
 
-        with patched(split_sum, "_sharded", change):
+        with patched(place, name, change):
             return actors.parcel(LIAR)
 
     return make
+
+
+encoding = partial(lying, Counts, "encode")
+"""The liar's bits are others, and proved as if they were bits."""
+sharing = partial(lying, split_sum, "_sharded")
+"""The liar's public share and input shares are others once they are proved."""
 
 
 def counting(lie):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -36,11 +37,7 @@ def settle(
 @pytest.fixture
 def describe(cli, flower_app):
     """Run the command on a deployment."""
-
-    def run(*options: object):
-        return cli("describe", flower_app, "prod", *options, COLUMNS="120")
-
-    return run
+    return partial(cli, "describe", flower_app, "prod", COLUMNS="120")
 
 
 def test_the_whole_report_is_printed(describe, flwr, flower_app):

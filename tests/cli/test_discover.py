@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from report.samples import STATISTICS
@@ -22,10 +23,7 @@ OPTIONS = ("--key", "names", "--discover", "job")
 
 @pytest.fixture
 def discover(cli, flower_app):
-    def run(*options: object):
-        return cli("describe", flower_app, "prod", *options, COLUMNS="900")
-
-    return run
+    return partial(cli, "describe", flower_app, "prod", COLUMNS="900")
 
 
 def test_labels_are_named_and_shown_again_without_a_charge(discover, flwr, flower_app):

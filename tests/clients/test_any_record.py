@@ -174,6 +174,18 @@ TEXT = {
     "EUC_JP": r"'\xf5a1', 'EUC_JP'",
 }
 """One that psycopg cannot decode, or the server not convert to UTF-8, but for the first."""
+
+
+def require_that_none_changes_another(url, values, text=""):
+    """Load each odd value beside a usual one, which is listed."""
+    for domain, usual, odd in values:
+        for value in odd:
+            asked = f"SELECT {usual} AS v UNION ALL SELECT {value.replace('{text}', text)}"
+            symbols = domain.encode(loaded(url, asked)["v"])
+            assert len(symbols) == 2, value
+            assert symbols[0] < domain.size - len(domain.unlisted), usual
+
+
 IN_POSTGRES = [
     (Times("hour"), "timestamp '2024-01-01 05:00'", ["'infinity'", "'0044-03-15 BC'"]),
     (Times("hour"), "timestamptz '2024-01-01 05:00'", ["'20000-01-01'"]),
@@ -208,13 +220,7 @@ def test_no_value_in_postgresql_raises_or_changes_another(encoding):
         )
         try:
             connection.exec_driver_sql(f"ALTER DATABASE {name} SET datestyle TO 'German'")
-            for domain, usual, odd in IN_POSTGRES:
-                for value in odd:
-                    value = value.replace("{text}", TEXT[encoding])
-                    found = loaded(url, f"SELECT {usual} AS v UNION ALL SELECT {value}")["v"]
-                    symbols = domain.encode(found)
-                    assert len(symbols) == 2, value
-                    assert symbols[0] < domain.size - len(domain.unlisted), usual
+            require_that_none_changes_another(url, IN_POSTGRES, TEXT[encoding])
             with pytest.raises(QueryRefused, match="InternalError"):
                 loaded(url, "CREATE TABLE t AS SELECT 1 AS v")
         finally:
@@ -242,12 +248,7 @@ MARIADB = "FLWR_KLD_TEST_MARIADB"
 @pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
 def test_no_value_in_mariadb_raises_or_changes_another(charset):
     url = f"{os.environ[MARIADB]}&charset={charset}"
-    for domain, usual, odd in IN_MARIADB:
-        for value in odd:
-            found = loaded(url, f"SELECT {usual} AS v UNION ALL SELECT {value}")["v"]
-            symbols = domain.encode(found)
-            assert len(symbols) == 2, value
-            assert symbols[0] < domain.size - len(domain.unlisted), usual
+    require_that_none_changes_another(url, IN_MARIADB)
     with pytest.raises(QueryRefused, match="OperationalError"):
         loaded(url, "CREATE TABLE t AS SELECT 1 AS v")
 

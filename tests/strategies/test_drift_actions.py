@@ -140,19 +140,12 @@ def test_rounds_follow_a_drift_beyond_the_plan():
 
 
 @pytest.mark.rate(1e-6)
-def test_rounds_that_were_planned_anyway_are_enough():
-    world = World({1, 2})
+@pytest.mark.parametrize(("drifts", "last"), [({1, 2}, 6), ({6, 8}, 11)])
+def test_rounds_that_were_planned_are_enough_and_a_later_drift_brings_more(drifts, last):
+    world = World(drifts)
     _, result = world.run(Retrain(rounds=3))
-    assert (world.round, model(result)) == (6, 6.0)
-    assert list(result.train_metrics_clientapp) == list(range(1, 7))
-
-
-@pytest.mark.rate(1e-6)
-def test_a_second_drift_in_further_rounds_brings_more():
-    world = World({6, 8})
-    _, result = world.run(Retrain(rounds=3))
-    assert (world.round, model(result)) == (11, 11.0)
-    assert list(result.train_metrics_clientapp) == list(range(1, 12))
+    assert (world.round, model(result)) == (last, float(last))
+    assert list(result.train_metrics_clientapp) == list(range(1, last + 1))
 
 
 @pytest.mark.rate(1e-6)
