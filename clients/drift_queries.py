@@ -21,6 +21,7 @@ from flwr_kld.clients.check_memory import claims_file, use_once
 from flwr_kld.clients.deadline import load_by
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
+from flwr_kld.clients.returned_report import await_report, take_report
 from flwr_kld.clients.shown_model import model_of, require_model, store_model
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.kernel.arguments import instance
@@ -30,6 +31,7 @@ from flwr_kld.table.base import Domain
 from flwr_kld.trust.envelopes import (
     DRIFT_ACTION,
     HOSTED_ACTION,
+    REPORT_ACTION,
     Answer,
     Hosted,
     asked,
@@ -149,6 +151,7 @@ def host_drift_queries(
     node = DriftNode(OwnRecords(records, domain, record_ids), hosted, domain, discover)
     app.query(DRIFT_ACTION)(node.answer)
     app.query(HOSTED_ACTION)(node.name_clients)
+    app.query(REPORT_ACTION)(take_report)
     # Imported as they are needed: an app starts anew for every message.
     if secure_sum is not None:
         from flwr_kld.clients.secure_sum import answer_secure_sums
@@ -239,6 +242,8 @@ class DriftNode:
                         last_nights[member] = gate.last_night(member)
                     answers.load(member, self._own.load(context, member, terms), send)
         other_night = answers.finish(context, gate, last_nights)
+        if answers.numbers:
+            await_report(terms, context)
         reasons = [answers.refused[member] for member in members if member in answers.refused]
         answer = Answer(terms.fingerprint, list(answers.numbers), reasons, other_night)
         return reply(message, answer, answers.numbers)

@@ -26,7 +26,7 @@ logger = logging.getLogger("flwr_kld")
 _OURS = "drift-"
 _KEYS = {
     "records", "query", "delimiter", "encoding", "decimal", "dates", "missing", "role", "guard",
-    "identity", "roster", "key", "memory", "min-clients", "most-epsilon",
+    "identity", "roster", "key", "memory", "reports", "min-clients", "most-epsilon",
 }  # fmt: skip
 
 _T = TypeVar("_T")

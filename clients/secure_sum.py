@@ -18,6 +18,7 @@ from flwr_kld.clients.admission import Gate, account, policy_of, require_claim, 
 from flwr_kld.clients.answers import reply_record
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.clients.deadline import load_by
+from flwr_kld.clients.returned_report import await_report
 from flwr_kld.clients.shown_model import store_model
 from flwr_kld.clients.sum_members import SumMembers
 from flwr_kld.common.errors import DomainError, QueryRefused, SecureSumError
@@ -234,6 +235,7 @@ class _PhaseHandler:
         if any(state.get(place) != record for place, record in begun.items()):
             self.end_all()
             state.update(begun)
+        await_report(terms, self._context)
 
     def end(self, member: int) -> None:
         """End one member's part for good: its secrets go with it."""

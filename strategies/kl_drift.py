@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from flwr.app import ArrayRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.ask.cohort import AskedClients, Cohort, Participant, draws
@@ -26,10 +26,12 @@ from flwr_kld.report.parts import compared, metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
 from flwr_kld.strategies.count_strategy import CountStrategy
+from flwr_kld.strategies.exchange import first_replies
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
 from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
+from flwr_kld.trust.envelopes import PUBLISHED_REPORT, REPORT_ACTION
 from flwr_kld.trust.trust_model import require_trust
 
 if TYPE_CHECKING:
@@ -224,6 +226,27 @@ class KLDrift(CountStrategy, Monitor):
                 if self._settle(paid, report, measured, states, repeatable=True):
                     return report
                 self._recall()  # evidence of a check that was settled meanwhile
+
+    def return_report(self, grid: Grid, report: Report) -> int:
+        """Send the last check's report to the nodes that it counted, at no further epsilon.
+
+        A node whose config names a folder under ``drift-reports`` stores it there, where
+        ``flwr-kld report --mine`` reads it. It is one more exchange of messages.
+
+        Parameters
+        ----------
+        report : Report
+            What `check` returned.
+
+        Returns
+        -------
+        int
+            Nodes that replied within `timeout`. They do not say whether they store reports.
+        """
+        content = {PUBLISHED_REPORT: ConfigRecord({PUBLISHED_REPORT: report.to_json()})}
+        nodes = sorted({client.node for client in self.counted})
+        answers = first_replies(grid, nodes, REPORT_ACTION, self.timeout, content)
+        return sum(not reply.has_error() for _, reply in answers)
 
     def _recall(self) -> None:
         """Read the evidence and the last period that the ledger remembers."""

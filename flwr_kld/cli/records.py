@@ -16,7 +16,7 @@ from flwr_kld.cli.ledger_url import absolute_url
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.json_text import json_text
 from flwr_kld.reference import Reference
-from flwr_kld.report.node_comparison import NodeComparison
+from flwr_kld.report.node_comparison import NodeComparison, stored_at
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
 from flwr_kld.table.base import Domain, Symbols
@@ -79,6 +79,8 @@ def compare_records(
     known = Reference.load(reference)
     if not isinstance(known.domain, Table | Categories):
         raise ValueError(f"{reference} is of records that no file holds: a table's is needed")
+    if published.is_dir():
+        published = stored_at(published, known.fingerprint)
     report = _published(published)
     with of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -96,9 +97,8 @@ class NodeComparison(Viewed):
         for (name, own), part, row in parts:
             held = np.bincount(row - part.start, minlength=own.domain.size)
             columns[name] = _Column(own, held, report.columns[name], most).compared()
-        when = datetime.fromisoformat(report.started).astimezone(UTC)
         records = counted(len(symbols), "record")
-        about = f"Check of {when:%Y-%m-%d %H:%M} UTC, and {records} of this node"
+        about = f"Check of {began_at(report):%Y-%m-%d %H:%M} UTC, and {records} of this node"
         return cls(about, {name: columns[name] for name in report.columns})
 
     @property
@@ -150,6 +150,22 @@ class NodeComparison(Viewed):
         """Return a JSON-able form."""
         columns = {name: asdict(one) for name, one in self.columns.items()}
         return {"answer": self.answer, "about": self.about, "columns": columns}
+
+
+def began_at(report: Report) -> datetime:
+    """Return when a check began, in UTC; `ValueError` where its report does not say."""
+    try:
+        began = datetime.fromisoformat(report.started)
+        if began.tzinfo is not None:  # or this machine's zone would be taken
+            return began.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("the report does not say when its check began, with its time zone")
+
+
+def stored_at(folder: Path, reference: str) -> Path:
+    """Return where a node stores the newest report of checks against a reference."""
+    return folder / f"{reference}.json"
 
 
 def percent(share: float) -> str:

@@ -20,6 +20,8 @@ from flwr_kld.trust.terms import LONGEST_ID, VERSION, Key, Number, Terms
 
 DRIFT_ACTION = "drift"
 """Asks a node's clients for their numbers. Flower routes it by message type ``query.drift``."""
+REPORT_ACTION = "drift_report"
+"""Returns the published report to the nodes that it counted; the reply is empty."""
 HOSTED_ACTION = "drift_hosted"
 """Asks a simulation's node which virtual clients it hosts."""
 IDENTITY_ACTION = "drift_identity"
@@ -55,6 +57,8 @@ VERIFIERS = "verifiers"
 """Beside the order to one of two aggregators: what the other sealed for it, by portion."""
 PHASE = "phase"
 PUBLISHED = "published"
+PUBLISHED_REPORT = "published_report"
+"""JSON text of the report that is returned to a node, as the ledger has it."""
 LOSS_WEIGHTS, LOSS_WEIGHTS_DOMAIN = "drift-loss-weights", "drift-loss-weights-domain"
 """Keys of a train config."""
 _LONGEST_REASON = 10_000
