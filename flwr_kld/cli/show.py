@@ -43,7 +43,7 @@ from flwr_kld.report.predictor_report import PredictorReport
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import counted
 from flwr_kld.views import CheckSeries, RoundSeries, view_of
-from flwr_kld.views.files import FORMATS, require_form
+from flwr_kld.views.files import FORMATS, METRICS, require_form
 from flwr_kld.views.series import Series
 
 _SHOWN, _WRITTEN = 30, 365
@@ -89,8 +89,8 @@ def report(
     mine: Annotated[
         Path | None,
         typer.Option(
-            help="On a node, in place of a ledger: a file of the published report, .json, of "
-            "which the last check counts."
+            help="On a node, in place of a ledger: the published report, .json, of which the last "
+            "check counts, or the folder drift-reports of the node's config."
         ),
     ] = None,
     data: OwnData = None,
@@ -106,10 +106,11 @@ def report(
 
     With --mine, --data and --reference, on a node: whether what drifted did so by its records. They
     are compared with the reference and with the published report here, and nothing is sent; what is
-    printed or written is private. Exit codes: 0 no, 1 yes, 2 unknown.
+    printed or written, as Prometheus metrics to a .prom file, too, is private. Exit codes: 0 no, 1
+    yes, 2 unknown.
     """
     if file is not None:
-        require_form(file)
+        require_form(file, FORMATS if mine is None else (*FORMATS, METRICS))
     if mine is not None:
         if data is None or reference is None:
             raise ValueError("--mine goes with --data and --reference")

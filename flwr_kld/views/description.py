@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from flwr_kld.report.statistics_report import CAPTION, description_rows, numbers_of
 from flwr_kld.report.words import when
 from flwr_kld.views.document import Document
-from flwr_kld.views.files import FORMATS
+from flwr_kld.views.files import FORMATS, METRICS
 from flwr_kld.views.page import pictures, render
 from flwr_kld.views.panels import Theme
 from flwr_kld.views.statistics_plot import draw_statistics, size_of
@@ -28,7 +28,7 @@ class Description(Document):
     heading: ClassVar[str] = "What clients' data look like"
     width: ClassVar[int] = 100  # long cells
     right: ClassVar[tuple[str, ...]] = ("values",)
-    forms: ClassVar[tuple[str, ...]] = (*FORMATS, ".prom")
+    forms: ClassVar[tuple[str, ...]] = (*FORMATS, METRICS)
 
     def about(self) -> Iterator[str]:
         """Yield when it was asked, and whom."""
@@ -99,21 +99,12 @@ class Description(Document):
             caption=CAPTION,
         )
 
-    def save(self, file: str | Path, **titles: str) -> None:
-        """Write a file; its ending says what: a page, a plot, a table, all in full, or metrics.
-
-        Raises
-        ------
-        ValueError
-            If it ends in none of `forms`.
-        """
-        if Path(file).suffix != ".prom":
-            super().save(file, **titles)
-            return
+    def save_metrics(self, file: Path) -> None:
+        """Write Prometheus metrics of every column."""
         # Imported here: it needs the extra that writes them.
         from flwr_kld.views.prometheus import save_description
 
         columns = {name: column.by_group for name, column in self.report.columns.items()}
         save_description(
-            self.report.cost.population or "default", self.report.records, columns, Path(file)
+            self.report.cost.population or "default", self.report.records, columns, file
         )

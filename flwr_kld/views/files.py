@@ -15,6 +15,8 @@ from flwr_kld.views.panels import Theme, canvas
 
 FORMATS = (".html", ".png", ".svg", ".csv", ".json")
 """Endings of the files that a view can be saved to."""
+METRICS = ".prom"
+"""Ending of Prometheus metrics, which some views can be saved as, too."""
 
 
 def require_form(file: str | Path, forms: Sequence[str] = FORMATS) -> Path:
@@ -76,8 +78,12 @@ class Kept(ABC):
         """Return the same rows as a pandas data frame."""
         return require("pandas", extra="frames").DataFrame(list(self.numbers()))
 
+    def save_metrics(self, file: Path) -> None:
+        """Write Prometheus metrics: a view does whose `forms` has them."""
+        raise NotImplementedError
+
     def save(self, file: str | Path, **titles: str) -> None:
-        """Write a file; its ending says what: a page, a plot, a table, or all in full.
+        """Write a file; its ending says what: a page, a plot, a table, all in full, or metrics.
 
         Raises
         ------
@@ -90,5 +96,7 @@ class Kept(ABC):
         }  # fmt: skip
         if place.suffix in texts:
             put_in_place(place, texts[place.suffix]().encode())
+        elif place.suffix == METRICS:
+            self.save_metrics(place)
         else:
             self.plot(place, title=titles.get("title", ""))

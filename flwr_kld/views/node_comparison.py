@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, ClassVar
 
 from flwr_kld.report.node_comparison import percent
 from flwr_kld.report.words import shortened, shown
 from flwr_kld.views.document import Document, rows_of
+from flwr_kld.views.files import FORMATS, METRICS
 from flwr_kld.views.panels import Theme
 
 
@@ -17,6 +19,7 @@ class NodeComparisonView(Document):
 
     heading: ClassVar[str] = "Is it this node?"
     right: ClassVar[tuple[str, ...]] = ("this node", "elsewhere", "reference")
+    forms: ClassVar[tuple[str, ...]] = (*FORMATS, METRICS)
 
     def about(self) -> Iterator[str]:
         """Yield of which check and records it is, and whom it is for."""
@@ -45,6 +48,13 @@ class NodeComparisonView(Document):
         """Yield a row for each column."""
         for name, one in self.report.columns.items():
             yield {"column": name, **asdict(one)}
+
+    def save_metrics(self, file: Path) -> None:
+        """Write Prometheus metrics, for this node's own eyes."""
+        # Imported here: it needs the extra that writes them.
+        from flwr_kld.views.prometheus import save_node_comparison
+
+        save_node_comparison(self.report, file)
 
     def draw(self, figure: Any, theme: Theme, *, narrow: bool) -> None:
         """Draw the three fractions of each column."""

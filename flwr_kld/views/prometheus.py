@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr_kld.common.extras import require
 from flwr_kld.infer.figures.statistics import ColumnStatistics
 from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import drifted
 from flwr_kld.report.report import Report
+from flwr_kld.views.files import METRICS
+
+if TYPE_CHECKING:
+    from flwr_kld.report.node_comparison import NodeComparison
 
 OUTCOMES = (*map(str, Outcome), "refused", "error")
 """How a check can end. A finished check without a threshold has none of them."""
@@ -266,6 +270,25 @@ def _described(own: ColumnStatistics) -> Iterator[tuple[Any, ...]]:
             yield "quantile", quantile, f"{quantile.level:g}"
 
 
+def _of_node(found: NodeComparison) -> Iterator[_Sample]:
+    private = "PRIVATE, exact: it must not leave this node"
+    for answer in ("yes", "no", "unknown"):
+        yield (
+            "kld_node_answer", f"1 for whether what drifted did so by this node. {private}",
+            {"answer": answer}, float(answer == found.answer),
+        )  # fmt: skip
+    for name, one in found.columns.items():
+        yield (
+            "kld_node_column_divergence", f"D_θ of this node's records, in nats. {private}",
+            {"column": name, "answer": one.answer}, one.divergence,
+        )  # fmt: skip
+        for whose in ("own", "reference", "elsewhere"):
+            yield (
+                "kld_node_column_share", f"Fraction of the records that moved most. {private}",
+                {"column": name, "records": one.records, "of": whose}, getattr(one, whose),
+            )  # fmt: skip
+
+
 def _registry(samples: Callable[[], Iterable[_Sample]]) -> Any:
     registry = require("prometheus_client", extra="metrics").CollectorRegistry()
     registry.register(_Collector(samples))
@@ -282,8 +305,13 @@ def save_description(monitor: str, records: float, columns: Columns, path: Path)
     _save(lambda: _of_description(monitor, records, columns), path)
 
 
+def save_node_comparison(found: NodeComparison, path: Path) -> None:
+    """Write such a file of a node's own records beside a published report; it is private."""
+    _save(lambda: _of_node(found), path)
+
+
 def _save(samples: Callable[[], Iterable[_Sample]], path: Path) -> None:
-    if path.suffix != ".prom":
+    if path.suffix != METRICS:
         raise ValueError(f"node_exporter reads files that end in .prom, not {path.name!r}")
     write = require("prometheus_client", extra="metrics").write_to_textfile
     write(str(path), _registry(samples))

@@ -3,14 +3,18 @@
 import csv
 import json
 import pickle
+import re
 import struct
+import time
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from prometheus_client.parser import text_string_to_metric_families
 from report.samples import checksummed
 from sealed_federation import KEY, WatchedGrid
 
@@ -20,7 +24,7 @@ from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.report import Report
 from flwr_kld.report.summary import MOST_WORDS, words_in
-from flwr_kld.strategies import KLDrift, Trusted, TrustedAggregator
+from flwr_kld.strategies import KLDrift, Period, Trusted, TrustedAggregator
 
 TABLE = Table(
     {
@@ -29,7 +33,7 @@ TABLE = Table(
         "age": Binned([30.0, 45.0, 60.0, 75.0]),
     }
 )
-SITES, EACH, BROKEN = 3, 2000, 1
+SITES, EACH, BROKEN = 3, 2003, 1  # of a prime number of records, fractions are long numbers
 
 
 def people(seed: int, records: int = EACH, feet: bool = False, icu: float = 0.2):
@@ -47,8 +51,11 @@ def reference() -> Reference:
     return Reference.from_frame(TABLE, people(99, 50_000))
 
 
-def checked(trust, site, sites=SITES, **options) -> tuple[Report, WatchedGrid]:
-    """Run a check; `site` makes the records of each, and a node more is the aggregator."""
+def checked(trust, site, sites=SITES, folder=None, **options) -> tuple[Report, WatchedGrid]:
+    """Run a check; `site` makes the records of each, and a node more is the aggregator.
+
+    With a `folder`, the report is returned to each site, and stored in a folder there.
+    """
     app, aggregator = ClientApp(), ClientApp()
     sealed = {"aggregator": KEY.public} if isinstance(trust, TrustedAggregator) else {}
     answer_drift_queries(app, lambda c: site(c.node_config["partition-id"]), TABLE, **sealed)
@@ -59,7 +66,13 @@ def checked(trust, site, sites=SITES, **options) -> tuple[Report, WatchedGrid]:
         return (aggregator if own else app)(message, context)
 
     grid = WatchedGrid(either, sites + bool(sealed))
-    return KLDrift(reference(), trust, threshold=0.05, **options).check(grid), grid
+    for place, context in enumerate(grid.contexts.values() if folder else ()):
+        (folder / str(place)).mkdir()
+        context.node_config["drift-reports"] = str(folder / str(place))
+    checks = KLDrift(reference(), trust, threshold=0.05, **options)
+    report = checks.check(grid)
+    assert folder is None or checks.return_report(grid, report) == sites
+    return report, grid
 
 
 def compared(report: Report, rows) -> NodeComparison:
@@ -68,17 +81,18 @@ def compared(report: Report, rows) -> NodeComparison:
 
 @pytest.fixture
 def node(cli, tmp_path):
-    """Write a node's file, the reference and a report; run the command on them."""
+    """Write a node's file, the reference and a report, if none is stored; run the command."""
     reference().save(tmp_path / "reference.json")
 
-    def run(report: Report | str, rows, *options, out=()):
-        written = report if isinstance(report, str) else report.to_json()
-        (tmp_path / "report.json").write_text(written)
+    def run(report: Report | str | Path, rows, *options, out=(), **environment):
+        place = report if isinstance(report, Path) else tmp_path / "report.json"
+        if place is not report:
+            place.write_text(report if isinstance(report, str) else report.to_json())
         with (tmp_path / "node.csv").open("w", newline="") as file:
             csv.writer(file).writerows([rows, *zip(*rows.values(), strict=True)])
         return cli(
-            "report", *out, "--mine", tmp_path / "report.json", "--data", tmp_path / "node.csv",
-            "--reference", tmp_path / "reference.json", *options, COLUMNS="100",
+            "report", *out, "--mine", place, "--data", tmp_path / "node.csv",
+            "--reference", tmp_path / "reference.json", *options, COLUMNS="100", **environment,
         )  # fmt: skip
 
     return run
@@ -91,33 +105,37 @@ def site(place: int):
 # ------------------------------------------------------------------------------- whose fault it is
 
 
-def private_numbers(rows) -> set[bytes]:
+def private_numbers(rows, report: Report) -> set[bytes]:
     """What a node alone knows: its counts, and fractions, as text and as machines write them."""
-    found = set[bytes]()
+    shown = compared(report, rows).columns.values()
+    exact = {n for one in shown for n in (one.own, one.elsewhere, one.divergence)}
+    found = {repr(n).encode() for n in exact}
     symbols = TABLE.encode(rows)
     for own, part in zip(symbols.T, TABLE.parts, strict=True):
         for n in np.bincount(own - part.start).tolist():
-            if n > 255:  # small ones are anywhere
+            if 255 < n < len(own):  # small ones are anywhere
                 share = n / len(own)
                 found |= {repr(share).encode(), f"{100 * share:.3g} %".encode()}
                 found |= {struct.pack("<d", share), struct.pack("<d", n), struct.pack("<i", n)}
-    return found
+    return found - {b"0.0", b"1.0"}
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_the_broken_sites_own_page_says_so_and_no_message_carries_it(node, tmp_path, monkeypatch):
-    report, grid = checked(TrustedAggregator(3.0, aggregator=KEY.public), site)
+    trust = TrustedAggregator(3.0, aggregator=KEY.public)
+    report, grid = checked(trust, site, folder=tmp_path)
     for way in ("connect", "connect_ex", "bind", "sendto"):  # the command itself reaches nobody
         monkeypatch.setattr(f"socket.socket.{way}", None, raising=False)
     assert [name for name, one in report.columns.items() if one.drifted] == ["height"]
     answers = []
     for place in range(SITES):
-        done = node(report, site(place))
+        done = node(tmp_path / str(place), site(place))
         answers.append(done.exit_code)
         first = " ".join(done.stdout.partition("Check of")[0].split())
         assert words_in(first) <= MOST_WORDS
         if place == BROKEN:
             assert first.startswith("Yes: height. 100 % of this node's records are below 145;")
-            written = node(report, site(place), out=[tmp_path / "mine.html"])
+            written = node(tmp_path / str(place), site(place), out=[tmp_path / "mine.html"])
             assert written.exit_code == done.exit_code
             page = (tmp_path / "mine.html").read_text()
             assert "Yes: height. 100 % of this node&#39;s records are below 145;" in page
@@ -127,21 +145,108 @@ def test_the_broken_sites_own_page_says_so_and_no_message_carries_it(node, tmp_p
             assert first.startswith("No: height drifted, and not by this node.")
         assert "PRIVATE" in done.stdout
     assert answers == [0, 1, 0]
-    assert len(grid.received) > SITES
+    assert not list((tmp_path / str(SITES)).iterdir())  # the aggregator was not counted
+    returned = [m for m in grid.sent if m.metadata.message_type == "query.drift_report"]
+    replies = [m for m in grid.received if m.metadata.message_type == "query.drift_report"]
+    assert (len(returned), len(replies)) == (SITES, SITES)
+    assert not any(reply.content for reply in replies)
+    assert {message.content["published_report"]["published_report"] for message in returned} == {
+        report.to_json()  # as it was before any node looked at it
+    }
     for place in range(SITES):
-        assert not carried(grid, private_numbers(site(place)))
+        assert not carried(grid, private_numbers(site(place), report))
+
+
+def test_metrics_of_it_are_written_on_demand_and_say_that_they_are_private(node, tmp_path):
+    report, _ = checked(Trusted(1.0), site)
+    done = node(report, site(BROKEN), out=[tmp_path / "mine.prom"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert (tmp_path / "mine.prom").stat().st_mode & 0o077 == 0
+    families = [*text_string_to_metric_families((tmp_path / "mine.prom").read_text())]
+    assert all("PRIVATE" in family.documentation for family in families)
+    found = {
+        (sample.name, *(sample.labels[label] for label in sorted(sample.labels))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    own = compared(report, site(BROKEN)).columns
+    assert found["kld_node_answer", "yes"] == 1
+    assert found["kld_node_answer", "no"] == found["kld_node_answer", "unknown"] == 0
+    for name, one in own.items():
+        assert found["kld_node_column_divergence", one.answer, name] == one.divergence
+        for whose in ("own", "elsewhere", "reference"):
+            key = "kld_node_column_share", name, whose, one.records
+            assert found[key] == getattr(one, whose)
+
+
+def test_a_picture_of_it_is_drawn(tmp_path):
+    report, _ = checked(Trusted(1.0), site)
+    compared(report, site(BROKEN)).save(tmp_path / "mine.svg")
+    assert "<svg" in (tmp_path / "mine.svg").read_text()
+
+
+def test_metrics_leave_out_what_the_report_does_not_say(node, tmp_path):
+    report, _ = checked(Trusted(1.0), site)
+    columns = {n: replace(c, counts=None) for n, c in report.columns.items()}
+    done = node(replace(report, columns=columns), site(0), out=[tmp_path / "mine.prom"])
+    assert done.exit_code == 2
+    assert "elsewhere" not in (tmp_path / "mine.prom").read_text()
+
+
+def test_a_folder_without_a_report_of_this_reference_is_named(node, tmp_path):
+    (tmp_path / "reports").mkdir()
+    done = node(tmp_path / "reports", site(0))
+    assert (done.exit_code, done.stdout) == (4, "")
+    assert reference().fingerprint in done.stderr
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
+def test_the_nodes_zone_does_not_change_what_it_is_told(node, zone, monkeypatch):
+    report, _ = checked(Trusted(1.0), dated, period=Period("day", "2026-11-01", "2026-12-01"))
+    here = node(report, dated(BROKEN))
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        there = node(report, dated(BROKEN))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert here.exit_code == 1
+    assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
+    assert f"{EACH:,} records of this node" in here.stdout
+
+
+def dated(place: int):
+    """Half of the records are in November, by a second: the others are of the months beside."""
+    rows = {name: np.repeat(values, 2) for name, values in site(place).items()}
+    ends = ["2026-11-01T00:00:00", "2026-10-31T23:59:59", "2026-11-30T23:59:59", "2026-12-01"]
+    return rows | {"day": np.resize(ends, 2 * EACH)}
 
 
 def carried(grid: WatchedGrid, numbers: set[bytes]) -> set[bytes]:
     """Those that are in any message of a run."""
     told = [v if isinstance(v, bytes) else str(v).encode() for v in grid.handled()]
-    return {number for number in numbers if any(number in value for value in told)}
+    return {n for n in numbers if any(n in one and re.search(whole(n), one) for one in told)}
+
+
+def whole(number: bytes) -> bytes:
+    """The pattern of a number; as a text, not of one that goes on in either direction."""
+    pattern = re.escape(number)
+    return rb"(?<![0-9.])" + pattern + rb"(?![0-9])" if number.startswith(b"0.") else pattern
 
 
 def test_the_search_finds_what_a_server_is_shown():
-    _, grid = checked(Trusted(1.0), site)
+    report, grid = checked(Trusted(1.0), site)
     for place in range(SITES):
-        assert carried(grid, private_numbers(site(place)))
+        assert carried(grid, private_numbers(site(place), report))
+
+
+def test_the_search_finds_a_number_in_a_returned_report(tmp_path):
+    report, grid = checked(TrustedAggregator(3.0, aggregator=KEY.public), site, folder=tmp_path)
+    own = compared(report, site(0)).columns["ward"].own
+    content = {"published_report": ConfigRecord({"published_report": f'{{"share": {own!r}}}'})}
+    grid.sent.append(Message(RecordDict(content), 1000, "query.drift_report"))
+    assert carried(grid, private_numbers(site(0), report)) == {repr(own).encode()}
 
 
 def test_what_moved_everywhere_is_no_nodes_fault():
@@ -306,6 +411,8 @@ LIES = {
     "no records": lambda r: read_as(r, records=0.0),
     "infinite records": lambda r: read_as(r, records=float("inf")),
     "no time": lambda r: replace(r, started="\x1b[2Jtoday"),
+    "no time zone": lambda r: replace(r, started="2026-11-30T03:00:00"),
+    "a time before time": lambda r: replace(r, started="0001-01-01T00:00:00+14:00"),
     "a period of no column": lambda r: forged(r, period=JANUARY | {"column": "no"}),
     "an odd period": lambda r: forged(r, period=JANUARY | {"end": "\x1b[2J"}),
     "another kind": lambda r: forged(r, kind="statistics"),
