@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Column, Connection, Row, func, select
 
 from flwr_kld.common.errors import BudgetExhausted
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Ranked, Spent, shown
@@ -39,15 +40,7 @@ class Window:
     ) -> None:
         self._asked = asked
         self._seconds = budget.seconds
-        self._rows = connection.execute(
-            select(checks.c.started, checks.c.kind, _COUNTS.label("cost"), checks.c.members)
-            .where(
-                checks.c.population == budget.population,
-                checks.c.asked.is_not(None),
-                checks.c.started >= now - budget.seconds,
-            )
-            .order_by(checks.c.started, checks.c.number)
-        ).all()
+        self._rows = _counting(connection, budget, now, checks.c.members)
         self._costs = read_costs(connection, {row.cost for row in self._rows})
         for cost in self._costs.values():
             cost.require(budget)
@@ -80,25 +73,29 @@ class Window:
         return utc(self._rows[place].started + self._seconds + 1)
 
 
-def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
-    """Refuse a budget that something in its window cannot be charged to."""
-    latest = func.max(checks.c.number).label("check")
-    kinds = connection.execute(
-        select(_COUNTS.label("cost"), latest)
+def _counting(
+    connection: Connection, budget: Budget, now: int, column: Column[Any]
+) -> Sequence[Row[Any]]:
+    """Return the releases of a population that count now, oldest first, with one more column."""
+    return connection.execute(
+        select(checks.c.started, checks.c.kind, _COUNTS.label("cost"), column)
         .where(
             checks.c.population == budget.population,
             checks.c.asked.is_not(None),
             checks.c.started >= now - budget.seconds,
         )
-        .group_by(_COUNTS)
-        .order_by(latest.desc())
+        .order_by(checks.c.started, checks.c.number)
     ).all()
-    known = read_costs(connection, {kind.cost for kind in kinds})
-    for kind in kinds:
+
+
+def refuse_uncharged(connection: Connection, budget: Budget, now: int) -> None:
+    """Refuse a budget that something in its window cannot be charged to."""
+    rows = _counting(connection, budget, now, checks.c.key)
+    known = read_costs(connection, {row.cost for row in rows})
+    for row in reversed(rows):
         try:
-            known[kind.cost].require(budget)
+            known[row.cost].require(budget)
         except ValueError as error:
-            row = connection.execute(select(checks).where(checks.c.number == kind.check)).one()
             until = utc(row.started + budget.seconds + 1)
             raise ValueError(
                 f"this budget cannot be put in force before {until:%Y-%m-%d %H:%M:%S} UTC: until "
