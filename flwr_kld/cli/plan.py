@@ -26,6 +26,8 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
+from flwr_kld.views import view_of
+from flwr_kld.views.forecast import MEANING
 
 if TYPE_CHECKING:
     from flwr_kld.planner.forecast import Forecast
@@ -208,10 +210,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
 
 
 _MEANING = {
-    "noise": "standard deviation in each count, in records",
-    "error": "of the estimated divergence where the threshold is reached, in nats",
-    "finds": "smallest drift, spread over all values, that a check reports in 4 cases of 5; – none",
-    "sees": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
+    **MEANING,
     "ε a year": "of one person under daily checks, at δ = 1e-6",
     "seconds": "of a check: how often nodes poll decides",
 }
@@ -220,7 +219,7 @@ _MEANING = {
 def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     """Yield a row for each setting; of a table, also a row for each column; and what they mean."""
     of_table = bool(rows[0].columns)
-    about = f"that tolerates {_tolerated(rows[0])} nats"
+    about = f"that tolerates {rows[0].setting.threshold:g} nats"
     if of_table:
         about = "of a table: its column that is hardest to check"
     yield table_of(
@@ -230,12 +229,10 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
         title=f"forecast of a check {about}",
     )
     for row in rows if of_table else ():
+        heads, cells = view_of(row).table()
         yield table_of(
-            ("column", "tolerated", "noise", "error", "finds", "sees"),
-            (
-                ((str(one.column), _tolerated(one), f"{one.noise:.3g}", *_found(one)), False)
-                for one in row.by_column
-            ),
+            heads,
+            ((one, False) for one in cells),
             left=("column",),
             title=f"columns, with {row.setting.clients:,} clients and ε = {row.setting.epsilon:g}",
         )
@@ -245,23 +242,13 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
     yield meaning
 
 
-def _tolerated(row: Forecast) -> str:
-    return f"{row.setting.threshold:g}"
-
-
-def _found(row: Forecast) -> tuple[str, ...]:
-    seen = ("–" if nats is None else f"{nats:.3f}" for nats in (row.smallest, row.seen_from))
-    return f"{row.error:.3f}", *seen
-
-
 def _cells(row: Forecast) -> tuple[str, ...]:
-    setting = row.setting
+    setting, (_, hardest) = row.setting, view_of(row).table()
     return (
         f"{setting.clients:,}",
         f"{setting.epsilon:g}",
         f"{setting.total:,}",
-        f"{row.noise:.3g}",
-        *_found(row),
+        *hardest[0][2:],  # as in the table of columns
         f"{setting.epsilon_per_year:.3g}",
         f"{setting.seconds:.0f}",
     )

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Column, Connection, Row, func, select
+from sqlalchemy import Column, Connection, func, select
 
 from flwr_kld.common.errors import BudgetExhausted
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Ranked, Spent, shown
@@ -75,7 +75,7 @@ class Window:
 
 def _counting(
     connection: Connection, budget: Budget, now: int, column: Column[Any]
-) -> Sequence[Row[Any]]:
+) -> Sequence[Any]:
     """Return the releases of a population that count now, oldest first, with one more column."""
     return connection.execute(
         select(checks.c.started, checks.c.kind, _COUNTS.label("cost"), column)

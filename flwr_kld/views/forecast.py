@@ -9,6 +9,14 @@ from flwr_kld.report.words import shortened, shown
 from flwr_kld.views.document import Document, rows_of
 from flwr_kld.views.panels import Theme
 
+MEANING = {
+    "noise": "standard deviation in each count, in records",
+    "error": "of the estimated divergence where the threshold is reached, in nats",
+    "finds": "smallest drift, spread over all values, that a check reports in 4 cases of 5; – none",
+    "sees": "where nothing drifted, drifts from here on are excluded; – the check is inconclusive",
+}
+"""What the heads of its numbers mean."""
+
 
 class ForecastView(Document):
     """What a `Forecast` looks like."""
@@ -21,10 +29,12 @@ class ForecastView(Document):
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """Return of each column what is found."""
-        return ("column", "noise", "error", "finds", "sees"), [
+        return ("column", "tolerated", *MEANING), [
             (
                 shown(one.column or "all"),
-                *(f"{number:.3g}" for number in (one.noise, one.error)),
+                "–" if one.setting.threshold is None else f"{one.setting.threshold:g}",
+                f"{one.noise:.3g}",
+                f"{one.error:.3f}",
                 *("–" if nats is None else f"{nats:.3f}" for nats in (one.smallest, one.seen_from)),
             )
             for one in self.report.by_column
@@ -32,11 +42,8 @@ class ForecastView(Document):
 
     def notes(self) -> Iterator[str]:
         """Yield what the heads mean."""
-        yield (
-            "Noise: standard deviation in each count, in records. Error: of the estimated "
-            "divergence at the threshold, in nats. Finds: smallest drift that is found in 4 cases "
-            "of 5, in nats. Sees: where nothing drifted, drifts from here on are excluded."
-        )
+        for head, words in MEANING.items():
+            yield f"{head.capitalize()}: {words}."
 
     def numbers(self) -> Iterator[Mapping[str, Any]]:
         """Yield a row for each column."""
