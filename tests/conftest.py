@@ -16,12 +16,13 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
-from noise import _noise, pytest_fixture_setup, pytest_runtest_setup  # noqa: F401
 
 from examples import TIMES, examples
 
-# Several processes whose linear algebra takes all cores wait for each other most of the time.
+# Threads of linear algebra on small matrices wait for each other most of the time. NumPy reads it
+# when it is imported, as the next module does.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+from noise import _noise, pytest_fixture_setup, pytest_runtest_setup  # noqa: F401
 
 MEMORY = Path("/dev/shm")
 """Temporary files go there if two gigabytes fit: a ledger or a guard waits for the disk at every
