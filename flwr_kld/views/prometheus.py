@@ -282,10 +282,11 @@ def _of_node(found: NodeComparison) -> Iterator[_Sample]:
             "kld_node_column_divergence", f"D_θ of this node's records, in nats. {private}",
             {"column": name, "answer": one.answer}, one.divergence,
         )  # fmt: skip
-        for whose in ("own", "reference", "elsewhere"):
+        shares = {"own": one.own, "reference": one.reference, "elsewhere": one.elsewhere}
+        for whose, share in shares.items():
             yield (
                 "kld_node_column_share", f"Fraction of the records that moved most. {private}",
-                {"column": name, "records": one.records, "of": whose}, getattr(one, whose),
+                {"column": name, "records": one.records, "of": whose}, share,
             )  # fmt: skip
 
 
