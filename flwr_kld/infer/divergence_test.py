@@ -63,8 +63,8 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from flwr_kld.common.search import root
 from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
@@ -101,7 +101,7 @@ class DivergenceTest:
 
     def p_value(self, threshold: float) -> float:
         """Return how probable such counts are, at most, if D_θ is at most the threshold."""
-        return min(self.error + float(ndtr(-self.quantile(threshold))), 1.0)
+        return min(self.error + float(scipy.special.ndtr(-self.quantile(threshold))), 1.0)
 
     def quantile(self, threshold: float) -> float:
         """Return the standard normal quantile that the counts are worth against a D_θ."""
@@ -109,7 +109,7 @@ class DivergenceTest:
 
     def needed(self, level: float) -> float:
         """Return the quantile from which on a test is sure with this confidence."""
-        return -float(ndtri(max(1 - level - self.error, 0.0)))
+        return -float(scipy.special.ndtri(max(1 - level - self.error, 0.0)))
 
     def log_evidence(self, threshold: float) -> float:
         """Return ln e, where ``E e <= 1`` if D_θ is at most the threshold: of its p-value."""
@@ -182,6 +182,15 @@ class _Terms:
         return np.asarray(self.values - self.mean[..., None])
 
     @cached_property
+    def _powers(self) -> Floats:
+        one = np.ones_like(self._centred)
+        return np.stack([one, self._centred, self._centred**2], axis=-2)
+
+    @cached_property
+    def _times(self) -> Floats:
+        return np.broadcast_to(np.float64(self.times), self.values.shape[:-1])
+
+    @cached_property
     def _log_weights(self) -> Floats:
         with np.errstate(divide="ignore"):  # What has no weight has none at any slope
             return np.asarray(np.log(self.weights))
@@ -193,11 +202,10 @@ class _Terms:
         grown += self._log_weights
         top = grown.max(axis=-1)
         grown -= top[..., None]
-        total = np.exp(grown, out=grown).sum(axis=-1)
-        first = np.einsum("...n,...n->...", grown, centred) / total
-        second = np.einsum("...n,...n,...n->...", grown, centred, centred) / total - first**2
-        moments = np.log(total) + top, first, second
-        return np.array([np.sum(self.times * moment) for moment in moments])
+        np.exp(grown, out=grown)
+        total, first, second = (self._powers @ grown[..., None])[..., 0].T
+        first, second = first / total, second / total
+        return np.array([np.log(total) + top, first, second - first**2]) @ self._times
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,14 +236,15 @@ class _Paths:
             gap, rise = log_length - last, found - at_last
             step = np.divide(found * gap, rise, out=np.zeros_like(found), where=gap * rise > 0)
             tried = np.clip(log_length - step, -_LONGEST, _LONGEST)
-            at_tried = excess(self._divergence(paths._laws(tried)))
+            laws = paths._laws(tried)
+            at_tried = excess(self._divergence(laws))
+            if np.all(np.abs(at_tried) < _EXACT):
+                break
             crossed = found * at_tried < 0
             last = np.where(crossed, log_length, last)
             at_last = np.where(crossed, found, at_last / 2)
             log_length, found = tried, at_tried
-            if np.all(np.abs(found) < _EXACT):
-                break
-        return paths._laws(log_length)
+        return laws
 
     @property
     def farthest(self) -> float:
@@ -245,18 +254,19 @@ class _Paths:
     @cached_property
     def _at_grid(self) -> Floats:
         """D_θ at `_LENGTHS`, shape [paths, lengths]."""
-        of_each = [self._divergence(self._laws(np.full(len(self.towards), x))) for x in _LENGTHS]
-        return np.stack(of_each, axis=1)
+        lengths = np.repeat(_LENGTHS[:, None], len(self.towards), axis=1)
+        blocks = in_blocks(lengths, self.towards.size)
+        return np.concatenate([self._divergence(self._laws(some)) for some in blocks]).T
 
     def _laws(self, log_length: Floats) -> Floats:
-        length = np.exp(log_length)[:, None]
+        length = np.exp(log_length)[..., None]
         moved = length * self.towards
-        weights, exponent = np.maximum(1 + moved, 0.0), moved[self.tilted]
-        exponent -= exponent.max(axis=1, keepdims=True, initial=-np.inf)
-        weights[self.tilted] = np.exp(np.maximum(exponent, -600.0))
+        weights, exponent = np.maximum(1 + moved, 0.0), moved[..., self.tilted, :]
+        exponent -= exponent.max(axis=-1, keepdims=True, initial=-np.inf)
+        weights[..., self.tilted, :] = np.exp(np.maximum(exponent, -600.0))
         weights *= self.mass
         inside = 1 - np.minimum(length * self.outside[:, None], 1 - 1e-3)
-        weights *= inside / weights.sum(axis=1, keepdims=True)
+        weights *= inside / weights.sum(axis=-1, keepdims=True)
         return weights
 
     def _divergence(self, laws: Floats) -> Floats:
@@ -305,8 +315,10 @@ class _GivenRecords:
         """Return the standard normal quantile that the counts are worth against this D_θ."""
         parts = [(_RATIOS, self._of_ratios(nats))]
         parts += [((1 - _RATIOS) / 4, quantile) for quantile in self._along_order(nats)]
-        log_p = min(float(log_ndtr(-quantile)) - math.log(part) for part, quantile in parts)
-        return -float(ndtri_exp(min(log_p, _CERTAIN)))
+        log_p = min(
+            float(scipy.special.log_ndtr(-quantile)) - math.log(part) for part, quantile in parts
+        )
+        return -float(scipy.special.ndtri_exp(min(log_p, _CERTAIN)))
 
     def _along_order(self, nats: float) -> Iterator[float]:
         """Yield the quantiles of tangents at laws that have drifted along the order."""

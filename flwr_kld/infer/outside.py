@@ -38,9 +38,13 @@ def outside_by_counts(
         ends = group_intervals(counts, outside[None, :], level=level)
         return float(ends[0][0]), float(ends[1][0])
 
+    def above(log_error: float) -> bool:
+        return limits(log_error)[0] > tolerated
+
     lower, upper = limits(math.log(1 - level))
-    found = OutsideLimits(lower, upper, tolerated)
-    return found, math.exp(edge(lambda x: limits(x)[0] > tolerated, *_ERRORS, within=_CLOSE))
+    largest, least = _ERRORS
+    log_p = edge(above, largest, least, within=_CLOSE) if above(largest) else largest
+    return OutsideLimits(lower, upper, tolerated), math.exp(log_p)
 
 
 _ERRORS, _CLOSE = (math.log(0.5), math.log(1e-15)), 1e-3

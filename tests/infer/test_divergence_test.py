@@ -294,7 +294,7 @@ def test_the_tail_is_the_simulated_one_of_the_law_itself(trust, symbols):
 
 def test_values_without_weight_count_at_no_slope():
     """Else a sum beyond all that laws make likely looks usual: p was .6 for very clear drifts."""
-    terms = _Terms(np.array([0.0, 1.0, 10.0]), np.array([0.5, 0.5, 0.0]))
+    terms = _Terms(np.array([[0.0, 1.0, 10.0]]), np.array([[0.5, 0.5, 0.0]]))
     for slope in (1.0, 100.0, 10_000.0):
         moment, mean, _ = terms.cumulants(slope)
         assert mean <= 0.5
