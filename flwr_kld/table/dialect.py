@@ -150,6 +150,8 @@ class Dialect:
 
         What is no text stays, but for sentinels; `kept` are values in any case, as they are.
         """
+        if isinstance(column, np.ndarray) and name not in self.sentinels:
+            return column
         values = self.sentinel_values(name, reads, kept)
         if isinstance(column, np.ndarray):
             if not len(values) or column.dtype.kind not in "biufM":

@@ -172,15 +172,15 @@ class Features:
 
     def _read_plain(self, dialect: Dialect, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
-        if _are_arrow_texts(values) and values.num_chunks:
-            texts = self._texts(name, dialect)
-            return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
-        if isinstance(values, TextColumn):
-            symbols: NDArray[Any] = self._texts(name, dialect).values(values.different)
-            return symbols[values.place]
         source, domain = self._sources[name], self._domains[name]
-        plain = dialect.plain(texts_in(values), source, domain.reads, domain.listed)
-        return self._domains[name].encode(plain)
+        if type(values) is not np.ndarray:
+            if _are_arrow_texts(values) and values.num_chunks:
+                texts = self._texts(name, dialect)
+                return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
+            if isinstance(values, TextColumn):
+                symbols: NDArray[Any] = self._texts(name, dialect).values(values.different)
+                return symbols[values.place]
+        return domain.encode(dialect.plain(texts_in(values), source, domain.reads, domain.listed))
 
     def _texts(self, name: str, dialect: Dialect) -> Texts:
         """Return what reads Arrow's texts for a feature."""
@@ -228,7 +228,7 @@ def texts_in(values: Any) -> Column:
     """Take a column as `as_column` does; one that may hold texts is a list, or a file's own."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "biuf":
         return values  # vectors
-    if isinstance(values, TextColumn):
+    if type(values) is TextColumn:
         return cast(Column, values)  # which serves wherever a list does
     column = as_column(values)
     if isinstance(column, np.ndarray) and column.dtype.kind in "OSU":

@@ -30,7 +30,7 @@ _UNREADABLE = object()
 _PANDAS_MISSING = ("NAType", "NaTType")
 _NUMERIC = frozenset((int, float))
 _TRUTH = {"false": 0.0, "true": 1.0}
-_SHORT = (np.float16, np.float32)
+_MAYBE_SHORT = (np.ndarray, np.float16, np.float32)
 _SECONDS = {
     "W": (604_800, 1), "D": (86_400, 1), "h": (3_600, 1), "m": (60, 1), "s": (1, 1),
     "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9), "ps": (1, 10**12), "fs": (1, 10**15),
@@ -39,7 +39,7 @@ _SECONDS = {
 """Of each of NumPy's units of durations: seconds of one, or how many of them make a second."""
 _LEAST = -45
 _POWERS = np.array([float(f"1e{power}") for power in range(_LEAST, 39)])
-"""Powers of ten among the numbers of `_SHORT`, the first of which is that of `_LEAST`."""
+"""Powers of ten among short floats, the first of which is that of `_LEAST`."""
 _TIME_ZONE_DAYS = 10_000_000
 """From 1970, some 27,000 years: time zones are known for these times."""
 
@@ -109,7 +109,7 @@ def _seconds(value: Any) -> Any:
 
 def is_short(value: Any) -> bool:
     """Whether it is a float, or an array of floats, of less precision than Python's."""
-    return isinstance(value, np.ndarray | np.float16 | np.float32) and value.dtype in _SHORT
+    return isinstance(value, _MAYBE_SHORT) and value.dtype.kind == "f" and value.itemsize < 8
 
 
 def as_decimals(floats: Any) -> Any:
