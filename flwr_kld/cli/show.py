@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from flwr_kld.cli.app_runs import Answer
 from flwr_kld.cli.common import (
     DEFAULT_LEDGER,
     DEFAULT_POPULATION,
@@ -25,7 +24,6 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
-from flwr_kld.cli.records import compare_records
 from flwr_kld.ledger import Kind
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
@@ -45,6 +43,9 @@ from flwr_kld.report.words import counted
 from flwr_kld.views import CheckSeries, RoundSeries, view_of
 from flwr_kld.views.files import FORMATS, METRICS, require_form
 from flwr_kld.views.series import Series
+
+if TYPE_CHECKING:
+    from flwr_kld.cli.app_runs import Answer
 
 _SHOWN, _WRITTEN = 30, 365
 """Latest checks or rounds on a terminal and in a file."""
@@ -114,6 +115,8 @@ def report(
     if mine is not None:
         if data is None or reference is None:
             raise ValueError("--mine goes with --data and --reference")
+        from flwr_kld.cli.records import compare_records  # which no ledger needs
+
         _show_mine(
             compare_records(mine, data, reference, query=query, node_config=node_config), file
         )

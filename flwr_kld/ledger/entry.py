@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal
 
 from flwr_kld.common.errors import (
@@ -13,6 +15,7 @@ from flwr_kld.common.errors import (
     LedgerError,
     LedgerUnavailable,
     NobodyAnswered,
+    damaged,
 )
 from flwr_kld.kernel.arguments import choice, set_fields
 from flwr_kld.ledger.budget import Ranked
@@ -115,9 +118,14 @@ class Entry:
     ended: datetime | None
     # Reserved: it runs, or was cut off. Failed: no number came out; it may have spent (`refused`).
     state: Stage
-    report: dict[str, Any] | None  # ``Report.to_dict()``
+    stored_report: str | None  # JSON of ``Report.to_dict()``
     failure: Failure | None  # Why it failed
     release: ReleaseCost | None  # What it cost; None if nobody answered, or its session paid
+
+    @cached_property
+    def report(self) -> dict[str, Any] | None:
+        """What ``Report.to_dict()`` returned; read when it is first asked for."""
+        return None if self.stored_report is None else read_json(self.stored_report, "a report")
 
     @property
     def refused(self) -> bool:
@@ -134,6 +142,14 @@ class Remembered:
     # How often it was written before; 0 for one that is new. Whoever writes must have read the
     # version that is there.
     version: int = 0
+
+
+def read_json(text: str, what: str) -> Any:
+    """Read a JSON column; NaN and infinities, which JSON does not have, become null."""
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        raise damaged(what) from None
 
 
 def utc(seconds: int) -> datetime:

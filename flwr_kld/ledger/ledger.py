@@ -28,9 +28,10 @@ from flwr_kld.ledger.entry import (
     Failure,
     Kind,
     Remembered,
+    read_json,
 )
 from flwr_kld.ledger.reservations import Reservation
-from flwr_kld.ledger.rows import read_json, to_json
+from flwr_kld.ledger.rows import to_json
 from flwr_kld.ledger.schema import states
 from flwr_kld.ledger.window import (
     last_asked,

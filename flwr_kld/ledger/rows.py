@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, Select, func, null, select
+from sqlalchemy import Connection, Row, Select, func, null, select, tuple_
 
 from flwr_kld.common.errors import NoBudget, damaged
 from flwr_kld.kernel.arguments import choice, moment
@@ -269,8 +269,8 @@ def oldest_first(
         yield from page
         if len(page) < _PAGE:
             return
-        since = int(page[-1].started.timestamp())
-        newer = query.where(checks.c.started >= since, checks.c.number > page[-1].number)
+        last = int(page[-1].started.timestamp()), page[-1].number
+        newer = query.where(tuple_(checks.c.started, checks.c.number) > last)
 
 
 def count_before(
@@ -300,14 +300,6 @@ def to_json(value: Any, what: str) -> str:
         ) from None
 
 
-def read_json(text: str, what: str) -> Any:
-    """Read a JSON column; NaN and infinities, which JSON does not have, become null."""
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        raise damaged(what) from None
-
-
 def _entry(row: Row[Any], known: Mapping[int, Cost]) -> Entry:
     release = None
     if row.asked is not None:
@@ -322,7 +314,7 @@ def _entry(row: Row[Any], known: Mapping[int, Cost]) -> Entry:
             started=utc(row.started),
             ended=None if row.ended is None else utc(row.ended),
             state=row.state,
-            report=None if row.report is None else read_json(row.report, "a report"),
+            stored_report=row.report,
             failure=None if row.failure is None else Failure(row.failure, row.words or ""),
             release=release,
         )

@@ -46,9 +46,12 @@ def starts(folder: Path, repeats: int) -> Iterator[Row]:
     """Yield a row for each process that people or nodes start often."""
     url = f"sqlite:///{folder / 'drift.db'}"
     write(url, 30)
+    long = f"sqlite:///{folder / 'long.db'}"
+    write(long, 10_000)
     for what, code, words, peer in (
         ("flwr-kld --help", _COMMAND, ["--help"], "import typer"),
         ("flwr-kld budget", _COMMAND, ["budget", "--ledger", url], "import sqlalchemy, numpy"),
+        ("flwr-kld report", _COMMAND, ["report", "--ledger", long], "import sqlalchemy, numpy"),
         ("client that answers", _ANSWERER, [], _CLIENT),
     ):
         yield measured(
