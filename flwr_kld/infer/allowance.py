@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammainccinv, ndtri
+import scipy
 
 from flwr_kld.common.search import edge
 from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta
@@ -71,7 +71,7 @@ def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Al
     if rows is None:
         return Allowance(0.0, 0.0, 0.0)
     part = (1 - level) / 3  # for the shape of what was seen, for what was not, and for a drift
-    z = -float(ndtri(part))
+    z = -float(scipy.special.ndtri(part))
     most = -math.log(max(theta, (rows + 1) ** -2))  # at θ = 0, of symbols that the rows could show
     counts = rows * reference.probabilities
     unseen = _unseen(reference, counts, z)
@@ -83,7 +83,7 @@ def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Al
     scale = float((2 + 4 * noise + 5 * noise**2).sum() / (2 * (1 + noise).sum()))
     if seen.min() < CLEAR * reference.noise:  # noise may have made all of it
         scale = max(scale, most * reference.noise / math.sqrt(2))
-    chance = scale * float(gammainccinv(max(spread, 1.0) / (2 * scale), part)) / rows
+    chance = scale * float(scipy.special.gammainccinv(max(spread, 1.0) / (2 * scale), part)) / rows
     chance = min(chance - (math.log1p(-unseen) if unseen < 1 else -math.inf), most)
     return Allowance(chance, unseen, z**2 * _steepest(most) / rows)
 

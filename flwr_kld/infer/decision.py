@@ -41,7 +41,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from scipy.special import ndtri
+import scipy
 
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.e_detector import EDetector
@@ -89,7 +89,9 @@ class Population:
         return self._shown_by(self.clients)
 
     def _shown_by(self, clients: int) -> bool:
-        errors = max(ERRORS, -float(ndtri(self.level))) * math.sqrt(self.clients / clients)
+        errors = max(ERRORS, -float(scipy.special.ndtri(self.level))) * math.sqrt(
+            self.clients / clients
+        )
         if not self.value - errors * self.error > self.tolerated:
             return False
         return self.least(clients) > self.tolerated

@@ -27,8 +27,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betaincinv, logsumexp
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.cell_fractions import as_law, noisy_fractions
@@ -169,7 +169,9 @@ def _lower(held: Floats, records: float, error: float, effect: Floats) -> Floats
     """Return the lower end of the fraction of so many records, as many of which count as one."""
     several = np.maximum(held, 0) / effect
     with np.errstate(invalid="ignore"):
-        low = betaincinv(several, np.maximum(records / effect - several, 0) + 1, error)
+        low = scipy.special.betaincinv(
+            several, np.maximum(records / effect - several, 0) + 1, error
+        )
     return np.where(several > 0, low, 0.0)
 
 
@@ -219,7 +221,9 @@ def _transformed(noise: NoiseTable, most: int) -> tuple[Floats, int, int]:
     # Beyond `far` no sum is with more chance than float64 rounds (Chernoff's bound, at the tilt
     # that is best for Gaussian noise), so that nothing wraps around that could be seen.
     tilt = math.sqrt(2 * _ROUNDED / (most * noise.variance))
-    exponent = most * logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+    exponent = (
+        most * scipy.special.logsumexp(tilt * noise.support, b=noise.probabilities) + _ROUNDED
+    )
     far = max(min(noise.reach * most, int(exponent / tilt) + 1), noise.reach)
     law = np.zeros(1 << (2 * far + 1).bit_length())  # a prime length takes many times as long
     law[noise.support] = noise.probabilities

@@ -14,8 +14,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtri
 
 from flwr_kld.kernel.continual import Continual
 
@@ -48,7 +48,7 @@ def lasting_change(
     hidden = np.where(lags < 0, 0, coefficients[lags]) @ np.diff(counts, axis=0, prepend=0)
     first = coefficients / np.linalg.norm(coefficients)
     hidden -= np.outer(first, first @ hidden)
-    best, found = float(chdtri(cells, _CHANCE)), None
+    best, found = float(scipy.special.chdtri(cells, _CHANCE)), None
     for at_once, shape in ((True, coefficients), (False, np.cumsum(coefficients))):
         columns = np.where(lags[:, 1:] < 0, 0, shape[lags[:, 1:]])
         columns -= np.outer(first, first @ columns)

@@ -28,7 +28,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from flwr_kld.infer.divergence import skewed_divergence
 from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
@@ -131,7 +131,7 @@ def least_if_underdrawn(
     square = float(law @ law) - p**2 + (1 - p) ** 2  # of the distance between kind and law
     drawn = np.minimum(apart / np.maximum(apart + square, _TINY), np.minimum(p, 1 - 1 / clients))
     kind = np.maximum(draw.fewest(drawn), np.minimum(drawn * clients, 1))
-    part = betaincinv(kind + 1, clients - kind, 1 - draw.error)
+    part = scipy.special.betaincinv(kind + 1, clients - kind, 1 - draw.error)
     each = np.divide(drawn, kind, out=np.full_like(kind, 1 / clients), where=kind > 0)
     own, others = part * each, (1 - part) * (1 - drawn) / (clients - kind)
     usual = own / (own + others)
@@ -149,7 +149,9 @@ def least_if_underdrawn(
 def _usual_part(part: Floats, kind: Floats, clients: int, error: float) -> Floats:
     """Return the least part of the records that a kind of so many drawn has in its population."""
     some = kind > 0
-    usual = betaincinv(kind, clients - kind + 1, error, where=some, out=np.zeros_like(kind))
+    usual = scipy.special.betaincinv(
+        kind, clients - kind + 1, error, where=some, out=np.zeros_like(kind)
+    )
     own = np.divide(usual * part, kind, where=some, out=np.zeros_like(kind))
     others = (1 - usual) * (1 - part) / (clients - kind)
     return np.asarray(own / (own + others))

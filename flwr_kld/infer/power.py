@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from flwr_kld.ask.noisy import NoisyCounts, noise_in_counts
 from flwr_kld.ask.plan import QueryPlan
@@ -120,7 +120,9 @@ class Estimating:
             drift = Drift(self.plan.reference, shape)
             if divergence <= drift.largest:
                 roots = self._roots(drift.at(divergence))
-                enough = math.sqrt(self.threshold) + ndtri(LIKELY + _ERROR) * _deviation(roots)
+                enough = math.sqrt(self.threshold) + scipy.special.ndtri(
+                    LIKELY + _ERROR
+                ) * _deviation(roots)
                 yield divergence * (enough / max(float(roots.mean()), SMALLEST)) ** 2
 
     def _roots(self, law: Law) -> Law:

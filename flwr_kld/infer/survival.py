@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from flwr_kld.infer.fraction_interval import Floats
 
@@ -205,4 +205,4 @@ def _log_rank(
     )
     moved = float(first @ first)
     nearest = halfway - first * np.clip(first @ halfway / moved if moved else 0.0, -1, 1)
-    return float(chdtrc(groups - 1, nearest @ nearest))
+    return float(scipy.special.chdtrc(groups - 1, nearest @ nearest))

@@ -38,8 +38,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from flwr_kld.infer.estimators.score import THETA, Floats, check_level, check_theta, in_blocks
 from flwr_kld.infer.unbiased_powers import HIGHEST, UnbiasedPowers
@@ -319,7 +319,7 @@ class _Design:
 
     def above(self, variance: float, level: float) -> float:
         """Return the largest d with ``d <= z √(variance + growth d)``, and a bit as N is fixed."""
-        z = -float(ndtri(_SPENT * (1 - level)))
+        z = -float(scipy.special.ndtri(_SPENT * (1 - level)))
         half = z * z * self._growth / 2
         return (
             half + math.sqrt(half * half + z * z * variance) - math.log(self.theta) / self.records

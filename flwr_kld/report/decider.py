@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scipy.special import ndtri
+import scipy
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.alarm import Alarm
@@ -170,7 +170,7 @@ class Decider:
             return None, None
         mass, (tested, tolerated) = measured.published.plan.mass, self.tested
         # One standard deviation of what the reference, if it is a sample, may hide.
-        hidden = (tested - self.threshold) / -float(ndtri(SHARE * self.alarm.rate))
+        hidden = (tested - self.threshold) / -float(scipy.special.ndtri(SHARE * self.alarm.rate))
         share = 0.0 if outside is None else outside.share
         missed, apart = self.alarm.rate / self.alarm.horizon, measured.effects.apart(law)
         mean = measured.published.records / measured.survivors

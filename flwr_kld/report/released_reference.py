@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import gammaln
 
 from flwr_kld.ask.plan import cells_by_symbol
 from flwr_kld.infer.allowance import CLEAR
@@ -78,7 +77,7 @@ def _likelihood(values: NDArray[np.int64], rate: float, noise: NoiseTable) -> Fl
     """Probability of each value, shape [values]: a Poisson count, and noise."""
     far = 10 * math.sqrt(rate)
     counts = np.arange(max(math.floor(rate - far), 0), math.ceil(rate + far) + 30)
-    poisson = np.exp(counts * math.log(rate) - rate - gammaln(counts + 1))
+    poisson = np.exp(counts * math.log(rate) - rate - scipy.special.gammaln(counts + 1))
     place = values - int(counts[0]) + noise.reach
     if len(values) * len(counts) < _FEW * len(noise.probabilities):
         beyond = np.zeros(1)  # of what the noise reaches, at either end
@@ -87,8 +86,10 @@ def _likelihood(values: NDArray[np.int64], rate: float, noise: NoiseTable) -> Fl
         found: Floats = law[np.clip(places, 0, len(law) - 1)] @ poisson
         return found
     size = len(noise.probabilities) + len(counts)
-    padded = next_fast_len(size, real=True)
-    law = irfft(rfft(noise.probabilities, padded) * rfft(poisson, padded), padded)
+    padded = scipy.fft.next_fast_len(size, real=True)
+    law = scipy.fft.irfft(
+        scipy.fft.rfft(noise.probabilities, padded) * scipy.fft.rfft(poisson, padded), padded
+    )
     return np.where((place < 0) | (place >= size), 0, np.maximum(law[place.clip(0, size - 1)], 0))
 
 

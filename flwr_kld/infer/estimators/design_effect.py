@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import digamma
 
 from flwr_kld.common.search import root
 from flwr_kld.infer.estimators.score import Floats, in_blocks
@@ -123,7 +123,10 @@ class DesignEffects:
         if effect < _APART or effect > n / _APART:
             return effect
         concentration = (n - 1) / (effect - 1) - 1
-        lot = n / (concentration * (digamma(concentration + n) - digamma(concentration)))
+        lot = n / (
+            concentration
+            * (scipy.special.digamma(concentration + n) - scipy.special.digamma(concentration))
+        )
 
         def excess(k: float) -> float:
             return (effect - k) / math.log(effect / k) - lot

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.free_law import GRID, SPACING, RatioLaw, directions
@@ -336,11 +336,11 @@ def _log_pmf(h: Floats, mean: Floats, design_effect: float) -> Floats:
     """Log pmf of the negative binomial of this mean and ``design_effect`` times this variance."""
     over = design_effect - 1
     if over < _LEAST:
-        return np.asarray(h * np.log(mean) - mean - gammaln(h + 1))
+        return np.asarray(h * np.log(mean) - mean - scipy.special.gammaln(h + 1))
     shape = mean / over
-    log_pmf = gammaln(h + shape)
-    log_pmf -= gammaln(shape)
-    log_pmf -= gammaln(h + 1)
+    log_pmf = scipy.special.gammaln(h + shape)
+    log_pmf -= scipy.special.gammaln(shape)
+    log_pmf -= scipy.special.gammaln(h + 1)
     log_pmf += h * math.log(over / (1 + over)) - shape * math.log1p(over)
     return log_pmf
 

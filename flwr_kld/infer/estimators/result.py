@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from flwr_kld.ask.plan import HEAD
 from flwr_kld.infer.estimators.score import Floats, score
@@ -73,7 +73,7 @@ def above_zero(value: float, deviation: float) -> float:
     """Return how much of a normal law's variance its mean square about `value` is above 0."""
     from_zero = max(value / max(deviation, 1e-12), -_IMPOSSIBLE)
     log_density = -(from_zero**2) / 2 - math.log(2 * math.pi) / 2
-    return 1 - from_zero * math.exp(log_density - float(log_ndtr(from_zero)))
+    return 1 - from_zero * math.exp(log_density - float(scipy.special.log_ndtr(from_zero)))
 
 
 def cohort_deviation(plan: QueryPlan, records: float, ratio: Floats, theta: float) -> float:

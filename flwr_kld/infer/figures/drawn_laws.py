@@ -40,7 +40,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.infer.cell_fractions import as_law, fraction_noise
@@ -149,7 +149,9 @@ def _random_numbers(draws: int, cells: int) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=8)
 def _at_once(draws: int) -> Floats:
     """Return squares of as many normal quantiles, in an order that is always the same."""
-    return np.asarray(ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws) ** 2)
+    return np.asarray(
+        scipy.special.ndtri((np.random.default_rng(0).permutation(draws) + 0.5) / draws) ** 2
+    )
 
 
 @lru_cache(maxsize=2)

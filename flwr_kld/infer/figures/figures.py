@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import rel_entr
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.plan import QueryPlan
@@ -105,7 +105,9 @@ def distances(laws: Floats, reference: Floats) -> Floats:
     p, pi = np.maximum(laws, NEGLIGIBLE), np.maximum(reference, NEGLIGIBLE)
     psi = ((p - pi) * np.log(p / pi)).sum(axis=1)
     middle = (laws + reference) / 2
-    jensen_shannon = (rel_entr(laws, middle) + rel_entr(reference, middle)).sum(axis=1) / 2
+    jensen_shannon = (
+        scipy.special.rel_entr(laws, middle) + scipy.special.rel_entr(reference, middle)
+    ).sum(axis=1) / 2
     (total_variation,) = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
     squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2

@@ -21,11 +21,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.common.search import edge
@@ -37,7 +37,7 @@ from flwr_kld.table.rounded import RoundedNumbers
 
 Side = Literal["below", "above"]
 _WORDS: dict[Side | None, str] = {"below": "< ", "above": "≥ ", None: ""}
-SIDES = float(ndtri((1 + LEVEL) / 2))  # Not tuned: standard deviations, under the normal law
+SIDES = NormalDist().inv_cdf((1 + LEVEL) / 2)  # Not tuned: the normal law's deviations
 _CENTRES = 33
 _MOST = 200
 
