@@ -19,7 +19,7 @@ from pydantic import Field, StrictFloat, StrictStr
 from flwr_kld.clients.answers import refuse, reply_record
 from flwr_kld.clients.check_memory import claim, flower_folder, use_once
 from flwr_kld.clients.node_config import is_aggregator, read_named, require_known
-from flwr_kld.clients.sum_members import ROSTER, read_roster
+from flwr_kld.clients.sum_members import IDENTITY, ROSTER, read_roster
 from flwr_kld.common.errors import QueryRefused, SessionMismatch
 from flwr_kld.common.strict_model import Model, NonNegative, must
 from flwr_kld.kernel import Guarantee
@@ -28,7 +28,7 @@ from flwr_kld.kernel.count import InvalidReply
 from flwr_kld.kernel.law import SystemBits
 from flwr_kld.kernel.selection import LabelSum
 from flwr_kld.kernel.vector import ClearSum, Held
-from flwr_kld.secure_sums import Roster
+from flwr_kld.secure_sums import Identity, Roster
 from flwr_kld.secure_sums.split_sum import Addition, kept_bytes
 from flwr_kld.trust.envelopes import (
     AGGREGATE_ACTION,
@@ -54,6 +54,7 @@ from flwr_kld.trust.sealing import (
     open_sealed,
 )
 from flwr_kld.trust.session_book import NightAnswers, SessionBook
+from flwr_kld.trust.signed_numbers import SIGNED, SignedNumbers
 from flwr_kld.trust.terms import Terms
 
 logger = logging.getLogger("flwr_kld")
@@ -192,7 +193,9 @@ def aggregate_drift_checks(
             bounds, used = own_limits.stricter(context.node_config), _key_of(context, key)
             if bounds.memory is None and key is None:
                 bounds = replace(bounds, memory=default_memory(used))
-            published = _Aggregation(message.content, context, used, bounds).run(roster)
+            identity = _identity_of(context)
+            order = _Aggregation(message.content, context, used, bounds)
+            published = order.run(roster)
         except SessionMismatch as error:
             return refuse(message, str(error), error.night)
         except (InvalidReply, QueryRefused) as error:
@@ -200,7 +203,11 @@ def aggregate_drift_checks(
         except Exception as error:  # its text may quote counts
             logger.error("aggregating a drift check failed: %s", type(error).__name__)
             return refuse(message, f"the sum could not be published ({type(error).__name__})")
-        return reply_record(message, published.to_config(), place=PUBLISHED)
+        answer = reply_record(message, published.to_config(), place=PUBLISHED)
+        if identity is not None and not isinstance(published, Verifiers):
+            signed = SignedNumbers.of(order.terms, published).signed(identity)
+            answer.content[SIGNED] = ConfigRecord({**signed})
+        return answer
 
 
 class _Aggregation:
@@ -209,7 +216,8 @@ class _Aggregation:
     def __init__(
         self, content: RecordDict, context: Context, key: AggregatorKey, limits: AggregatorLimits
     ) -> None:
-        self._terms = terms = Terms.from_config(content.get(TERMS))
+        self.terms = terms = Terms.from_config(content.get(TERMS))
+        """What is asked."""
         self._order = Order.from_config(content.get(ORDER))
         if key.public.hex() not in terms.aggregators:
             raise QueryRefused("WrongAggregator: the counts are sealed for another key")
@@ -220,16 +228,16 @@ class _Aggregation:
 
     def run(self, roster: Roster | None) -> Published | PartMessage | Verifiers:
         """Open the boxes, and answer; `roster` are the clients that one of two knows."""
-        if len(self._terms.aggregators) == 1:
+        if len(self.terms.aggregators) == 1:
             return self._published()
         known = roster or read_named(self._context, ROSTER, "the roster", read_roster, secret=False)
         return self._part(known)
 
     def _open(self, before: int = 0) -> None:
         """Require enough boxes in time, and claim the one answer, before anything is opened."""
-        self._terms.require_in_time(time.time())
+        self.terms.require_in_time(time.time())
         self._limits.require(before + len(self._boxes), self._order.least, "sealed their counts")
-        use_once(self._context, _USED, self._terms.check, self._limits.memory)
+        use_once(self._context, _USED, self.terms.check, self._limits.memory)
 
     def _require(self, clients: int, rejected: Mapping[str, str]) -> None:
         why = "".join(f", {n}: {why}" for why, n in Counter(rejected.values()).items())
@@ -237,7 +245,7 @@ class _Aggregation:
 
     def _published(self) -> Published:
         """Return the noised sum."""
-        terms = self._terms
+        terms = self.terms
         layout, promised = terms.layout, terms.guarantee
         self._open()
         unopened: dict[str, str] = {}
@@ -277,7 +285,7 @@ class _Aggregation:
             if often[box] > 1:
                 unopened[sender] = "Duplicated: the same sealed counts under two names"
                 continue
-            sealed_for = SealContext(self._context.run_id, self._terms.fingerprint, sender)
+            sealed_for = SealContext(self._context.run_id, self.terms.fingerprint, sender)
             try:
                 yield [sender], Held([open_sealed(self._key, box, sealed_for)])
             except NotOpened as error:
@@ -285,19 +293,19 @@ class _Aggregation:
 
     def _night(self, size: int) -> NightAnswers | None:
         """Return what is kept of a session, answers of `size` bytes each; None outside of one."""
-        if self._terms.night is None:
+        if self.terms.night is None:
             return None
         memory = self._limits.memory
         if memory is None:
             raise QueryRefused("the aggregator needs a memory for sessions: drift-memory")
         secret = self._key.shared(self._key.public, b"sessions")
         return SessionBook(memory.with_name(f"{memory.name}.sessions"), secret).open(
-            self._terms, size
+            self.terms, size
         )
 
     def _part(self, roster: Roster) -> PartMessage | Verifiers:
         """Return this aggregator's part of a noised sum, or what it says of a portion's proofs."""
-        terms = self._terms
+        terms = self.terms
         is_first = self._key.public.hex() == terms.aggregators[0]
         if is_first and not self._theirs:
             # It says the same of the same boxes, whoever asks how often.
@@ -336,7 +344,7 @@ class _Aggregation:
         """Add up one portion more, once, and return which of its proofs hold."""
         if len(self._theirs) != 1:
             raise QueryRefused("the first aggregator's verifier shares of one portion are needed")
-        check, state = self._terms.check, self._context.state
+        check, state = self.terms.check, self._context.state
         before = _boxes_of(state.get(_PORTIONS)).get(check, b"")
         if before:
             addition.resume(before)
@@ -358,6 +366,13 @@ def _key_of(context: Context, given: AggregatorKey | None) -> AggregatorKey:
     if not is_aggregator(context):
         raise QueryRefused("this node is not an aggregator")
     return read_named(context, "drift-key", "the aggregator's key", AggregatorKey, secret=True)
+
+
+def _identity_of(context: Context) -> Identity | None:
+    """Return the key that the aggregator signs its numbers with, if its operator names one."""
+    if IDENTITY not in context.node_config:
+        return None
+    return read_named(context, IDENTITY, "the aggregator's signing key", Identity, secret=True)
 
 
 def default_memory(key: AggregatorKey) -> Path:

@@ -37,6 +37,7 @@ from flwr_kld.trust.envelopes import (
     Verifiers,
 )
 from flwr_kld.trust.sealing import AggregatorKey
+from flwr_kld.trust.signed_numbers import SIGNED, SignedNumbers
 
 
 class ByAggregators:
@@ -156,6 +157,10 @@ def ask_aggregators(
             part = answers.from_config(reply.content.get(PUBLISHED))
             if part.check != exchange.check:
                 raise InvalidReply("it belongs to another check")
+            signature = reply.content.get(SIGNED)
+            if isinstance(signature, ConfigRecord) and not isinstance(part, Verifiers):
+                numbers = SignedNumbers.of(exchange.terms, part)
+                exchange.signed.append(numbers.with_signature(signature))
         except InvalidReply as error:
             raise CheckFailed(f"{who}'s answer cannot be used: {error}") from None
         told[node] = part

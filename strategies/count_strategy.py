@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from flwr_kld.ask.cohort import AskedClients, Participant, draws
-from flwr_kld.ask.noisy import NoisyCounts, NoisyLabels, noisy
+from flwr_kld.ask.noisy import noisy
 from flwr_kld.ask.plan import QueryPlan
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel.arguments import integer
@@ -186,8 +186,9 @@ def publish(
     require_answers(answered, least, collected.left_out)
     with failing():
         exchange.terms.require_in_time(time.time())
+    released = _released(exchange, collected.total, collected.noise or exchange.bits)
     return CohortRelease(
-        _released(exchange, collected.total, collected.noise or exchange.bits),
+        noisy(released, exchange.plan),
         asked=asked,
         survivors=collected.total.clients,
         left_out=collected.left_out,
@@ -196,6 +197,9 @@ def publish(
         sizes=collected.sizes,
         enforces_limits=aggregation.enforces_limits,
         carried=collected.carried,
+        terms=exchange.terms,
+        released=released,
+        signed=tuple(exchange.signed),
     )
 
 
@@ -203,10 +207,10 @@ def _released(
     exchange: CountExchange,
     total: ClearSum | LabelSum | ShareSum | Released,
     noise: BitSource | NightNoise,
-) -> NoisyCounts | NoisyLabels:
-    trust, plan = exchange.trust, exchange.plan
+) -> Released:
+    trust = exchange.trust
     if isinstance(total, Released):
-        return noisy(total, plan)
+        return total
     if isinstance(total, ShareSum):  # less than zero by a lie of a client
         empty = total.records is not None and total.records <= 0
     else:
@@ -215,4 +219,4 @@ def _released(
         )
     if empty:
         raise CheckFailed("the cohort holds no records: nothing to compare")
-    return noisy(trust.publish(total, plan, noise), plan)
+    return trust.publish(total, exchange.plan, noise)

@@ -24,6 +24,7 @@ from flwr_kld.kernel.vector import ClearSum, NightNoise, Released, ShareSum
 from flwr_kld.strategies.clock import ASKING, WAITING, phase
 from flwr_kld.trust import Trust
 from flwr_kld.trust.envelopes import DRIFT_ACTION, MEMBERS, MODEL, TERMS, Answer, Members
+from flwr_kld.trust.signed_numbers import SignedNumbers
 from flwr_kld.trust.terms import NO_MODEL, Terms, model_fingerprint
 
 _PAUSE, _LONGEST_PAUSE = 0.1, 3.0
@@ -132,6 +133,8 @@ class CountExchange(Exchange):
     trust: Trust  # Who adds the noise, and how much
     bits: BitSource  # For the noise of a session's night, where the server adds it
     model: ArrayRecord | None = None  # Shown to clients beside the terms
+    # What aggregators signed of their answers, as it comes
+    signed: list[SignedNumbers] = field(default_factory=list, init=False)
     _contents: dict[tuple[int, ...], RecordDict] = field(
         default_factory=dict, init=False, repr=False
     )

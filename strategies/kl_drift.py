@@ -29,6 +29,7 @@ from flwr_kld.strategies.count_strategy import CountStrategy
 from flwr_kld.strategies.exchange import first_replies
 from flwr_kld.strategies.monitor import Monitor
 from flwr_kld.strategies.population import Population
+from flwr_kld.strategies.report_signer import signer_of
 from flwr_kld.table.table import Table
 from flwr_kld.trust import Trust
 from flwr_kld.trust.envelopes import PUBLISHED_REPORT, REPORT_ACTION
@@ -200,13 +201,14 @@ class KLDrift(CountStrategy, Monitor):
             Nothing was asked.
         """
         self._session.refuse(model=model)
+        signer = signer_of(self.trust)
         with self._paid_round(key) as paid:
             chosen, present = self._draw(grid)
             self._recall()
             period = self.period
             if isinstance(period, SinceLastCheck):
                 period = period.next(self._last_period)
-            generator = self._session.generator(self._generator)
+            generator = signer.generator(self._session.generator(self._generator))
             plan = Partition(self.cells).draw(self.reference, generator)
             plan = plan.allotted(self.trust.allotment).of(period)
             clients = AskedClients(chosen, drawn=len(chosen) < len(present))
@@ -214,6 +216,7 @@ class KLDrift(CountStrategy, Monitor):
             measured = self._measure(paid, grid, clients, plan, group=str(self.checks), model=model)
             self.counted, self._last_period = measured.counted, period
             while True:
+                evidence = signer.evidence(measured, self._conclusions, self.cells)
                 columns, states = self._conclusions.conclude(measured, self.budget)
                 report = Report(
                     check=paid.check,
@@ -223,6 +226,7 @@ class KLDrift(CountStrategy, Monitor):
                     columns=columns,
                     **self._envelope(paid, measured),
                 )
+                report = signer.signed(report, evidence)
                 if self._settle(paid, report, measured, states, repeatable=True):
                     return report
                 self._recall()  # evidence of a check that was settled meanwhile

@@ -77,6 +77,10 @@ COMMANDS = {
         "flwr_kld.cli.guard",
         "List which checks a node answered, once each signature is verified; changes nothing.",
     ),
+    "verify": (
+        "flwr_kld.cli.verify",
+        "Verify a signed report, offline and without a ledger; say what that proves.",
+    ),
     "reference": (
         "flwr_kld.cli.reference",
         "Build and show the public reference distribution.",

@@ -31,7 +31,7 @@ from flwr_kld.views import CheckSeries
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
 _LIKELY = {*NO_VALUE, *SPELLINGS}
-_LONGEST_REPORT = 1 << 26
+LONGEST_REPORT = 1 << 26
 """Bytes of a report that is read at most: a hundred times those of a check of 1,000 columns."""
 _CONFIG = ("delimiter", "encoding", "decimal", "dates", "line_end")
 """Of a dialect, what a node config says under its name."""
@@ -99,10 +99,10 @@ def compare_records(
 def _published(file: Path) -> Report:
     """Read a report, or the last one of a series; it may be anybody's."""
     with file.open("rb") as opened:
-        written = opened.read(_LONGEST_REPORT + 1)
+        written = opened.read(LONGEST_REPORT + 1)
     try:
-        if len(written) > _LONGEST_REPORT:
-            raise ValueError(f"it is longer than {_LONGEST_REPORT >> 20} MB")
+        if len(written) > LONGEST_REPORT:
+            raise ValueError(f"it is longer than {LONGEST_REPORT >> 20} MB")
         text = written.decode()
         series = text.lstrip().startswith("[")
         return CheckSeries.from_json(text).reports[-1] if series else Report.from_json(text)

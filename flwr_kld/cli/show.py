@@ -24,7 +24,8 @@ from flwr_kld.cli.common import (
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
-from flwr_kld.ledger import Kind
+from flwr_kld.common.durable_files import put_in_place
+from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.column import MARKS, columns_table
 from flwr_kld.report.entries import (
@@ -35,6 +36,7 @@ from flwr_kld.report.entries import (
     is_check,
     latest_rounds,
     predictors_of,
+    report_of,
 )
 from flwr_kld.report.node_comparison import NodeComparison
 from flwr_kld.report.predictor_report import PredictorReport
@@ -87,6 +89,10 @@ def report(
         int | None,
         typer.Option(min=1, help="Latest checks or rounds; by default 30, or 365 in a file."),
     ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Write the check of this key alone, .json, as flwr-kld verify reads it."),
+    ] = None,
     mine: Annotated[
         Path | None,
         typer.Option(
@@ -124,6 +130,9 @@ def report(
         raise ValueError("--data, --reference, --query and --node-config need --mine, a report")
     last = last or (_SHOWN if file is None else _WRITTEN)
     opened = existing_ledger(ledger)
+    if key is not None:
+        _write_one(opened, key, population, file)
+        return
     if predictor is not None:
         newest = opened.newest_first(population, [Kind.ROUND])
         rounds = RoundSeries.from_entries(latest_rounds(newest, predictor, last))
@@ -147,6 +156,21 @@ def report(
         print_note(words)
     for name in predictors_of(opened.newest_first(population, [Kind.ROUND], reports=False)):
         print_note(f"the ledger has rounds of a predictor, too: --predictor {name}")
+
+
+def _write_one(ledger: Ledger, key: str, population: str, file: Path | None) -> None:
+    """Write one check in full; it is signed if the server had a key."""
+    if file is None or file.suffix != ".json":
+        raise ValueError("--key goes with a FILE that ends in .json")
+    entry = ledger.check(key, population=population)
+    found = None if entry is None else report_of(entry)
+    if found is None:
+        raise ValueError(
+            f"the ledger has no report of a check {key!r} of population {population!r}"
+        )
+    put_in_place(file, found.to_json().encode())
+    signed = "signed" if found.evidence is not None else "not signed"
+    print_note(f"{file}: check {key}, {signed}")
 
 
 def _show_mine(found: NodeComparison, file: Path | None) -> None:

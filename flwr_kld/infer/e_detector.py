@@ -49,6 +49,11 @@ class EDetector(Model, what="the alarm's state"):
         return replace(self, checks=self.checks + 1, evidence=evidence)
 
     @property
+    def alarm(self) -> tuple[float, int]:
+        """Rate and horizon: evidence of another alarm does not count."""
+        return self.rate, self.horizon
+
+    @property
     def alarm_at(self) -> float:
         """Evidence that alarms: one over the rate of false alarms."""
         return 1 / self.rate

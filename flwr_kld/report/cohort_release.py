@@ -19,7 +19,10 @@ from flwr_kld.infer.estimators.design_effect import (
     spread,
 )
 from flwr_kld.kernel.count import ClientSizes
+from flwr_kld.kernel.vector import Released
 from flwr_kld.report.envelope import OneClient
+from flwr_kld.trust.signed_numbers import SignedNumbers
+from flwr_kld.trust.terms import Terms
 
 _SPARE = 1.25
 """Records of one client, over the mean, where nobody sees their sizes and nothing limits them."""
@@ -42,6 +45,10 @@ class CohortRelease:
     # Whether somebody saw each client's numbers, and held them to what one may answer
     enforces_limits: bool = True
     carried: int = 0  # Clients of a session that are silent, and count as they did before
+    # What was asked, what came of it in steps, and what aggregators signed of it, for evidence
+    terms: Terms | None = None
+    released: Released | None = None
+    signed: tuple[SignedNumbers, ...] = ()
 
     @property
     def published(self) -> NoisyCounts:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flwr_kld.ask.noisy import NoisyCounts
@@ -11,6 +13,7 @@ from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.alarm import Alarm, Tolerated
 from flwr_kld.infer.contradictions import impossible_estimate
 from flwr_kld.infer.decision import contradicted, downgrade_contradicted
+from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
 from flwr_kld.infer.estimators.result import Divergences
@@ -43,9 +46,11 @@ class Conclusions:
     alarm: Alarm  # How sure decisions are, over all columns
     # Whether every check asks all clients about new records: only then does evidence add up
     adds_up: bool = False
+    # Evidence of earlier checks by column, to go on from
+    gathered: InitVar[Mapping[str, EDetector]] = MappingProxyType({})
     _deciders: dict[str, Decider] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, gathered: Mapping[str, EDetector]) -> None:
         references = self.reference.columns
         alarm = self.alarm.shared(len(references))
         self._deciders = {
@@ -60,6 +65,16 @@ class Conclusions:
             )
             for name, (threshold, outside) in (self.tolerated or {}).items()
         }
+        for name, detector in gathered.items():
+            self._deciders[name].resume(detector)
+
+    def so_far(self) -> dict[str, EDetector]:
+        """Return the evidence of earlier checks, by column, and forget their forecasts.
+
+        What is concluded next follows from this, and from what is published then.
+        """
+        found = {name: decider.so_far() for name, decider in self._deciders.items()}
+        return {name: detector for name, detector in found.items() if detector is not None}
 
     def recall(self, ledger: Ledger, budget: str) -> None:
         """Take up what a ledger remembers; say so if it does not count any more."""

@@ -99,6 +99,17 @@ class Decider:
         part = _BESIDE_EVIDENCE if self.adds_up else _ALONE
         return part * self.alarm.rate / self.alarm.horizon
 
+    def so_far(self) -> EDetector | None:
+        """Return the evidence of earlier checks, if it adds up, and forget their forecast."""
+        self._seen = None
+        return self._detector
+
+    def resume(self, detector: EDetector) -> None:
+        """Go on from the evidence of earlier checks; `ValueError` if it is of another alarm."""
+        if self._detector is None or detector.alarm != self._detector.alarm:
+            raise ValueError("the evidence of earlier checks is of another alarm")
+        self._detector = detector
+
     def recall(self, ledger: Ledger, budget: str) -> bool:
         """Take up what a ledger remembers, and no more; False if another version gathered it."""
         if not self.adds_up:

@@ -16,6 +16,7 @@ from flwr_kld.reference import Reference
 from flwr_kld.report.column import ColumnReport, Decided, Reading, in_rank
 from flwr_kld.report.comparison import FRACTION, Comparison
 from flwr_kld.report.envelope import Envelope, OneClient, Protection
+from flwr_kld.report.evidence import Evidence
 from flwr_kld.report.released_reference import reference_of_columns
 from flwr_kld.report.summary import first_line
 from flwr_kld.report.words import when
@@ -59,6 +60,8 @@ class Report(Decided, Envelope):
         Idempotency key of a scheduled check.
     period : Period or None
         The time of the records that it is about; None if it is about all.
+    evidence : Evidence or None
+        What the report follows from, and who signed it; None if nobody did.
     protection : Protection
         How counts were protected.
     compared : Compared
@@ -86,6 +89,7 @@ class Report(Decided, Envelope):
     columns: dict[str, ColumnReport]
     key: str | None = None
     period: Period | None = None
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -119,7 +123,10 @@ class Report(Decided, Envelope):
     def content(self) -> dict[str, Any]:
         """Return what its JSON form says; with the verdict on all columns, too."""
         verdict = None if self.verdict is None else asdict(self.verdict)
-        return {**super().content(), "verdict": verdict}
+        content = {**super().content(), "verdict": verdict}
+        if self.evidence is None:
+            del content["evidence"]
+        return content
 
     @property
     def upper_limit(self) -> float | None:

@@ -223,8 +223,8 @@ class Series(Kept, Generic[R]):
         """Draw the upper panel of the plot."""
 
 
-_LONG = ("dropouts", "over")
-"""Parts of a report that have clients' own words for names, which make no columns."""
+_LONG = ("dropouts", "over", "evidence")
+"""Parts of a report that have clients' own words for names, or are no results: no columns."""
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,107 @@
+"""``flwr-kld verify``: whether a signed report follows from what was released, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flwr_kld.cli.common import results
+from flwr_kld.cli.records import LONGEST_REPORT
+from flwr_kld.guard.receipts import Receipt
+from flwr_kld.report.audit import TOLERANCE, NotVerified, read, receipts_of, require_verified
+from flwr_kld.report.report import Report
+from flwr_kld.report.words import counted
+from flwr_kld.trust.terms import Terms
+
+
+def verify(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Signed report, as flwr-kld report FILE.json --key KEY writes it."),
+    ],
+    *,
+    receipts: Annotated[
+        Path | None,
+        typer.Option(help="Folder of copies of nodes' receipts, *.db, to hold against the report."),
+    ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A public key, 64 hexadecimal digits, as you know it, that must have signed: of "
+            "the server or of an aggregator."
+        ),
+    ] = None,
+) -> None:
+    """Verify a signed report, offline and without a ledger; say what that proves.
+
+    Signatures are checked, and estimates, verdicts and costs are computed again from the numbers
+    that were released. Exit codes: 0 verified, 4 refused or another error.
+    """
+    with file.open("rb") as opened:
+        written = opened.read(LONGEST_REPORT + 1)
+    try:
+        if len(written) > LONGEST_REPORT:
+            raise NotVerified(f"it is longer than {LONGEST_REPORT >> 20} MB")
+        report = read(written.decode())
+        terms = require_verified(report)
+        signers = _signers(report)
+        for key in public or ():
+            if key not in signers:
+                raise NotVerified(f"the holder of {key} did not sign it")
+        held = None if receipts is None else receipts_of(terms, receipts)
+    except ValueError as error:
+        raise ValueError(f"{file} is refused: {error}") from None
+    for line in _proved(report, terms, signers, held):
+        results.print(line, soft_wrap=True, markup=False)
+
+
+def _signers(report: Report) -> dict[str, str]:
+    """Return who signed, by public key."""
+    evidence = report.evidence
+    if evidence is None:
+        return {}
+    found = {part.public: "an aggregator" for part in evidence.aggregators}
+    return found | {evidence.public: "the server"}
+
+
+def _proved(
+    report: Report,
+    terms: Terms,
+    signers: dict[str, str],
+    held: Sequence[tuple[bytes, Receipt]] | None,
+) -> Iterator[str]:
+    """Yield what is proved, what rests on whose word, and what is not proved."""
+    evidence = report.evidence
+    if evidence is None:
+        return
+    yield f"verified: check {report.check} of {report.started}: {report.summary}"
+    yield f"signed by {', '.join(f'{who} {key}' for key, who in signers.items())}"
+    yield (
+        f"proved: estimates, verdicts and {report.guarantee} follow from {len(evidence.values):,} "
+        f"released numbers (flwr-kld {evidence.version}, to {TOLERANCE:g})"
+    )
+    yield f"compare with your copy: the public reference {report.compared.reference}"
+    if held is None:
+        yield "not looked at: nodes' receipts, --receipts"
+    else:
+        nodes = counted(len({public for public, _ in held}), "node")
+        yield f"proved: receipts of {len(held)} clients of {nodes} are of this question and ε"
+    whose = "the aggregators'" if evidence.aggregators else "the server's"
+    yield (
+        f"on {whose} word: the released numbers are a sum of what {report.cohort.survivors} "
+        "clients sent, with fresh noise"
+    )
+    earlier = ", the evidence of earlier checks" if evidence.adds_up else ""
+    yield (
+        "on the server's word: its date, what is tolerated, who was left out and whether clients "
+        f"were drawn, seconds and the rest of the budget{earlier}"
+    )
+    if not report.protection.private:
+        yield "warning: the noise came from a seed and protects nobody"
+    yield (
+        "not proved: that clients count true records; that no other check was asked, under another "
+        "key or ledger; that the keys are whose they are said to be"
+    )
