@@ -156,6 +156,9 @@ DEFAULT_LEDGER = "sqlite:///drift.db"
 
 DEFAULT_POPULATION = "default"
 
+LONGEST_REPORT = 1 << 26
+"""Bytes of a report that is read at most: a hundred times those of a check of 1,000 columns."""
+
 NIGHTLY = "0 3 * * *"
 
 

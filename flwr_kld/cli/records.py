@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flwr_kld.ask.period import of_period
-from flwr_kld.cli.common import pairs_in, print_json, print_note, results
+from flwr_kld.cli.common import LONGEST_REPORT, pairs_in, print_json, print_note, results
 from flwr_kld.cli.ledger_url import absolute_url
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.json_text import json_text
@@ -31,8 +31,6 @@ from flwr_kld.views import CheckSeries
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
 _LIKELY = {*NO_VALUE, *SPELLINGS}
-LONGEST_REPORT = 1 << 26
-"""Bytes of a report that is read at most: a hundred times those of a check of 1,000 columns."""
 _CONFIG = ("delimiter", "encoding", "decimal", "dates", "line_end")
 """Of a dialect, what a node config says under its name."""
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flwr_kld.cli.common import results
-from flwr_kld.cli.records import LONGEST_REPORT
+from flwr_kld.cli.common import LONGEST_REPORT, results
 from flwr_kld.guard.receipts import Receipt
 from flwr_kld.report.audit import TOLERANCE, NotVerified, read, receipts_of, require_verified
 from flwr_kld.report.report import Report
@@ -20,7 +19,7 @@ from flwr_kld.trust.terms import Terms
 def verify(
     file: Annotated[
         Path,
-        typer.Argument(help="Signed report, as flwr-kld report FILE.json --key KEY writes it."),
+        typer.Argument(help="Signed report, as flwr-kld report FILE.json --key writes it."),
     ],
     *,
     receipts: Annotated[

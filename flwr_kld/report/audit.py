@@ -1,6 +1,7 @@
 """Signs a report, and verifies one offline: its signatures, and everything that follows from them.
 
-`TOLERANCE` is relative, and absolute below 1: another processor may round sums otherwise.
+Another processor may round sums otherwise: numbers may differ by `TOLERANCE`, relative, and those
+that are estimated, in a report's columns, by `_LEAST` near 0.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from flwr_kld.trust.terms import NoiseShares, Terms
 from flwr_kld.trust.trust_model import Trust
 from flwr_kld.trust.trusted import Trusted, TrustedAggregator, TwoAggregators
 
-TOLERANCE = 1e-6
+TOLERANCE, _LEAST = 1e-6, 1e-9
 _WIRE = "wire"
 _MODELS = (Trusted, TrustedAggregator, TwoAggregators, Distributed)
 
@@ -288,7 +289,8 @@ def _differences(told: Any, found: Any, place: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(told, found, strict=True)):
             yield from _differences(one, other, f"{place}.{number}")
     elif type(told) is float and type(found) is float:
-        if not math.isclose(told, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        least = _LEAST if place.startswith(("columns", "verdict")) else 0.0
+        if not math.isclose(told, found, rel_tol=TOLERANCE, abs_tol=least):
             yield place
     elif type(told) is not type(found) or told != found:
         yield place
