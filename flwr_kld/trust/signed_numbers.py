@@ -23,11 +23,11 @@ _PUBLIC, _SIGNATURE = "public", "signature"
 def holds(public: str, signature: str, message: bytes) -> bool:
     """Whether the holder of an Ed25519 key signed a message; key and signature hexadecimal."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), message)
+        signer, signed = bytes.fromhex(public), bytes.fromhex(signature)
+        Ed25519PublicKey.from_public_bytes(signer).verify(signed, message)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return (signer.hex(), signed.hex()) == (public, signature)  # in the one form of each
 
 
 @dataclass(frozen=True)

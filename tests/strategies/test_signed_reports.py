@@ -18,13 +18,23 @@ from tables import REFERENCE as OF_TABLE
 from tables import table_app
 
 from flwr_kld import Labels, Reference
+from flwr_kld.cli import show
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.common.identity import Identity
+from flwr_kld.ledger import Budget, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.audit import NotVerified, read, receipts_of, require_verified, signed
 from flwr_kld.report.report import Report
 from flwr_kld.simulations import simulate
-from flwr_kld.strategies import KLDrift, Trusted, UniformCohort, WholeClients
+from flwr_kld.strategies import (
+    KLDrift,
+    SinceLastCheck,
+    Standing,
+    Trusted,
+    UniformCohort,
+    WholeClients,
+)
+from strategies import test_periods as periods
 
 SERVER, OTHER = Identity(bytes(range(32))), Identity(bytes(range(1, 33)))
 
@@ -218,7 +228,8 @@ def test_signatures_of_other_reports_and_keys_are_refused(text):
     other = KLDrift(OF_TABLE, Trusted(3.0, 1e-6), threshold=0.05).check(grid_of(table_app()))
     swapped = changed(text, "evidence/signature", other.evidence.signature)
     taken = changed(text, "evidence/public", OTHER.public.hex())
-    for content in (swapped, taken, changed(text, "evidence/signature", "")):
+    same = json.loads(text)["evidence"]["signature"].upper()
+    for content in (swapped, taken, *(changed(text, "evidence/signature", s) for s in ("", same))):
         told = Report.of_content({n: v for n, v in content.items() if n != "sha256"})
         with pytest.raises(NotVerified, match="signature"):
             verified(told.to_json())
@@ -240,7 +251,7 @@ def run(*arguments: object, folder) -> subprocess.CompletedProcess:
         "from flwr_kld.cli.app import main; main()"
     )
     words = [sys.executable, "-c", script, "verify", *map(str, arguments)]
-    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(words, cwd=folder, env=clean, capture_output=True, text=True)
 
 
@@ -292,6 +303,46 @@ def test_a_report_of_drawn_cells_is_verified():
     for lie in (("evidence/seed", 5), ("evidence/cells", 33)):
         with pytest.raises(NotVerified, match="cells of this reference"):
             verified(resigned(changed(report.to_json(), *lie)))
+
+
+def test_nights_of_a_session_are_verified(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    trust = Standing(Trusted(1.0, 1e-6), nights=5, book=tmp_path / "b.db")
+    monitor, rows = KLDrift(REFERENCE, trust, threshold=0.05), ["apple", "banana", "cherry"] * 400
+    for night in (1, 2):
+        report = simulate(monitor, rows, clients=6, seed=1)
+        assert verified(report.to_json()) == report
+        assert report.cost.night == night
+        assert report.to_frame() is not None
+
+
+def test_evidence_that_adds_up_is_verified(monkeypatch):
+    monkeypatch.setattr(SinceLastCheck, "next", lambda rule, last, now=None: periods.JUNE)
+    monitor = KLDrift(
+        periods.REFERENCE, periods.TRUST, threshold=0.05, period=SinceLastCheck("visited")
+    )
+    for checks in (0, 1):
+        report = monitor.check(periods.federation())
+        assert verified(report.to_json()) == report
+        (before,) = report.evidence.gathered.values()
+        assert before.checks == checks
+    content = json.loads(report.to_json())
+    content["evidence"]["gathered"]["age"] |= {"checks": 0, "evidence": 0.0}
+    with pytest.raises(NotVerified, match=r"columns\.age"):
+        verified(resigned(content))
+
+
+def test_a_check_is_written_from_the_ledger_as_it_was_signed(tmp_path):
+    url = f"sqlite:///{tmp_path}/drift.db"
+    ledger = Ledger(url)
+    ledger.set_budget(Budget(10.0))
+    report = KLDrift(REFERENCE, Trusted(3.0), ledger=ledger).check(grid_of(), "monday")
+    file = tmp_path / "monday.json"
+    show.report(file, ledger=url, key="monday")
+    assert verified(file.read_text()) == report
+    for wrong in ({"key": "tuesday"}, {"key": "monday", "file": tmp_path / "monday.csv"}):
+        with pytest.raises(ValueError, match=r"tuesday|\.json"):
+            show.report(**{"file": file, "ledger": url} | wrong)
 
 
 def key_of(grid, node: int, identity: Identity, folder) -> None:
