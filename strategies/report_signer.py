@@ -13,9 +13,9 @@ import numpy as np
 from flwr_kld.common.identity import Identity
 from flwr_kld.guard import node_identity
 from flwr_kld.report.audit import evidence_of, serves, signed
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.evidence import Evidence
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.report import Report
 from flwr_kld.trust import Trust
 
@@ -31,7 +31,9 @@ class NoSigner:
         """Return what draws the cells of the check."""
         return usual
 
-    def evidence(self, measured: Measured, conclusions: Conclusions, cells: int) -> Evidence | None:
+    def evidence(
+        self, measured: CohortRelease, conclusions: Conclusions, cells: int
+    ) -> Evidence | None:
         """Return what the report will follow from, before it is concluded."""
         return None
 
@@ -51,7 +53,9 @@ class ReportSigner(NoSigner):
         self._seed = int(usual.integers(_SEEDS))
         return np.random.default_rng(self._seed)
 
-    def evidence(self, measured: Measured, conclusions: Conclusions, cells: int) -> Evidence | None:
+    def evidence(
+        self, measured: CohortRelease, conclusions: Conclusions, cells: int
+    ) -> Evidence | None:
         """Return what the report will follow from, before it is concluded."""
         return evidence_of(measured, conclusions, cells, self._seed, self._trust)
 

@@ -29,9 +29,9 @@ from flwr_kld.kernel.channels import MODULUS, from_field
 from flwr_kld.kernel.vector import Released
 from flwr_kld.ledger.budget import exact
 from flwr_kld.reference import Reference
+from flwr_kld.report.cohort_release import CohortRelease
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.evidence import Evidence
-from flwr_kld.report.measured import Measured
 from flwr_kld.report.parts import compared, epsilon_delivered, protection
 from flwr_kld.report.report import Report
 from flwr_kld.trust.distributed import Distributed
@@ -56,7 +56,7 @@ def serves(trust: Trust) -> bool:
 
 
 def evidence_of(
-    measured: Measured, conclusions: Conclusions, cells: int, seed: int, trust: Trust
+    measured: CohortRelease, conclusions: Conclusions, cells: int, seed: int, trust: Trust
 ) -> Evidence:
     """Return what a report follows from, before it is concluded."""
     terms, released = measured.terms, measured.released
@@ -171,7 +171,7 @@ def _recomputed(report: Report, evidence: Evidence) -> tuple[Terms, Report]:
         evidence.adds_up and (evidence.drawn or terms.period is None)
     ):
         raise NotVerified("its date or its evidence of earlier checks is not of its question")
-    measured = Measured(
+    measured = CohortRelease(
         noisy(released, plan),
         AskedClients([], evidence.drawn),
         evidence.clients,
