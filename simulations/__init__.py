@@ -21,9 +21,10 @@ __getattr__, __dir__ = on_request(__name__)
 def analytics_app() -> dict[str, str]:
     """Return the files of `examples/federated-analytics`, which the wheel has, by their paths."""
     here = Path(__file__).parent
-    folder = here / "analytics_app"
+    folder, licence = here / "analytics_app", distribution("flwr-kld").read_text("licenses/LICENSE")
     if not folder.is_dir():  # a clone: pyproject.toml maps that folder into the wheel
         folder = here.parent / "examples" / "federated-analytics"
+        licence = (here.parent / "LICENSE").read_text(encoding="utf-8")
     files = (*folder.glob("*.*"), *folder.glob("analytics/*.py"))
     found = {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
-    return found | {"LICENSE": distribution("flwr-kld").read_text("licenses/LICENSE") or ""}
+    return found | {"LICENSE": licence or ""}
