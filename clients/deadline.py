@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
+from typing import ParamSpec, TypeVar
 
 from flwr.app import Message
 
@@ -17,53 +19,93 @@ logger = logging.getLogger("flwr_kld")
 
 _AGAIN = 1.0
 """Seconds until a loader that went on regardless is interrupted again."""
+_LATE = 1e-3
+"""Seconds that a loader has which begins after the deadline."""
+_LONGEST = 30 * 86400.0
+"""Seconds that a server may claim to wait: a timer takes no more than so many."""
 
-_BY: ContextVar[float | None] = ContextVar("deadline", default=None)
+P, R = ParamSpec("P"), TypeVar("R")
 
 
 class TooLate(Exception):
     """Records did not come before the server stopped waiting."""
 
 
-def load_by(message: Message) -> None:
-    """Give loaders as long as a message lives: from now, as clocks of two machines differ."""
-    _BY.set(time.monotonic() + message.metadata.ttl)
+class _Deadline:
+    """Until when loaders may run for the message in hand, and whether one does."""
 
+    def __init__(self, seconds: float) -> None:
+        self.by, self.loading = time.monotonic() + seconds, False
 
-@contextmanager
-def ended_in_time() -> Iterator[None]:
-    """Interrupt what is still running at the message's deadline.
-
-    Only where Python can interrupt anything: in the main thread, as on a SuperNode, whose executor
-    would otherwise wait for this process and start no other; not on Windows.
-
-    Raises
-    ------
-    TooLate
-        Out of whatever was running.
-    """
-    by = _BY.get()
-    in_main = threading.current_thread() is threading.main_thread()
-    if by is None or not in_main or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def interrupt(_: int, __: FrameType | None) -> None:
+    def interrupt(self, _: int, __: FrameType | None) -> None:
+        """Interrupt the loader; what this package itself does is never interrupted."""
+        if not self.loading:
+            return
         logger.error(
             "the loader of records was ended: it had not come back when the server's wait for this "
             "node was over; see what it waits for"
         )
         raise TooLate
 
-    handler = signal.signal(signal.SIGALRM, interrupt)
-    left = max(by - time.monotonic(), 1e-3)
-    before, again = signal.setitimer(signal.ITIMER_REAL, left, _AGAIN)
-    began = time.monotonic()
+
+_DEADLINE: ContextVar[_Deadline | None] = ContextVar("deadline", default=None)
+
+
+def loads_in_time(answer: Callable[P, R]) -> Callable[P, R]:
+    """Decorate what answers a message: its loaders have as long as the message lives, from now.
+
+    The clocks of two machines may differ.
+    """
+
+    @functools.wraps(answer)
+    def answer_in_time(*args: P.args, **kwargs: P.kwargs) -> R:
+        (message,) = (one for one in args if isinstance(one, Message))
+        with _timer(message.metadata.ttl):
+            return answer(*args, **kwargs)
+
+    return answer_in_time
+
+
+@contextmanager
+def _timer(seconds: float) -> Iterator[None]:
+    # Only where Python can interrupt anything: in the main thread, as on a SuperNode, whose
+    # executor would otherwise wait for this process and start no other; not on Windows.
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    seconds = min(max(_LATE, seconds), _LONGEST)
+    deadline, began = _Deadline(seconds), time.monotonic()
+    handler = signal.signal(signal.SIGALRM, deadline.interrupt)
+    before, again = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    token = _DEADLINE.set(deadline)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+        _DEADLINE.reset(token)
         if before:  # another's timer goes on
             rest = max(before - (time.monotonic() - began), 1e-3)
             signal.setitimer(signal.ITIMER_REAL, rest, again)
+
+
+class ended_in_time:  # noqa: N801 - as contextlib names its own
+    """Interrupt what is still running at the message's deadline: ``with ended_in_time():``.
+
+    Raises
+    ------
+    TooLate
+        Out of whatever was running.
+    """
+
+    def __enter__(self) -> None:
+        self._deadline = _DEADLINE.get()
+        if self._deadline is not None:
+            self._deadline.loading = True
+            if time.monotonic() > self._deadline.by:
+                signal.setitimer(signal.ITIMER_REAL, _LATE, _AGAIN)
+
+    def __exit__(self, *_: object) -> None:
+        if self._deadline is not None:
+            self._deadline.loading = False

@@ -18,7 +18,7 @@ from flwr_kld.ask.period import of_period
 from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.answers import refuse, reply, reply_record
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.deadline import load_by
+from flwr_kld.clients.deadline import loads_in_time
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.clients.returned_report import await_report, take_report
@@ -212,9 +212,9 @@ class DriftNode:
         """Answer which clients this node hosts."""
         return reply_record(message, Hosted(tuple(sorted(self.present(context)))).to_config())
 
+    @loads_in_time
     def answer(self, message: Message, context: Context) -> Message:
         """Answer a check with the numbers of each client that is asked, or with why not."""
-        load_by(message)
         try:
             terms, members = asked(message.content)
             store_model(message.content, context)

@@ -20,7 +20,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.admission import Answering, Gate, require_claim
 from flwr_kld.clients.answers import refuse, reply
 from flwr_kld.clients.check_memory import claims_file, use_once
-from flwr_kld.clients.deadline import load_by
+from flwr_kld.clients.deadline import loads_in_time
 from flwr_kld.clients.node_config import is_aggregator
 from flwr_kld.clients.own_records import Loader, OwnRecords, Records
 from flwr_kld.common.errors import DomainError, QueryRefused
@@ -95,9 +95,9 @@ def host_predictor_queries(
     own = OwnRecords(records, domain)
 
     @app.query(PREDICT_ACTION)
+    @loads_in_time
     def drift_predict(message: Message, context: Context) -> Message:
         """Report one privatised symbol for each member that is asked, or say why not."""
-        load_by(message)
         try:
             terms, members, queries = _read(message.content, domain(context))
             gate = Gate(context, terms)

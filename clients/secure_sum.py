@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 from flwr_kld.clients.admission import Gate, account, policy_of, require_claim, unexpected
 from flwr_kld.clients.answers import reply_record
 from flwr_kld.clients.check_memory import claim, claims_file
-from flwr_kld.clients.deadline import load_by
+from flwr_kld.clients.deadline import loads_in_time
 from flwr_kld.clients.returned_report import await_report
 from flwr_kld.clients.shown_model import store_model
 from flwr_kld.clients.sum_members import SumMembers
@@ -86,9 +86,9 @@ def answer_secure_sums(
         return reply_record(message, Signers(signers, tuple(refused)).to_config())
 
     @app.query(SUM_ACTION)
+    @loads_in_time
     def drift_sum(message: Message, context: Context) -> Message:
         """Answer one phase for each member that is asked, or say why not."""
-        load_by(message)
         handler = _PhaseHandler(context, members, agree, contribution, hosted)
         replies, answer = ConfigRecord(), Answer("", [], [])
         sent_terms = message.content.get(TERMS)

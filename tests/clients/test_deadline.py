@@ -12,6 +12,7 @@ from session_nights import TOMORROW
 
 from flwr_kld.ask.plan import each_symbol
 from flwr_kld.clients import answer_drift_queries
+from flwr_kld.clients.deadline import TooLate, ended_in_time, loads_in_time
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Trusted
 from flwr_kld.trust.envelopes import ANSWER, DRIFT_ACTION, MEMBERS, TERMS, Answer, Members
@@ -84,6 +85,31 @@ def test_a_loader_in_time_is_left_alone_and_so_is_anothers_timer(node):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_only_loaders_are_interrupted():
+    """A deadline that passes while the node's own code runs leaves that alone."""
+    ran = []
+
+    @loads_in_time
+    def answer(message):
+        with ended_in_time():
+            ran.append("loaded")
+        time.sleep(0.1)
+        ran.append("counted")
+        with pytest.raises(TooLate), ended_in_time():  # whoever begins late is ended soon
+            time.sleep(60)
+
+    began = time.monotonic()
+    answer(Message(RecordDict(), 1000, "query", ttl=0.02))
+    assert ran == ["loaded", "counted"]
+    assert time.monotonic() - began < 30
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("ttl", [1e300, float("inf")])
+def test_a_server_that_claims_to_wait_forever_is_answered(node, ttl):
+    assert node("a", ttl=ttl).answered == [0]
 
 
 def test_in_another_thread_nothing_is_interrupted(node):
