@@ -1,7 +1,7 @@
 """What checks would find: simulated cohorts, and drifts from which on their estimates show one.
 
 `_ESTIMATES` are few, so the power by them is taken to be off by `_ERROR`; `_LEAST` and `SMALLEST`
-keep quotients finite.
+keep quotients finite. What is seen is extrapolated from a D_θ that is `_NEAR` it, a quotient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flwr_kld.kernel.release import Release
 
 USUAL: tuple[Shape, ...] = ("spread", "tilted", "vanishing", "one symbol")
 """Shapes of drifts that a check which says "no alarm" would have seen."""
-_ESTIMATES, _ERROR = 6, 0.05
+_ESTIMATES, _ERROR, _NEAR = 3, 0.05, 2.0
 """Estimates that are drawn for each drift, and what a power by so few may be off by."""
 _LEAST = 0.02
 """Standard deviation of the root of an estimate, at least, in roots of nats."""
@@ -100,18 +100,19 @@ class Estimating:
         away = most - math.sqrt(hidden.by_drift * most)
         if away <= self.threshold:
             return None
-        seen = 0.0
+        seen = self.threshold
         for needed in self._needed(away):
             if needed > away:
                 return None
             seen = max(seen, needed)
-        seen = max(seen, self.threshold)
-        return hidden.at_most(min(max([seen, *self._needed(seen)]), away))
+        if seen * _NEAR < away:
+            seen = max(seen, *self._needed(seen))
+        return hidden.at_most(min(seen, away))
 
     def above(self, law: Law) -> float:
         """Return by about how many standard deviations the estimate is above the threshold."""
-        roots = self._roots(law)
-        return float((roots.mean() - math.sqrt(self.threshold)) / _deviation(roots))
+        root, deviation = self._root(law)
+        return (root - math.sqrt(self.threshold)) / deviation
 
     def _needed(self, divergence: float) -> Iterator[float]:
         """Yield D_θ from which on drifts of a shape are seen, estimated from one of this D_θ."""
@@ -119,23 +120,20 @@ class Estimating:
         for shape in USUAL:
             drift = Drift(self.plan.reference, shape)
             if divergence <= drift.largest:
-                roots = self._roots(drift.at(divergence))
-                enough = math.sqrt(self.threshold) + scipy.special.ndtri(
-                    LIKELY + _ERROR
-                ) * _deviation(roots)
-                yield divergence * (enough / max(float(roots.mean()), SMALLEST)) ** 2
+                root, deviation = self._root(drift.at(divergence))
+                errors = float(scipy.special.ndtri(LIKELY + _ERROR))
+                enough = math.sqrt(self.threshold) + errors * deviation
+                yield divergence * (enough / max(root, SMALLEST)) ** 2
 
-    def _roots(self, law: Law) -> Law:
-        """Draw estimates, and return their roots."""
+    def _root(self, law: Law) -> tuple[float, float]:
+        """Return the mean root of estimates that are drawn, and the deviation that they state."""
         p, drawn = in_cells(law, self.plan), (np.random.default_rng(0), SeededBits(0))
         effects = DesignEffects(self.design_effect, self.records)  # lots of any size
         sizes = self.records, self.design_effect, _ESTIMATES
-        read = [
-            posterior_ratios(counts, effects=effects).population.value
+        found = [
+            posterior_ratios(counts, effects=effects).population
             for counts in drawn_counts(self.plan, self.event, p, *sizes, *drawn)
         ]
-        return np.sqrt(np.maximum(read, 0))
-
-
-def _deviation(roots: Law) -> float:
-    return max(float(roots.std(ddof=1)), _LEAST)
+        value, error = np.array([(one.value, one.error.total) for one in found]).T
+        low, root, high = np.sqrt(np.maximum([value - error, value, value + error], 0)).mean(axis=1)
+        return float(root), max(float(high - low) / 2, _LEAST)
