@@ -27,6 +27,7 @@ from flwr_kld.cli.common import (
     Zone,
     print_json,
     print_note,
+    refuse_given,
     results,
 )
 from flwr_kld.cli.flower_app import facts_of, require_app, require_same
@@ -113,6 +114,7 @@ def check(
 
 
 def watch(
+    context: typer.Context,
     app: FlowerApp = Path(),
     connection: Connection = None,
     *,
@@ -141,6 +143,8 @@ def watch(
     check is finished first; a second signal, or SIGHUP, stops its run. With --json, one line is
     written for each check.
     """
+    if metrics_port is None:
+        refuse_given(context, "metrics_address", why="without --metrics-port")
     slots = parse_schedule(schedule, zone=zone)
     after = AfterCheck(metrics_file, notify, ledger, population)
     # Report a mistake now, not at the first scheduled check.

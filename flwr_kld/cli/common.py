@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from click.core import ParameterSource
 from rich.console import Console
 
 from flwr_kld.common.json_text import json_text
@@ -137,6 +138,14 @@ def complain(words: str) -> None:
     with suppress(OSError):
         messages.print("[bold red]error:[/] ", end="")
         messages.print(words, markup=False)
+
+
+def refuse_given(context: typer.Context, *names: str, why: str) -> None:
+    """Refuse options that a command would not read as it was called: none is ignored in silence."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            raise ValueError(f"{parameter.opts[0]} has no effect {why}: leave it out")
 
 
 def utc(moment: datetime) -> str:

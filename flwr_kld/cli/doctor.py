@@ -38,6 +38,7 @@ from flwr_kld.cli.common import (
     RunConfig,
     Zone,
     print_json,
+    refuse_given,
     results,
     unavailable,
 )
@@ -48,6 +49,7 @@ from flwr_kld.cli.flower_app import (
     read_project,
     run_config,
     same_database,
+    schedule_of,
     shown,
 )
 from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
@@ -180,7 +182,7 @@ def _guard(file: Path, references: Iterable[Reference], facts: Facts) -> Finding
     if facts.epsilon is not None and exact(facts.epsilon) > limits.check.max_epsilon:
         raise_it = f"raise check.max_epsilon in {file} to {facts.epsilon:g}"
         return _failed("guard", f"{file} refuses epsilon {facts.epsilon:g}", raise_it)
-    return _ok("guard", f"{file}: allows these checks")
+    return _ok("guard", f"the draft {file} allows these checks; each node's own may refuse them")
 
 
 def check_keys(key: Path | None, roster: Path | None) -> Finding | None:
@@ -473,6 +475,7 @@ _MARKS = {"ok": "[green]ok  [/]", "warning": "[yellow]warn[/]", "failed": "[bold
 
 
 def doctor(
+    context: typer.Context,
     app: Annotated[
         Path | None, typer.Argument(help="Folder of the Flower app that checks.")
     ] = None,
@@ -496,8 +499,12 @@ def doctor(
     ] = None,
     population: Population = DEFAULT_POPULATION,
     schedule: Annotated[
-        str, typer.Option(help="When checks come: a cron expression or 'every 6h'.")
-    ] = NIGHTLY,
+        str | None,
+        typer.Option(
+            help="When checks come: a cron expression or 'every 6h'; by default as in the app's "
+            "deploy/kld.cron."
+        ),
+    ] = None,
     zone: Zone = "UTC",
     clients: Annotated[
         int | None, typer.Option(min=1, help="Nodes of the deployment, for the budget.")
@@ -523,13 +530,18 @@ def doctor(
     if data is not None:
         if table is None or app is not None:
             raise ValueError("--data goes with --table, and without an app")
+        refuse_given(
+            context, "connection", "ledger", "population", "schedule", "zone", "clients", "key",
+            "roster", "run_config", why="with --data",
+        )  # fmt: skip
         check_records(data, table, query=query, node_config=node_config, as_json=as_json)
         return
     if table is not None or query or node_config:
         raise ValueError("--table, --query and --node-config are of --data: give the records, too")
     if app is None:
         raise ValueError("name the folder of an app, or a node's records: --data FILE --table FILE")
-    slots = parse_schedule(schedule, zone=zone)
+    when = schedule or schedule_of(app)
+    slots = parse_schedule(when or NIGHTLY, zone=zone)
     facts = facts_of(app, run_config or ())
     url = ledger or facts.ledger
     looked = [
@@ -538,6 +550,7 @@ def doctor(
         *the_reference(app, facts),
         check_keys(key, roster),
         *the_ledger(facts, url, population, app),
+        None if when else _warned("schedule", "taken to be nightly", "give --schedule"),
         check_pace(facts, url, population, slots, clients),
     ]
     found = [finding for finding in looked if finding is not None]

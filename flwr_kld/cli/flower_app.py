@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -110,6 +111,18 @@ def component(app: Path, project: dict[str, Any], kind: str) -> Component:
             f"[tool.flwr.app.components]{BY_HAND}"
         )
     return Component.of(app.joinpath(*parts).with_suffix(".py"), name)
+
+
+CRON = "deploy/kld.cron"
+"""Schedule in the apps that ``init`` writes."""
+
+
+def schedule_of(app: Path) -> str | None:
+    """Return the cron expression of an app's schedule; None if there is none."""
+    file = app / CRON
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    found = re.search(r"--schedule '([^']+)'", text)
+    return found and found[1]
 
 
 _TRUSTS = ("Trusted", "TrustedAggregator", "TwoAggregators", "Distributed")

@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from shlex import join, quote
@@ -17,9 +18,16 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.syntax import Syntax
 
-from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, print_note, results
-from flwr_kld.cli.flower_app import BY_HAND, Component, component, read_project, run_config
-from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG
+from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, print_note, refuse_given, results
+from flwr_kld.cli.flower_app import (
+    BY_HAND,
+    CRON,
+    Component,
+    component,
+    read_project,
+    run_config,
+)
+from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, STATISTICS_IN_RUN_CONFIG
 from flwr_kld.cli.foreseen import foreseen
 from flwr_kld.cli.ledger_url import absolute_url, sqlite_file
 from flwr_kld.cli.new_app import (
@@ -38,6 +46,7 @@ from flwr_kld.cli.reference import (
     Bins,
     MostLabels,
     in_words,
+    require_effect,
     rows_of_columns,
 )
 from flwr_kld.cli.sample import Sample, read_sample
@@ -50,7 +59,6 @@ from flwr_kld.table.sniff import signs_in
 from flwr_kld.table.table import Table
 from flwr_kld.trust.sealing import check_pair
 
-CRON = "deploy/kld.cron"
 _SECTION = re.compile(r"^\[tool\.flwr\.app\.config\][ \t]*(#.*)?$", re.MULTILINE)
 
 _CALL = "answer_drift_queries"
@@ -80,9 +88,7 @@ def checks_into(
     changed = {
         client.file: _client(client, package, identifier),
         server.file: _server(server, package, proposal),
-        app / "pyproject.toml": _project(
-            app, project, ledger, sample, book if proposal.is_standing else None
-        ),
+        app / "pyproject.toml": _project(app, project, proposal, ledger, sample, book),
         drift: fill("drift.py.txt"),
     }
     trains = bool(_starts(_main(server)))
@@ -97,8 +103,13 @@ def checks_into(
     write_files(app, {str(file): text for file, text in changed.items()})
     if trains:
         print_note(
-            "checks come with training, after its last round: no schedule is written for them"
+            "each run of the app ends with a check, after the last round of training. The budget "
+            "is divided for a run in each slot of --at, by default nightly: say how often you train"
         )
+    print_note(
+        "simulated nodes answer from the sample. To check what they train on, answer from a "
+        "function of your own: docs/quickstart/table.md, Into an app that is there"
+    )
     print_note("for a deployment: each node's operator writes a guard file: see docs/guard.md")
     return folder
 
@@ -136,10 +147,12 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
     main = _main(server)
     grid, context = (argument.arg for argument in main.args.args[:2])
     config = f"{context}.run_config"
-    names = {name: _free(name, server) for name in ("monitor", "simulated", "sampled", "reference")}
+    ours = ("monitor", "simulated", "sampled", "reference", "key")
+    names = {name: _free(name, server) for name in ours}
     code = proposal.monitor(config)
     for name, free in names.items():
         code = re.sub(rf"(?<![\w\"]){name}(?![\w\"])", free, code)
+    code = re.sub(r"\bgrid\b", grid, code)
     starts = _starts(main)
     if len(starts) > 1:
         raise ValueError(f"{server.file} starts more than one strategy{BY_HAND}")
@@ -166,17 +179,21 @@ def _server(server: Component, package: str, proposal: Proposal) -> str:
 def _project(
     app: Path,
     project: dict[str, Any],
+    proposal: Proposal,
     ledger: str,
     sample: Path,
-    book: Path | None,
+    book: Path,
 ) -> str:
     """Return pyproject.toml with the run config that checks need."""
     file = app / "pyproject.toml"
     text = file.read_bytes().decode()
     end = "\r\n" if "\r\n" in text else "\n"
     known = run_config(project)
-    wanted = {CHECK_IN_RUN_CONFIG: '""', LEDGER: quoted(ledger), SAMPLE: quoted(str(sample))}
-    if book is not None:
+    wanted = {CHECK_IN_RUN_CONFIG: '""', LEDGER: quoted(ledger)}
+    wanted[SAMPLE] = f'{quoted(str(sample))}  # public rows for simulated nodes; "" on a deployment'
+    if proposal.made_up:
+        wanted[STATISTICS_IN_RUN_CONFIG] = '""'
+    if proposal.is_standing:
         wanted[BOOK] = quoted(str(book))
     lines = end.join(f"{name} = {value}" for name, value in wanted.items() if name not in known)
     if section := _SECTION.search(text):
@@ -351,11 +368,15 @@ def init(
         float, typer.Option(help="Length of the budget's rolling window, in days.")
     ] = 30.0,
     threshold: Annotated[
-        float, typer.Option(min=0, help="Tolerated divergence of a column, in nats.")
-    ] = DEFAULT_THRESHOLD,
-    at: Annotated[str, typer.Option(help="When checks come: a cron expression, in UTC.")] = NIGHTLY,
+        float | None,
+        typer.Option(min=0, help="Tolerated divergence of a column, in nats; 0.1 by default."),
+    ] = None,
+    at: Annotated[
+        str,
+        typer.Option(help="When checks come, or the app trains: a cron expression, in UTC."),
+    ] = NIGHTLY,
     connection: Annotated[
-        str, typer.Option(help="SuperLink connection that the schedule names.")
+        str, typer.Option(help="SuperLink connection that schedule and commands name.")
     ] = "prod",
     ledger: Annotated[
         str | None, typer.Option(help="Database of the ledger; by default drift.db in the app.")
@@ -379,9 +400,8 @@ def init(
     A first check on simulated clients needs no line of Python. What each column is, and how files
     are written, stands in a data dictionary, table.toml, which is to be read and edited.
     """
-    given = _given(context)
     if template is not None:
-        if out is None or given != {"template", "out"}:
+        if out is None or _given(context) != {"template", "out"}:
             raise ValueError("--template takes --out, a new folder, and nothing else")
         _write_template(Path(os.path.abspath(out)))
         return
@@ -395,6 +415,12 @@ def init(
         )
     if period is not None and identifier is None:
         raise ValueError("--period needs --id: a row's place changes as rows come and go")
+    if into is None:
+        refuse_given(context, "yes", why="without --into")
+    if trust == "trusted":
+        refuse_given(context, "aggregator", why="without --trust two-aggregators")
+    if sample.suffix == ".toml":
+        refuse_given(context, "allow_unlisted", why="where there are no rows")
     aggregators = _aggregators(trust, aggregator or [])
     if aggregators and (period is not None or into is not None):
         raise ValueError(
@@ -406,15 +432,16 @@ def init(
         sample, columns=column, identifier=identifier, period=period, bins=bins or 20,
         labels=labels or 20,
         known=None if table is None else Table.from_toml(table), allow_unlisted=allow_unlisted,
-    ).tolerating(threshold)  # fmt: skip
+    )  # fmt: skip
+    require_effect(threshold, rows.table)
+    rows = rows.tolerating(DEFAULT_THRESHOLD if threshold is None else threshold)
     if out is None and into is None:
-        of_an_app = ("yes", "clients", "epsilon", "days", "at", "connection", "ledger", "trust")
-        if first := next((name for name in of_an_app if name in given), None):
-            raise ValueError(f"--{first} is of an app: give --out or --into, too")
+        refuse_given(
+            context, "clients", "epsilon", "days", "at", "connection", "ledger", "trust",
+            why="without --out or --into",
+        )  # fmt: skip
         _write_table(rows, Path("table.toml"))
         return
-    if rows.made_up and into is not None:
-        raise ValueError("--into needs public rows: a dictionary alone gives no reference to check")
     proposal = Proposal(
         clients, most_in_window(Cron(at), days), budget, rows.made_up,
         None if period is None else rows.period(period),
@@ -425,8 +452,9 @@ def init(
         _require_new(folder)
     ledger = _ledger_in(folder) if ledger is None else _named(ledger)
     public, book = rows.file or folder / "public.csv", folder / "standing.db"
-    waits_for = None if out is None else proposal.nodes
-    schedule = _cron_line(folder, connection, at, ledger, waits_for)
+    waits = "" if out is None else f" drift-nodes={proposal.nodes}"
+    real = ("--run-config", f'{SAMPLE}=""{waits}')
+    schedule = _cron_line(folder, connection, at, ledger, real)
     with ExitStack() as undo:
         if into is not None:
             written = checks_into(
@@ -451,7 +479,11 @@ def init(
             rows.save_rows(public)
         _open(ledger, budget)
         undo.pop_all()
-    _print_summary(rows, proposal, folder, ledger, package / "table.toml")
+    trains = into is not None and not (folder / CRON).exists()
+    command = ["flwr", "run", str(folder), connection, "--stream", *real]
+    if not trains:
+        command = ["flwr-kld", "check", str(folder), connection, "--ledger", ledger, *real]
+    _print_summary(rows, proposal, folder, ledger, package / "table.toml", command)
     for words in foreseen(rows, proposal, yearly):
         print_note(words)
 
@@ -486,13 +518,9 @@ def _aggregators(trust: str, keys: list[str]) -> tuple[str, ...]:
         ) from None
 
 
-def _cron_line(app: Path, connection: str, at: str, ledger: str, nodes: int | None) -> str:
+def _cron_line(app: Path, connection: str, at: str, ledger: str, real: Sequence[str]) -> str:
     """Return a line of cron that runs one idempotent check in each slot."""
-    waits = "" if nodes is None else f" drift-nodes={nodes}"
-    check = [
-        "flwr-kld", "check", str(app), connection, "--schedule", at,
-        "--run-config", f'drift-sample=""{waits}',
-    ]  # fmt: skip
+    check = ["flwr-kld", "check", str(app), connection, "--schedule", at, *real]
     line = join(check).replace("%", r"\%")  # a bare % ends a line of cron
     return fill("cron", at=at, check=line, ledger=ledger)
 
@@ -527,15 +555,19 @@ def _open(url: str, budget: Budget) -> None:
     """Put the budgets in force; one that is in force stays."""
     if not url.startswith("sqlite"):
         print_note(
-            f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g}"
+            f"set the budget: flwr-kld budget --ledger {quote(url)} --set {budget.epsilon:g} "
+            f"--days {budget.window_days:g}"
         )
         return
     ledger = Ledger(url)
     for own in (budget, _PLAY):
         try:
-            ledger.budget(own.population)
+            known = ledger.budget(own.population)
         except NoBudget:
             ledger.set_budget(own)
+        else:
+            if own is budget and known != budget:
+                print_note(f"the ledger has a budget, which stays: {known}; not {budget}")
 
 
 def _write_table(rows: Sample, file: Path) -> None:
@@ -566,9 +598,10 @@ def _print_columns(rows: Sample) -> None:
 
 
 def _print_summary(
-    rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path
+    rows: Sample, proposal: Proposal, folder: Path, ledger: str, table: Path, check: list[str]
 ) -> None:
-    """Say what was chosen, and what comes next."""
+    """Say what was chosen, and what comes next; `check` runs the app on the deployment."""
+    connection = quote(check[3])
     if rows.made_up:
         print_note(
             f"{rows.place} has no rows: public.csv and the reference are made up, even over what "
@@ -603,7 +636,7 @@ def _print_summary(
     print_note(f"budget: {proposal.pace}")
     made = quote(str(table.with_name("reference.json")))
     by_clients = (
-        f"flwr-kld describe {quote(str(folder))} CONNECTION --reference {made} "
+        f"flwr-kld describe {quote(str(folder))} {connection} --reference {made} "
         f"--run-config 'drift-sample=\"\"' --ledger {quote(ledger)} --key first",
         "once, on the deployment, for half of the budget; later checks compare with it",
     )
@@ -624,9 +657,10 @@ def _print_summary(
             "'missing'",
         ),
         (
-            f"flwr-kld doctor {quote(str(folder))} CONNECTION",
+            f"flwr-kld doctor {quote(str(folder))} {connection}",
             "before the first check of a deployment",
         ),
         *([by_clients] if rows.made_up else []),
+        (join(check), "a check of the deployment, whose nodes have records of their own"),
     ):
         results.print(f"  {command}\n      {why}", markup=False, soft_wrap=True)

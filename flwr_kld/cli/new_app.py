@@ -117,12 +117,12 @@ class Proposal:
     @property
     def least(self) -> int:
         """Clients with which a check still goes on."""
-        return max((self.size or self.clients) * 3 // 4, 2)
+        return _most_of(self.size or self.clients)
 
     @property
     def nodes(self) -> int:
         """Nodes that a check waits for: a rotation of clients needs a whole cohort."""
-        return self.size or max(self.clients * 3 // 4, 2) + len(self.aggregators)
+        return self.size or _most_of(self.clients) + len(self.aggregators)
 
     def names(self) -> str:
         """Names that the monitor's code imports."""
@@ -190,6 +190,11 @@ class Proposal:
             ).rstrip()
             + "\n"
         )
+
+
+def _most_of(clients: int) -> int:
+    """Return three quarters of them, rounded up: of two or three, all."""
+    return -(-clients * 3 // 4)
 
 
 def package_of(name: str) -> str:

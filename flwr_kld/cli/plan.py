@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import track
-from rich.table import Table
+from rich.table import Table as Shown
 
 from flwr_kld.cli.budget import lines_of_kinds
 from flwr_kld.cli.common import (
@@ -17,15 +17,17 @@ from flwr_kld.cli.common import (
     messages,
     print_json,
     print_note,
+    refuse_given,
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
-from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first
+from flwr_kld.cli.reference import DEFAULT_THRESHOLD, in_words, most_first, require_effect
 from flwr_kld.kernel import Guarantee
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
+from flwr_kld.table.table import Table
 from flwr_kld.views import view_of
 from flwr_kld.views.forecast import MEANING
 
@@ -46,6 +48,7 @@ Who = Literal["trusted", "secure-sum", "trusted-aggregator", "two-aggregators", 
 
 
 def plan(
+    context: typer.Context,
     reference: Annotated[Path, typer.Argument(help="Reference that was saved, .json.")],
     *,
     clients: Annotated[
@@ -76,12 +79,17 @@ def plan(
         ),
     ] = None,
     threshold: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0,
-            help="Tolerated divergence, in nats, of columns without a threshold in the reference.",
+            help="Tolerated divergence, in nats, of columns without a threshold in the table; 0.1 "
+            "by default.",
         ),
-    ] = DEFAULT_THRESHOLD,
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="The reference's data dictionary, table.toml, with thresholds to try."),
+    ] = None,
     trust: Annotated[
         Who, typer.Option(help="Who adds the noise; with secure-sum, the server to a secure sum.")
     ] = "trusted",
@@ -108,7 +116,12 @@ def plan(
     # Imported here: the other commands do without it.
     from flwr_kld.planner import Setting, forecast
 
-    known = Reference.load(reference)
+    if not rounds:
+        refuse_given(context, "noise_multiplier", why="without --rounds")
+    if trust == "distributed" and delta == 0:
+        raise ValueError("--delta 0: distributed noise needs a delta above 0, such as 1e-6")
+    known = Reference.load(reference, None if table is None else Table.from_toml(table))
+    require_effect(threshold, known.domain)
     last = None if like is None else last_check(like)
     if last is not None:
         clients, records = clients or [last.clients], records or last.records
@@ -121,7 +134,7 @@ def plan(
             clients=cohort,
             records=records,
             trust=trust_of(trust, _promised(usual, amount, delta), cohort, nights),
-            threshold=threshold,
+            threshold=DEFAULT_THRESHOLD if threshold is None else threshold,
             aggregation=trust if trust == "secure-sum" else None,
             population=population or (last.among(cohort) if last else None),
             rounds=rounds,
@@ -136,8 +149,8 @@ def plan(
     if as_json:
         print_json([column.to_dict() for row in rows for column in row.by_column])
         return
-    for table in _tables(rows):
-        results.print(table, "")
+    for shown in _tables(rows):
+        results.print(shown, "")
     if rounds:
         for one in settings:
             alone, together = one.epsilon_of_training, one.epsilon_with_training
@@ -216,7 +229,7 @@ _MEANING = {
 }
 
 
-def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
+def _tables(rows: Sequence[Forecast]) -> Iterator[Shown]:
     """Yield a row for each setting; of a table, also a row for each column; and what they mean."""
     of_table = bool(rows[0].columns)
     about = f"that tolerates {rows[0].setting.threshold:g} nats"
@@ -236,7 +249,7 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Table]:
             left=("column",),
             title=f"columns, with {row.setting.clients:,} clients and ε = {row.setting.epsilon:g}",
         )
-    meaning = Table.grid(padding=(0, 2))
+    meaning = Shown.grid(padding=(0, 2))
     for words in _MEANING.items():
         meaning.add_row(*words)
     yield meaning

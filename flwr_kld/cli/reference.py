@@ -29,6 +29,7 @@ from flwr_kld.kernel.arguments import finite
 from flwr_kld.reference import Reference
 from flwr_kld.report.entries import report_of, why_no_report
 from flwr_kld.report.words import table_of
+from flwr_kld.table.base import Domain
 from flwr_kld.table.dialect import FILES
 from flwr_kld.table.frame import TextFile
 from flwr_kld.table.rounded_table import rounded
@@ -148,6 +149,17 @@ def of_check(
     _save(made, out, threshold, as_json=as_json)
 
 
+def require_effect(threshold: float | None, domain: Domain) -> None:
+    """Refuse a threshold where each column of the table has its own."""
+    if threshold is None or not isinstance(domain, Table):
+        return
+    if not domain.columns.keys() - domain.thresholds:
+        raise ValueError(
+            "--threshold has no effect, as each column of the table has a threshold: leave it out, "
+            "or change the data dictionary and give that with --table"
+        )
+
+
 def require_ending(out: Path) -> None:
     """Refuse to write a reference to a file of another kind."""
     if out.suffix != ".json":
@@ -156,6 +168,7 @@ def require_ending(out: Path) -> None:
 
 def _save(made: Reference, out: Path, threshold: float | None, *, as_json: bool) -> None:
     """Write a reference, and say what it holds and whether its records are enough."""
+    require_effect(threshold, made.domain)
     needed = rows_of_columns(made, threshold)
     made.save(out)
     if as_json:

@@ -21,6 +21,7 @@ from flwr_kld.cli.common import (
     Population,
     Predictor,
     print_note,
+    refuse_given,
     results,
 )
 from flwr_kld.cli.ledger_url import existing_ledger
@@ -77,6 +78,7 @@ def failures(series: Series[Report] | Series[PredictorReport]) -> Iterator[Text]
 
 
 def report(
+    context: typer.Context,
     file: Annotated[
         Path | None,
         typer.Argument(help=f"File to write; its ending is the format: {', '.join(FORMATS)}."),
@@ -131,6 +133,7 @@ def report(
     last = last or (_SHOWN if file is None else _WRITTEN)
     opened = existing_ledger(ledger)
     if key is not None:
+        refuse_given(context, "last", "predictor", why="with --key")
         _write_one(opened, key, population, file)
         return
     if predictor is not None:

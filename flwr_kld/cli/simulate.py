@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flwr_kld.cli.common import ExitCode, messages, print_note, results
+from flwr_kld.cli.common import ExitCode, messages, print_note, refuse_given, results
 from flwr_kld.cli.show import failures
 from flwr_kld.kernel.arguments import finite
 from flwr_kld.report.column import drifted
@@ -187,6 +187,7 @@ def _followed(
 
 
 def simulate(
+    context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out/simulation"),
     source: Annotated[str, typer.Option(help="digits, femnist, or an .npz file.")] = "digits",
@@ -217,6 +218,10 @@ def simulate(
 
     Rows of your own: `simulate` of `flwr_kld.simulations`, in Python.
     """
+    if not writers:
+        refuse_given(context, "records", why="with --writers 0, who have their own")
+    if drift == "none" or drift_from > checks:
+        refuse_given(context, "drift_from", why="without --drift, or after the last check")
     require_simulation()
     from flwr_kld.simulations.scenario import Scenario  # an extra
     from flwr_kld.trust.trusted import Trusted  # takes a second

@@ -74,9 +74,11 @@ class Pace:
         return float(needed.epsilon)
 
     def __str__(self) -> str:
+        added = math.isclose(self.needed, self.times * self.epsilon, rel_tol=1e-3)
+        by = "× ε {:g} =" if added else "at ε {:g} each, which compose to"
         return (
             f"{_checks(self.checks)} in any {in_days(self.budget.window_days)}, each person "
-            f"charged for {self.times} of them × ε {self.epsilon:g} = {self.needed:.3g}; "
+            f"charged for {self.times} of them {by.format(self.epsilon)} {self.needed:.3g}; "
             f"the budget has {self.room:g}"
         )
 

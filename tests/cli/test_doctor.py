@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -110,6 +111,26 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
     assert "31 checks in any 30 days, each person charged for 31 of them" in done.stdout
+
+
+def test_a_schedule_is_the_apps_own(cli, place):
+    cron = place.app / "deploy" / "kld.cron"
+    place.change("app/deploy/kld.cron", "0 3 * * *", "0 3 1 * *")
+    rows = json.loads(cli("doctor", place.app, "--json").stdout)
+    monthly = {row["what"]: row["words"] for row in rows}
+    assert monthly["budget"].startswith("2 checks in any 30 days")
+    assert "schedule" not in monthly
+    cron.unlink()
+    rows = json.loads(cli("doctor", place.app, "--json").stdout)
+    taken = {row["what"]: row for row in rows}
+    assert taken["budget"]["words"].startswith("31 checks in any 30 days")
+    assert "--schedule" in taken["schedule"]["next"]
+
+
+def test_a_draft_is_not_taken_for_what_nodes_allow(cli, place):
+    rows = json.loads(cli("doctor", place.app, "--json").stdout)
+    (words,) = (row["words"] for row in rows if row["what"] == "guard")
+    assert {"draft", "node's"} <= set(words.split())
 
 
 def test_a_byte_order_mark_is_in_nobodys_way(cli, place):

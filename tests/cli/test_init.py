@@ -140,8 +140,9 @@ def test_two_aggregators_need_two_keys(cli, sample, tmp_path, options, words):
     ("clients", "cohort", "smallest", "times"),
     [
         (4, "UniformCohort()", 3, "31 of them × ε 0.032 = 0.992"),
-        (50, "UniformCohort()", 37, "31 of them × ε 0.032 = 0.992"),
-        (10_000, "RotatingCohort(322)", 241, "1 of them × ε 1 = 1"),
+        (50, "UniformCohort()", 38, "31 of them × ε 0.032 = 0.992"),
+        (3, "UniformCohort()", 3, "31 of them × ε 0.032 = 0.992"),
+        (10_000, "RotatingCohort(322)", 242, "1 of them × ε 1 = 1"),
     ],
 )  # fmt: skip
 def test_budgets_hold_for_few_clients_and_for_many(
@@ -151,6 +152,8 @@ def test_budgets_hold_for_few_clients_and_for_many(
     assert f"each person charged for {times}; the budget has 1" in done.stderr
     assert cohort in (tmp_path / "app" / "app" / "server_app.py").read_text()
     assert read_limits(tmp_path / "app" / "deploy" / "guard.toml").check.min_asked == smallest
+    waits = smallest if cohort == "UniformCohort()" else 322
+    assert f" drift-nodes={waits}'" in (tmp_path / "app" / "deploy" / "kld.cron").read_text()
 
 
 def test_hostile_names_of_columns_stay_data(cli, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import shutil
 import sys
 import tomllib
@@ -15,9 +16,10 @@ import pytest
 from cli.apps import ANALYTICS, TRAINING, write_app
 from flwr.app import Context, RecordDict
 
-from flwr_kld.ledger import Ledger
+from flwr_kld.ledger import Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
+from flwr_kld.report.stored_reference import stored_reference
 from flwr_kld.simulations import InProcessGrid
 
 MOST_CHANGED = 20
@@ -50,7 +52,7 @@ def results(printed: str) -> list[str]:
     return re.findall(r"^(?:RESULT|LOSSES|NORMS) .*$", printed, re.MULTILINE)
 
 
-def run(app: Path, name: str) -> None:
+def run(app: Path, name: str, **overrides: str) -> None:
     """Run an app on two nodes that are simulated, as Ray's are; it prints."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(app)
@@ -58,7 +60,7 @@ def run(app: Path, name: str) -> None:
     for module in [module for module in sys.modules if module.split(".")[0] == name]:
         del sys.modules[module]
     project = tomllib.loads((app / "pyproject.toml").read_text())
-    config = project["tool"]["flwr"]["app"]["config"]
+    config = {**project["tool"]["flwr"]["app"]["config"], **overrides}
     grid = InProcessGrid(client, 2)
     grid.set_run_config(config)
     with pytest.MonkeyPatch.context() as patch:
@@ -85,6 +87,31 @@ def test_an_app_gets_checks_and_does_what_it_did_to_the_bit(cli, sample, tmp_pat
     assert report is not None, entry
     assert report.outcome is not Outcome.DRIFT
     assert report.cohort.survivors == 2
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_without_public_rows_an_apps_clients_make_the_reference(cli, tmp_path, name, capsys):
+    app = write_app(tmp_path / name, name, APPS[name])
+    server = app / name / "server_app.py"
+    server.write_text(re.sub(r"\bgrid\b(?!=)", "key", server.read_text()))  # names of its own
+    (tmp_path / "visits.toml").write_text(
+        '[columns.age]\nkind = "binned"\nedges = [30, 45]\n'
+        '[columns.ward]\nkind = "labels"\nnames = ["icu", "surgery"]\n'
+    )
+    done = cli("init", tmp_path / "visits.toml", "--into", app, "--yes")
+    assert done.exit_code == 0, done.output
+    (command,) = (line for line in done.stdout.splitlines() if "flwr-kld describe" in line)
+    file = Path(shlex.split(command)[shlex.split(command).index("--reference") + 1])
+    run(app, name, **{"drift-statistics": "first"})
+    assert bool(results(capsys.readouterr().out)) == (name == "federatedanalytics")
+    ledger = Ledger(f"sqlite:///{app / 'drift.db'}")
+    made = stored_reference(ledger, "first", population="simulated")
+    made.save(file)
+    run(app, name)
+    assert results(capsys.readouterr().out)
+    first, second = ledger.history("simulated")
+    assert (first.kind, second.kind) == (Kind.STATISTICS, Kind.CHECK)
+    assert report_of(second).compared.reference == made.fingerprint
 
 
 def test_the_diff_is_shown_and_asked_for(cli, sample, tmp_path):
@@ -158,7 +185,10 @@ def test_a_schedule_that_is_there_is_not_written_over(cli, sample, tmp_path):
 def test_checks_of_an_app_that_trains_come_with_training(cli, sample, tmp_path):
     app = write_app(tmp_path / "app", "sklearnexample", TRAINING)
     done = cli("init", sample, "--into", app, "--yes")
-    assert "checks come with training, after its last round" in done.stderr
+    assert "--at" in done.stderr
+    deployment = [shlex.split(line) for line in done.stdout.splitlines() if "flwr run" in line][-1]
+    assert deployment[:4] == ["flwr", "run", str(app), "prod"]
+    assert 'drift-sample=""' in deployment
     assert not (app / "deploy").exists()
 
 

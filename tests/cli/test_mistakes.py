@@ -28,6 +28,10 @@ def key_of(p: Place, name: str, content: bytes, mode: int) -> list[object]:
     return ["keys", "make", file]
 
 
+def plan_of(p: Place, *options: object) -> list[object]:
+    return ["plan", p.app / "app" / "reference.json", "--clients", 4, "--records", 90, *options]
+
+
 MISTAKES: dict[str, tuple[Typed, str]] = {
     # name: (what is typed, what must be said: the cause, and what to run or do next)
     "check: wrong path": (
@@ -83,7 +87,54 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "init: epsilon of no app": (
         lambda p: ["init", p.folder / "sample.csv", "--epsilon", 2],
-        r"--epsilon is of an app: give --out or --into",
+        r"--epsilon .*--out or --into",
+    ),
+    "init: yes to nothing": (lambda p: p.init("--yes"), "--yes"),
+    "init: an aggregator of no model": (
+        lambda p: p.init("--aggregator", "ab" * 32), "--aggregator",
+    ),
+    "init: a threshold that no column takes": (
+        lambda p: p.init("--table", p.app / "app" / "table.toml", "--threshold", 0.2),
+        "--threshold .*table",
+    ),
+    "init: unlisted values of no rows": (
+        lambda p: ["init", p.app / "app" / "table.toml", "--out", p.folder / "new",
+                   "--allow-unlisted"],
+        "--allow-unlisted",
+    ),
+    "doctor: a ledger of records": (
+        lambda p: ["doctor", "--data", p.folder / "sample.csv", "--table",
+                   p.app / "app" / "table.toml", "--ledger", p.ledger],
+        "--ledger .*--data",
+    ),
+    "watch: an address without a port": (
+        lambda p: ["watch", p.app, "--schedule", "every 6h", "--ledger", p.ledger,
+                   "--metrics-address", "0.0.0.0"],
+        "--metrics-address .*--metrics-port",
+    ),
+    "report: the last of one": (
+        lambda p: ["report", p.folder / "a.json", "--ledger", p.ledger, "--key", "a", "--last", 3],
+        "--last .*--key",
+    ),
+    "plan: noise of no rounds": (
+        lambda p: plan_of(p, "--noise-multiplier", 2), "--noise-multiplier .*--rounds",
+    ),
+    "plan: a threshold that no column takes": (
+        lambda p: plan_of(p, "--threshold", 0.2), "--threshold .*--table",
+    ),
+    "plan: distributed noise without delta": (
+        lambda p: plan_of(p, "--trust", "distributed", "--delta", 0), "--delta",
+    ),
+    "reference: a threshold that no column takes": (
+        lambda p: ["reference", "build", p.folder / "sample.csv", "--threshold", 0.2,
+                   "--table", p.app / "app" / "table.toml", "--out", p.folder / "r.json"],
+        "--threshold .*table",
+    ),
+    "simulate: records of real writers": (
+        lambda p: ["simulate", "--writers", 0, "--records", 9], "--records",
+    ),
+    "simulate: a drift after the last check": (
+        lambda p: ["simulate", "--checks", 3, "--drift-from", 4], "--drift-from",
     ),
     "check: zone of no schedule": (
         lambda p: p.check("--zone", "Europe/Berlin"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,16 @@ def test_thresholds_of_the_reference_are_those_of_the_plan(cli, tmp_path):
     assert rows["way"]["smallest"] > 0.2 > rows["hand"]["smallest"]
     lines = cli(*arguments, "--threshold", 0.01).stdout.splitlines()
     assert any(line.split()[:2] == ["way", "0.2"] for line in lines)
+
+
+def test_thresholds_of_a_data_dictionary_are_tried(cli, tmp_path):
+    table = Table({"way": ["bus", "car"]}, thresholds={"way": 0.2})
+    Reference.from_counts(table, {"way": [0.6, 0.4]}).save(tmp_path / "table.json")
+    replace(table, thresholds={"way": 0.01}).to_toml(tmp_path / "table.toml")
+    done = cli("plan", tmp_path / "table.json", "--table", tmp_path / "table.toml",
+               "--clients", 40, "--records", 60, "--json")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert [row["threshold"] for row in json.loads(done.stdout)] == [0.01]
 
 
 @pytest.mark.parametrize(
