@@ -124,8 +124,8 @@ def test_clients_make_the_reference_of_such_an_app_likewise(cli, sample, tmp_pat
     [
         (NOBODY[:2], "--aggregator PUBLIC twice"),
         (NOBODY[:4], "--aggregator PUBLIC twice"),
-        (["--aggregator", KEYS[0], "--aggregator", KEYS[0]], "two different keys"),
-        (["--aggregator", "key", "--aggregator", KEYS[0]], "--aggregator PUBLIC twice"),
+        ([*NOBODY[:4], "--aggregator", KEYS[0]], "two different keys"),
+        ([*NOBODY[:4], "--aggregator", "key"], "--aggregator PUBLIC twice"),
         ([*NOBODY, "--period", "age", "--id", "job"], "neither --period nor --into"),
     ],
 )  # fmt: skip
