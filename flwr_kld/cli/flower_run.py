@@ -39,6 +39,10 @@ _ELSEWHERE = tuple(
 )
 _NO_BUDGET = f"{NoBudget.__module__}.{NoBudget.__qualname__}"
 _TRACEBACK = "Traceback (most recent call last)"
+_LONGEST_TRACEBACK = 1000
+"""Lines that are held back at most."""
+_REFUSALS = "flwr_kld."
+"""Exceptions whose words say what to do begin with it: an operator needs no line of our code."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
 
 
@@ -55,16 +59,27 @@ class FlowerRun:
     _framed: bool = field(default=False, repr=False)
 
     def hear(self, log: Iterable[str]) -> None:
-        """Read a log to its end, and pass it on."""
-        in_traceback = False
+        """Read a log to its end, and pass it on; of a refusal, without the traceback above it."""
+        held: list[str] = []  # a traceback, until its last line says of what
         for line in log:
             self._keep(line.strip())
             if self.run is None and (match := _STARTED.search(line)):
                 self.run = match[1]
-            if in_traceback and _EXCEPTION.match(line):
-                self.exception, in_traceback = line.strip(), False
-            in_traceback = in_traceback or _TRACEBACK in line
+            ends = bool(held) and _EXCEPTION.match(line)
+            if ends:
+                self.exception = line.strip()
+                held = [] if self.exception.startswith(_REFUSALS) else held
+            is_part = held or _TRACEBACK in line
+            held.append(line)
+            if ends or not is_part or len(held) > _LONGEST_TRACEBACK:
+                self._pass_on(held)
+        self._pass_on(held)
+
+    def _pass_on(self, lines: list[str]) -> None:
+        """Pass lines on, and forget them."""
+        for line in lines:
             (self.heard or print_note)(line.rstrip("\n"))
+        lines.clear()
 
     def _keep(self, line: str) -> None:
         """Keep a line as the last words, or add it to them if it goes on in the same frame."""

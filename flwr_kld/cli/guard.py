@@ -68,7 +68,7 @@ def _state(limits: Limits) -> Iterator[str]:
             raise ValueError(f"there is no folder {place.parent}: make it for the node's user")
     public = node_identity(limits.key).public if limits.key.exists() else None
     if not limits.receipts.exists():
-        yield f"nothing answered yet: {limits.receipts} is made on the first check"
+        yield f"nothing answered yet: {limits.receipts} is made with the first answer"
         return
     with _readable(limits.receipts):
         if public is None:
@@ -117,7 +117,10 @@ def receipts(
 def _readable(file: Path) -> Iterator[None]:
     """Name the file in whatever is wrong with it."""
     if not file.is_file():
-        raise ValueError(f"there is no file {file}: the key receipts of the guard file names it")
+        raise ValueError(
+            f"there is no file {file}: either its node has answered no check, as refusals leave no "
+            "receipt, or the key receipts of the guard file names another file"
+        )
     try:
         yield
     except (sqlite3.Error, ValueError) as error:
@@ -158,6 +161,8 @@ def _table(receipts: Sequence[Receipt]) -> object:
 def _summary(audit: Audit) -> Iterator[str]:
     """Say what they come to, and what the next audit needs."""
     spends = {one.session or str(one.number): one.epsilon for one in audit.receipts}
+    answered = counted(len(audit.receipts), "check")
+    yield f"{answered} answered; refused checks leave no receipt, but a line in the node's log"
     yield f"{counted(len(spends), 'charge')}, epsilon {shown(sum(spends.values()))} in all"
     yield f"signed by {audit.public.hex()}"
     yield f"for the next audit: --head {audit.head}"

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event
 
+import numpy as np
 import pytest
+from flwr.clientapp import ClientApp
+from guard.files import guard_file
 from report.samples import REPORT, decided
 
+from flwr_kld import Labels, Reference
 from flwr_kld.cli import app_runs, flower_run
 from flwr_kld.cli.app_runs import AppRuns
 from flwr_kld.cli.common import ExitCode
+from flwr_kld.clients import answer_drift_queries
+from flwr_kld.common.errors import CheckFailed
 from flwr_kld.kernel import Guarantee
 from flwr_kld.ledger import Charge, Cost, Ledger
 from flwr_kld.ledger.entry import FailureKind
 from flwr_kld.report import Outcome
 from flwr_kld.report.report import Report
+from flwr_kld.simulations.in_process_grid import InProcessGrid
+from flwr_kld.strategies import KLDrift, Trusted
 
 KEY = "2026-11-21T03:00:00Z"
 ENDINGS = {
@@ -52,6 +61,42 @@ def test_a_key_that_the_ledger_has_is_printed_and_not_run(cli, flwr, flower_app)
     assert (one.pop("ran"), two.pop("ran")) == (True, False)
     assert one == two
     assert Ledger(flwr.ledger).spent().epsilon == pytest.approx(0.1, abs=1e-5)
+
+
+@pytest.mark.parametrize("refusing", [0, 1, 2])
+def test_guards_that_refuse_leave_the_verdict_to_the_others(
+    cli, flwr, flower_app, tmp_path, refusing
+):
+    """They count as clients that did not answer: 3 is for fewer answers than `min_clients`."""
+    reference = Reference.from_counts(Labels(["bus", "car"]), [3000, 1000])
+    trips = np.repeat(["bus", "car"], [3000, 1000])
+    of_node = ClientApp()
+    answer_drift_queries(of_node, lambda _: trips, reference.domain)
+    grid = InProcessGrid(of_node, 3)
+    for i, context in enumerate(grid.contexts.values()):
+        own = tmp_path / f"node{i}"
+        own.mkdir(mode=0o700)
+        less = "0.5" if i < refusing else "1.0"
+        asked = ("min_asked = 5", "min_asked = 3"), ("max_epsilon = 1.0", f"max_epsilon = {less}")
+        context.node_config["drift-guard"] = str(guard_file(own, *asked))
+    monitor = KLDrift(reference, Trusted(1.0), threshold=0.1, ledger=flwr.ledger)
+    with suppress(CheckFailed):
+        monitor.check(grid, KEY)
+    done = cli("check", flower_app, "--key", KEY, "--json")
+    assert (done.exit_code == 3) == (refusing == 2), done.stdout
+    answer = json.loads(done.stdout)
+    if refusing < 2:
+        assert answer["report"]["cohort"]["survivors"] == 3 - refusing
+    assert ("0.5" in done.stdout) == (refusing > 0)  # the limit of those that refused
+
+
+@pytest.mark.parametrize(("does", "shown"), [("fail aloud", False), ("crash aloud", True)])
+@pytest.mark.usefixtures("waiting")
+def test_a_refusal_is_shown_without_its_traceback(cli, flwr, flower_app, does, shown):
+    flwr.will(does)
+    done = cli("check", flower_app, "--key", KEY)
+    assert ("File x" in done.stderr) == ("Traceback" in done.stderr) == shown
+    assert ("RuntimeError" if shown else "LedgerUnavailable") in done.stderr
 
 
 def test_refusals_are_3_and_say_why(cli, flwr, flower_app):

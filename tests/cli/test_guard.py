@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from guard.files import guard_file, question
 
+from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard.guard import Guard
 
 
@@ -55,6 +56,20 @@ def test_what_would_make_the_node_refuse_every_check_is_named(cli, node, spoil, 
     done = cli("guard", "check", node)
     assert (done.exit_code, "Traceback" in done.output) == (4, False)
     assert named in done.stderr
+
+
+def test_a_refusal_leaves_no_receipt_and_the_audit_says_so(cli, tmp_path, node):
+    (tmp_path / "other").mkdir(mode=0o700)
+    file = guard_file(tmp_path / "other", ("min_asked = 5", "min_asked = 50"))
+    with pytest.raises(QueryRefused):
+        Guard.from_file(file).admit(question("monday"), "0")
+    receipts = file.with_name("receipts.db")
+    assert not receipts.exists()
+    assert "nothing answered" in cli("guard", "check", file).stdout
+    done = cli("receipts", receipts)
+    assert (done.exit_code, "no receipt" in done.stderr.replace("\n", " ")) == (4, True)
+    answered = cli("receipts", node.with_name("receipts.db")).stdout
+    assert {"3", "refused", "receipt,"} <= set(answered.split())
 
 
 def test_receipts_are_listed_and_summed(cli, node):
