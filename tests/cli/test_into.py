@@ -10,13 +10,15 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from textwrap import indent
 from types import SimpleNamespace
 
 import pytest
 from cli.apps import ANALYTICS, TRAINING, write_app
 from flwr.app import Context, RecordDict
+from recipes import ROOT, blocks_of
 
-from flwr_kld.ledger import Kind, Ledger
+from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
 from flwr_kld.report.stored_reference import stored_reference
@@ -112,6 +114,35 @@ def test_without_public_rows_an_apps_clients_make_the_reference(cli, tmp_path, n
     first, second = ledger.history("simulated")
     assert (first.kind, second.kind) == (Kind.STATISTICS, Kind.CHECK)
     assert report_of(second).compared.reference == made.fingerprint
+
+
+def test_the_lines_of_the_page_check_what_simulated_nodes_have(cli, sample, tmp_path):
+    """By hand, with a function of the app's own, beside what `init --out` wrote."""
+    files = {name: text.replace("sklearnexample", "app") for name, text in TRAINING.items()}
+    package = write_app(tmp_path / "app", "app", files) / "app"
+    assert cli("init", sample, "--out", tmp_path / "made").exit_code == 0
+    for name in ("drift.py", "table.toml", "reference.json"):
+        shutil.copy(tmp_path / "made" / "made" / name, package)
+    lines = {
+        block.name: block.text
+        for block in blocks_of(ROOT / "docs" / "quickstart" / "table.md")
+        if block.tag == "lines"
+    }
+    rows = "def load_rows(i, n):\n    return {'age': [30] * 500, 'job': ['nurse'] * 500}\n"
+    with (package / "client_app.py").open("a") as client:
+        client.write(rows + lines["client"].replace("load_data", "load_rows"))
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    Ledger(url).set_budget(Budget(1.0, 1e-6, window_days=30))
+    own = lines["server"].replace("sqlite:////srv/drift.db", url).replace("every=5", "every=2")
+    imports, _, monitor = own.partition("\n\n")
+    server, start = package / "server_app.py", "    result = strategy.start("
+    code = server.read_text().replace(start, indent(monitor, "    ") + start)
+    server.write_text(code.replace("\nfrom flwr.app", f"\n{imports}\nfrom flwr.app", 1))
+    run(tmp_path / "app", "app", **{"drift-check": "", "drift-sample": "any"})
+    (entry,) = Ledger(url).history()
+    report = report_of(entry)
+    assert report is not None, entry
+    assert (report.outcome, report.reading.records) == (Outcome.DRIFT, 1000)
 
 
 def test_the_diff_is_shown_and_asked_for(cli, sample, tmp_path):
