@@ -550,8 +550,10 @@ def doctor(
         *the_reference(app, facts),
         check_keys(key, roster),
         *the_ledger(facts, url, population, app),
-        None if when else _warned("schedule", "taken to be nightly", "give --schedule"),
-        check_pace(facts, url, population, slots, clients),
+        pace := check_pace(facts, url, population, slots, clients),
+        _warned("schedule", "taken to be nightly", "give --schedule")
+        if pace and not when
+        else None,
     ]
     found = [finding for finding in looked if finding is not None]
     stopped = any(one.state == "failed" and one.what == "app" for one in found)
