@@ -69,6 +69,7 @@ def latest_slot(schedule: Schedule, now: datetime) -> datetime:
 
 
 def check(
+    context: typer.Context,
     app: FlowerApp = Path(),
     connection: Connection = None,
     *,
@@ -101,7 +102,9 @@ def check(
     """
     if key is not None and schedule is not None:
         raise ValueError("give --key or --schedule, not both")
-    slots = _slots_of(schedule, zone)
+    if schedule is None:
+        refuse_given(context, "zone", why="without --schedule")
+    slots = None if schedule is None else parse_schedule(schedule, zone=zone)
     name = require_key(key) if key is not None else current_key(datetime.now(UTC), slots)
     after = AfterCheck(metrics_file, notify, ledger, population)
     checker = AppRuns(ledger, population, app, connection, run_config or (), timeout)
@@ -180,12 +183,3 @@ def _show(answer: Answer, *, as_json: bool, indent: int | None = None) -> None:
         print_json(answer.to_dict(), indent=indent)
     else:
         results.print(*answer_lines(answer), sep="\n", soft_wrap=True)
-
-
-def _slots_of(schedule: str | None, zone: str) -> Schedule | None:
-    """Return when checks come, if that is said."""
-    if schedule is not None:
-        return parse_schedule(schedule, zone=zone)
-    if zone != "UTC":
-        raise ValueError("--zone is of a --schedule: leave it out, or give one")
-    return None

@@ -22,6 +22,7 @@ from flwr_kld.cli.common import (
     Timeout,
     print_json,
     print_note,
+    refuse_given,
     results,
 )
 from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
@@ -41,6 +42,7 @@ from flwr_kld.views.files import require_form
 
 
 def describe(
+    context: typer.Context,
     app: FlowerApp = Path(),
     connection: Connection = None,
     *,
@@ -92,8 +94,8 @@ def describe(
     if table is not None and table.suffix != ".toml":
         raise ValueError(f"a data dictionary is a .toml file, not {table}")
     files = [file for file in (reference, table, save) if file is not None]
-    if discover is not None and files:
-        raise ValueError("--discover writes no file: leave out --reference, --table and --save")
+    if discover is not None:
+        refuse_given(context, "reference", "table", "save", why="with --discover")
     if len({file.absolute() for file in files}) < len(files):
         raise ValueError(f"{files[-1]} cannot be two files: give each a name of its own")
     for file in files:

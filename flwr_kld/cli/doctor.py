@@ -536,8 +536,7 @@ def doctor(
         )  # fmt: skip
         check_records(data, table, query=query, node_config=node_config, as_json=as_json)
         return
-    if table is not None or query or node_config:
-        raise ValueError("--table, --query and --node-config are of --data: give the records, too")
+    refuse_given(context, "table", "query", "node_config", why="without --data")
     if app is None:
         raise ValueError("name the folder of an app, or a node's records: --data FILE --table FILE")
     when = schedule or schedule_of(app)

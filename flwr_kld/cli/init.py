@@ -401,8 +401,9 @@ def init(
     are written, stands in a data dictionary, table.toml, which is to be read and edited.
     """
     if template is not None:
-        if out is None or _given(context) != {"template", "out"}:
-            raise ValueError("--template takes --out, a new folder, and nothing else")
+        refuse_given(context, *(context.params.keys() - {"template", "out"}), why="with --template")
+        if out is None:
+            raise ValueError("--template needs --out, a new folder")
         _write_template(Path(os.path.abspath(out)))
         return
     if sample is None:
@@ -486,12 +487,6 @@ def init(
     _print_summary(rows, proposal, folder, ledger, package / "table.toml", command)
     for words in foreseen(rows, proposal, yearly):
         print_note(words)
-
-
-def _given(context: typer.Context) -> set[str]:
-    """Return the parameters that the command line gives."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, s in sources.items() if s is not None and s.name == "COMMANDLINE"}
 
 
 def _write_template(folder: Path) -> None:

@@ -138,7 +138,7 @@ MISTAKES: dict[str, tuple[Typed, str]] = {
     ),
     "check: zone of no schedule": (
         lambda p: p.check("--zone", "Europe/Berlin"),
-        r"--zone is of a --schedule",
+        r"--zone .*--schedule",
     ),
     "check: key and schedule": (
         lambda p: p.check("--schedule", "0 3 * * *"),
