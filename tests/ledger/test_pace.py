@@ -80,3 +80,13 @@ def test_what_it_advises_fits(checks):
     )
     assert Pace(checks, pure(epsilon), 1, MONTH).fits
     assert Pace(checks, pure(1.0), 1, Budget(budget, 1e-6, 30)).fits
+
+
+@pytest.mark.parametrize(("epsilon", "checks"), [(0.032, 31), (1.0, 31), (0.5, 31), (0.3, 2)])
+def test_an_equation_that_it_shows_is_one(epsilon, checks):
+    """Costs compose to less than their sum where that is needed to fit; then it writes no `=`."""
+    said = str(Pace(checks, pure(epsilon), 1, MONTH))
+    times, each, total = map(
+        float, re.search(r"for (\d+) of them .*?ε (\S+) .*?(\d\S*);", said).groups()
+    )
+    assert (" = " in said) == (total == float(f"{times * each:.3g}"))
