@@ -91,11 +91,15 @@ def checks_into(
         app / "pyproject.toml": _project(app, project, proposal, ledger, sample, book),
         drift: fill("drift.py.txt"),
     }
+    new = [folder / "reference.json", folder / "table.toml"]
     trains = bool(_starts(_main(server)))
     if not trains:
-        changed[cron := app / CRON] = schedule
-        if cron.exists():
-            raise ValueError(f"{cron} exists already: move it away first")
+        changed[app / CRON] = schedule
+        new.append(app / CRON)
+    if proposal.made_up:
+        new.append(sample)
+    if there := next((file for file in new if file.exists()), None):
+        raise ValueError(f"{there} exists already: move it away first")
     _show(app, changed)
     if not yes and not _agreed():
         print_note("nothing was changed")

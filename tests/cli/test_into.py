@@ -202,15 +202,22 @@ def test_an_app_whose_run_is_a_check_gets_a_schedule(cli, sample, tmp_path):
     assert "--run-config 'drift-sample=\"\"'" in text  # it declares no other name of ours
 
 
-def test_a_schedule_that_is_there_is_not_written_over(cli, sample, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["deploy/kld.cron", "PACKAGE/table.toml", "PACKAGE/reference.json", "public.csv"]
+)
+def test_a_file_that_is_there_is_not_written_over(cli, sample, tmp_path, name):
     app = write_app(tmp_path / "app", "federatedanalytics", ANALYTICS)
     (app / "deploy").mkdir()
-    (app / "deploy" / "kld.cron").write_text("mine")
+    file = app / name.replace("PACKAGE", "federatedanalytics")
+    file.write_text("mine")
     before = texts(app)
+    if name == "public.csv":  # which is made up where no rows are public
+        sample = tmp_path / "visits.toml"
+        sample.write_text('[columns.ward]\nkind = "labels"\nnames = ["icu"]\n')
     done = cli("init", sample, "--into", app, "--yes")
     assert done.exit_code == 4
-    assert "deploy/kld.cron exists already: move it away first" in done.stderr.replace("\n", "")
-    assert (texts(app), (app / "deploy" / "kld.cron").read_text()) == (before, "mine")
+    assert f"{file.name} exists already" in done.stderr.replace("\n", "")
+    assert (texts(app), file.read_text()) == (before, "mine")
 
 
 def test_checks_of_an_app_that_trains_come_with_training(cli, sample, tmp_path):
