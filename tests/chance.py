@@ -1,5 +1,6 @@
 """How many failures chance makes: bounds that a statistical test computes and does not choose."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,3 +19,12 @@ def most(runs: int, rate: float, error: float = ERROR) -> int:
 def hold(held: Sequence[ArrayLike], level: float = 0.95) -> bool:
     """Whether intervals, one or several in each run, hold the truth as often as they say."""
     return bool((np.sum(~np.asarray(held, bool), axis=0) <= most(len(held), 1 - level)).all())
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Delta of a Gaussian that moves by mu deviations (Balle and Wang 2018, Theorem 8)."""
+
+    def upper(x):
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    return upper(epsilon / mu - mu / 2) - math.exp(epsilon) * upper(epsilon / mu + mu / 2)

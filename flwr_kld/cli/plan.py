@@ -157,7 +157,7 @@ def plan(
             results.print(
                 f"{rounds:,} rounds of training a year at noise multiplier {noise_multiplier:g}: "
                 f"ε {alone:.3g}; with checks of {one.clients:,} clients at ε {one.epsilon:g}: "
-                f"{together:.3g}",
+                f"{together:.3g}, at δ {one.delta_with_training:.2g}",
                 markup=False,
             )
     if like is not None and "://" in like:
@@ -224,7 +224,7 @@ def trust_of(name: Who, promised: Guarantee, clients: int, nights: int) -> Trust
 
 _MEANING = {
     **MEANING,
-    "ε a year": "of one person under daily checks, at δ = 1e-6",
+    "ε, δ a year": "of one person under daily checks, as a ledger composes them",
     "seconds": "of a check: how often nodes poll decides",
 }
 
@@ -236,7 +236,7 @@ def _tables(rows: Sequence[Forecast]) -> Iterator[Shown]:
     if of_table:
         about = "of a table: its column that is hardest to check"
     yield table_of(
-        ("clients", "ε", "records", "noise", "error", "finds", "sees", "ε a year", "seconds"),
+        ("clients", "ε", "records", "noise", "error", "finds", "sees", "ε, δ a year", "seconds"),
         ((_cells(row), False) for row in rows),
         left=(),
         title=f"forecast of a check {about}",
@@ -262,6 +262,6 @@ def _cells(row: Forecast) -> tuple[str, ...]:
         f"{setting.epsilon:g}",
         f"{setting.total:,}",
         *hardest[0][2:],  # as in the table of columns
-        f"{setting.epsilon_per_year:.3g}",
+        f"{setting.epsilon_per_year:.3g}, {setting.delta_per_year:.2g}",
         f"{setting.seconds:.0f}",
     )

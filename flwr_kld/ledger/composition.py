@@ -187,21 +187,30 @@ def worst(
     kinds = list({spend.cost: None for spend in spends})
     for profile in _profiles(spends, kinds, touched):
         asked = tuple((kind, int(n)) for kind, n in zip(kinds, profile, strict=True) if n)
-        needed = _filtered(asked, budget) if budget.composition == "renyi" else _added(asked)
-        sound = needed.delta <= budget.exact_delta
-        if sound and needed.epsilon <= found.epsilon:
-            continue
-        if budget.composition == "pld" and 0 < len(asked) <= _MOST_KINDS:
-            composed = _composed(asked, budget)
-            if not sound or composed.epsilon < needed.epsilon:
-                needed, sound = composed, True
-        if not sound:
-            needed = replace(needed, epsilon=Fraction(UNBOUNDED))
+        needed = of_person(asked, budget, at_least=found.epsilon)
         found = max(found, needed, key=lambda guarantee: guarantee.epsilon)
     return found
 
 
-def _added(asked: tuple[tuple[Cost, int], ...]) -> Composed:
+def of_person(
+    asked: tuple[tuple[Cost, int], ...], budget: Budget, *, at_least: Fraction = _NOTHING
+) -> Composed:
+    """Return what several kinds of releases cost one person together, as a budget adds them up.
+
+    Exact from `at_least` on: any sound guarantee that is not above it may be returned.
+    """
+    needed = _filtered(asked, budget) if budget.composition == "renyi" else added(asked)
+    sound = needed.delta <= budget.exact_delta
+    if sound and needed.epsilon <= at_least:
+        return needed
+    if budget.composition == "pld" and 0 < len(asked) <= _MOST_KINDS:
+        composed = _composed(asked, budget)
+        if not sound or composed.epsilon < needed.epsilon:
+            return composed
+    return needed if sound else replace(needed, epsilon=Fraction(UNBOUNDED))
+
+
+def added(asked: tuple[tuple[Cost, int], ...]) -> Composed:
     """Add epsilons and deltas up: basic composition."""
     epsilon = sum((n * cost.epsilon for cost, n in asked), _NOTHING)
     delta = sum((n * cost.delta for cost, n in asked), _NOTHING)

@@ -13,8 +13,8 @@ from flwr_kld.infer.estimators.score import check_level
 from flwr_kld.kernel.arguments import finite, integer, set_fields
 from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
-from flwr_kld.ledger.budget import Budget
-from flwr_kld.ledger.composition import composed_epsilon
+from flwr_kld.ledger.budget import UNBOUNDED, Budget
+from flwr_kld.ledger.composition import Composed, added, of_person
 from flwr_kld.ledger.cost import Cost
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
@@ -27,7 +27,7 @@ _MOST_CLIENTS = {
 }
 """Of a secure sum every client knows all others' keys: 100 MB for a million."""
 
-YEARLY_DELTA = 1e-6
+_YEARLY_DELTA = 1e-6
 _YEAR = 365
 
 _EXCHANGES = {"plain-sum": 1, "secure-sum": 4, "sealed-sum": 2, "split-sum": 4}
@@ -153,17 +153,31 @@ class Setting:
 
     @property
     def epsilon_per_year(self) -> float:
-        """Epsilon, in nats, at delta 1e-6, of all checks of a year that touch one person."""
-        return self._together(self._checks)
+        """Epsilon, in nats, at `delta_per_year`, of all checks of a year that touch one person."""
+        return float(self._together(self._checks).epsilon)
+
+    @property
+    def delta_per_year(self) -> float:
+        """At most 1e-6, unless one person's checks cannot be composed at so small a delta."""
+        return float(self._together(self._checks).delta)
 
     @property
     def epsilon_of_training(self) -> float:
-        """The same of all rounds of a year, each of which may ask everybody."""
-        return self._together(self._training) if self.rounds else 0.0
+        """Epsilon, in nats, at delta 1e-6, of a year's rounds, each of which may ask everybody."""
+        return float(self._together(self._training).epsilon) if self.rounds else 0.0
 
     @property
     def epsilon_with_training(self) -> float:
-        """The same of the checks and the rounds of a year."""
+        """Epsilon, in nats, at `delta_with_training`, of a year's checks and rounds together."""
+        return float(self._with_training.epsilon)
+
+    @property
+    def delta_with_training(self) -> float:
+        """The same as `delta_per_year` of both together."""
+        return float(self._with_training.delta)
+
+    @property
+    def _with_training(self) -> Composed:
         return self._together(self._checks, *([self._training] if self.rounds else []))
 
     @property
@@ -172,15 +186,19 @@ class Setting:
 
     @property
     def _training(self) -> tuple[Cost, int]:
-        yearly = Budget(1.0, YEARLY_DELTA, protects=self.trust.guarantee.protected)
-        return Cost.training(self.noise_multiplier, yearly), self.rounds
+        return Cost.training(self.noise_multiplier, self._yearly), self.rounds
 
-    @staticmethod
-    def _together(*kinds: tuple[Cost, int]) -> float:
-        total = sum(times * float(cost.epsilon) for cost, times in kinds)
+    @property
+    def _yearly(self) -> Budget:
+        return Budget(1.0, _YEARLY_DELTA, protects=self.trust.guarantee.protected)
+
+    def _together(self, *kinds: tuple[Cost, int]) -> Composed:
+        """Compose as a ledger does; add up a single release, and what its delta cannot hold."""
+        simple = added(kinds)
         if sum(times for _, times in kinds) == 1:
-            return total
-        return min(total, composed_epsilon(kinds, YEARLY_DELTA))
+            return simple
+        found = of_person(kinds, self._yearly)
+        return simple if found.epsilon >= UNBOUNDED else found
 
     @property
     def seconds(self) -> float:
@@ -201,7 +219,9 @@ class Setting:
             "min_clients": self.trust.min_clients,
             "checks_per_person": self.checks_per_person,
             "epsilon_per_year": self.epsilon_per_year,
+            "delta_per_year": self.delta_per_year,
             "epsilon_of_training": self.epsilon_of_training,
             "epsilon_with_training": self.epsilon_with_training,
+            "delta_with_training": self.delta_with_training,
             "seconds": self.seconds,
         }

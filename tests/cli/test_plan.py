@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chance import gaussian_delta
 from flwr.clientapp import ClientApp
 
 from flwr_kld import Labels, Reference, Table
@@ -192,15 +193,6 @@ def test_rounds_of_training_are_planned_beside_checks(cli, file):
         f"400 rounds of training a year at noise multiplier 40: ε {row['epsilon_of_training']:.3g}"
         in shown
     )
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Delta of a Gaussian that moves by mu deviations (Balle and Wang 2018, Theorem 8)."""
-
-    def upper(x):
-        return math.erfc(x / math.sqrt(2)) / 2
-
-    return upper(epsilon / mu - mu / 2) - math.exp(epsilon) * upper(epsilon / mu + mu / 2)
 
 
 def test_a_plan_like_a_ledgers_check_shows_what_both_kinds_spent(cli, file, url, checked):

@@ -1,9 +1,13 @@
 """Settings: what they imply, and what is refused."""
 
+import math
+
 import pytest
+from chance import gaussian_delta
 
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.promise import WholeClients
+from flwr_kld.ledger import Cost
 from flwr_kld.planner import Setting
 from flwr_kld.trust.calibration import calibrated_laplace
 from flwr_kld.trust.distributed import Distributed
@@ -80,6 +84,29 @@ def test_a_year_is_the_tighter_of_sum_and_composition():
     assert 2.0 < few.epsilon_per_year <= 4.0
     many = setting(population=2000, trust=Trusted(0.1)).epsilon_per_year
     assert 0.5 < many < 0.6 * 37 * 0.1
+
+
+@pytest.mark.parametrize("delta", [1e-7, 1e-6, 1e-5])
+@pytest.mark.parametrize("turns", [1, 2, 37, 365])
+def test_the_yearly_epsilon_holds_at_the_delta_beside_it(delta, turns):
+    plan = setting(population=73_000 // turns, trust=Trusted(1.0, delta))
+    assert plan.delta_per_year <= (delta if turns == 1 else 1e-6)
+    mu = math.sqrt(2 * plan.checks_per_person / plan.event.table.variance)
+    if turns > 30:  # so many losses add up as a Gaussian's
+        assert gaussian_delta(mu, plan.epsilon_per_year) <= 1.1 * plan.delta_per_year
+
+
+def test_costs_without_a_noise_table_add_up_with_their_deltas(monkeypatch):
+    monkeypatch.setattr(Trusted, "cost", lambda self: Cost.claimed("own", self.guarantee))
+    plan = setting(population=36_500, trust=Trusted(1.0, 1e-5))
+    assert (plan.epsilon_per_year, plan.delta_per_year) == pytest.approx((2.0, 2e-5))
+
+
+def test_training_beside_checks_has_the_delta_of_both(monkeypatch):
+    monkeypatch.setattr(Trusted, "cost", lambda self: Cost.claimed("own", self.guarantee))
+    plan = setting(population=73_000, trust=Trusted(1.0, 1e-5), rounds=100, noise_multiplier=20.0)
+    assert plan.delta_with_training > plan.delta_per_year == 1e-5
+    assert plan.epsilon_with_training > plan.epsilon_per_year
 
 
 def test_composition_matches_an_independent_accountant():
