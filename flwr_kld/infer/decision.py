@@ -153,6 +153,7 @@ def decide(
     on.
     """
     seen, threshold, upper = None, divergence.threshold, divergence.upper
+    lower = max(divergence.lower, 0.0)
     decided = _found(divergence, outside, detector, alarm, level)
     if decided is None:
         decided = _excluded(upper, threshold, alarm.resolution)
@@ -171,8 +172,8 @@ def decide(
         resolve=resolve,
         threshold=threshold,
         alarm=alarm,
-        lower_bound=divergence.lower,
-        upper_limit=max(upper.value, divergence.lower),
+        lower_bound=lower,
+        upper_limit=max(upper.value, lower),
         outside=limits,
         detector=detector,
         seen_from=seen if outcome is Outcome.NO_ALARM else None,

@@ -135,9 +135,8 @@ class Report(Decided, Envelope):
 
     @property
     def lower_bound(self) -> float | None:
-        """Lower confidence bound in nats, if there is one; 0 where it is below 0."""
-        bound = None if self.verdict is None else self.verdict.lower_bound
-        return None if bound is None else max(0.0, bound)
+        """Lower confidence bound in nats, if there is one."""
+        return self.verdict.lower_bound if self.verdict else None
 
     @property
     def is_table(self) -> bool:

@@ -73,7 +73,7 @@ def covers(setting: Setting, checks: Checks, check: CohortRelease) -> Read:
     """Say whether both limits and the stated deviation hold, and where the limits are."""
     column, verdict = concluded(checks, check)
     truth, told = max(setting.truth, 0.0), column.reading.of_population
-    lower = max(verdict.lower_bound or 0.0, 0.0)
+    lower = verdict.lower_bound or 0.0
     upper = np.inf if verdict.upper_limit is None else verdict.upper_limit
     return {
         "lower_holds": lower <= truth,

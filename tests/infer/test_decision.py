@@ -51,6 +51,11 @@ def test_each_ground_has_its_verdict(options, outcome, cause):
     assert verdict.reason.endswith("; this is about these 30 clients")
 
 
+def test_bounds_stay_where_a_divergence_can_be():
+    verdict = decided(0.0, lower=-0.02)
+    assert verdict.lower_bound == verdict.upper_limit == 0
+
+
 def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     verdict = decided(0.21, seen_from=lambda: 0.135)
     assert verdict.outcome is Outcome.NO_ALARM

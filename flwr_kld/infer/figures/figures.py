@@ -10,6 +10,7 @@ cohorts of `drawn_laws`, and all hold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -29,6 +30,8 @@ from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.table.binned import Binned
 
 _STEPS = np.linspace(0, 1, 9)
+_LARGEST = np.array([math.inf, math.log(2), 1.0, 1.0])
+"""Of `distances`, each by its definition; all are at least 0."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,11 @@ class Figures:
 def figures(noisy: NoisyCounts, effects: DesignEffects = INDEPENDENT) -> Figures:
     """Estimate all figures of a column's population, which read about 0 if nothing drifted."""
     seen = noisy_fractions(noisy)
-    psi, jensen_shannon, total_variation, hellinger = _read(noisy, seen, effects, distances)
+    psi, jensen_shannon, total_variation, hellinger = _read(
+        noisy, seen, effects, distances, _LARGEST
+    )
     # The total variation of the very records counted, too: chance among them is in it
-    (own,) = _read(noisy, seen, DesignEffects(0.0), _total_variations)
+    (own,) = _read(noisy, seen, DesignEffects(0.0), _total_variations, _LARGEST[2:3])
     return Figures(
         psi=psi,
         jensen_shannon=jensen_shannon,
@@ -76,8 +81,9 @@ def _read(
     seen: Floats,
     effects: DesignEffects,
     distances: Callable[[Floats, Floats], Floats],
+    largest: Floats,
 ) -> Iterator[Figure]:
-    """Estimate distances of laws, shape [distances, laws], from a reference."""
+    """Estimate distances of laws, shape [distances, laws], and how large each can be."""
     laws = drawn_laws(noisy, seen, design_effect=effects.average)
     drawn = np.sort(distances(laws, noisy.plan.mass), axis=1)
     mean, deviation = drawn.mean(axis=1), drawn.std(axis=1)
@@ -97,6 +103,7 @@ def _read(
     least = distances(on_the_way, pi)[np.arange(len(own)), np.maximum(enough - 1, 0)]
     most = around[-1, :, -1 - cut] + 2 * (own - around[-1].mean(axis=1))
     low, high = np.minimum(drawn[:, cut], least), np.maximum(drawn[:, -1 - cut], most)
+    high = np.minimum(high, largest)
     return (Figure(*of_one) for of_one in np.array([mean, deviation, low, high]).T.tolist())
 
 
@@ -111,7 +118,8 @@ def distances(laws: Floats, reference: Floats) -> Floats:
     (total_variation,) = _total_variations(laws, reference)
     # 1 - Σ sqrt(P Π), without its rounding errors near 0
     squared = ((np.sqrt(laws) - np.sqrt(reference)) ** 2).sum(axis=1) / 2
-    return np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+    found = np.array([psi, jensen_shannon, total_variation, np.sqrt(squared)])
+    return np.asarray(found.clip(0, _LARGEST[:, None]))  # but for rounding they are
 
 
 def _total_variations(laws: Floats, reference: Floats) -> Floats:

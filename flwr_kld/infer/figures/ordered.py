@@ -96,7 +96,8 @@ def _wasserstein(apart: Floats, clients: Numbers) -> Figure:
     # What was taken off for noise may be too much, or too little: clients may differ most in what
     # is summed here.
     doubted = _kept(square, noise * clients.largest_over_average)
-    return Figure(kept * most, deviation, max(doubted * most - reach, 0.0), most + reach)
+    low, high = max(doubted * most - reach, 0.0), min(most + reach, float(width.sum()))
+    return Figure(kept * most, deviation, low, high)
 
 
 def _kept(square: float, noise: float) -> float:

@@ -66,6 +66,28 @@ def test_disjoint_laws_have_the_largest_distances():
     assert psi == pytest.approx(2 * (1 - 1e-4) * math.log(1e4))  # 1e-4 stands for nothing
 
 
+@pytest.mark.parametrize("noise", [SILENT, LAPLACE, discrete_gaussian(300.0)])
+@pytest.mark.parametrize(
+    ("domain", "before", "counts"),
+    [
+        (PORTS, [0.7, 0.1, 0.1, 0.1], [700, 100, 100, 100, 0, 0]),
+        (PORTS, [0.1, 0.2, 0.3, 0.4], [100, 200, 300, 400, 0, 0]),
+        (PORTS, [0, 0, 0.3, 0.7], [400, 400, 0, 0, 0, 0]),
+        (DELAYS, BEFORE, BEFORE * 1e4),
+        (DELAYS, np.eye(8)[0], 90 * np.eye(8)[6]),
+    ],
+)
+def test_intervals_stay_where_figures_can_be(domain, before, counts, noise):
+    for seed in range(20):
+        found = figures(release(plan_of(domain, before), counts, noise, seed))
+        for name, most in zip(DISTANCES, (math.inf, math.log(2), 1, 1), strict=True):
+            one = getattr(found, name)
+            assert 0 <= one.low <= one.value <= one.high <= most
+        if found.ordered is not None:
+            one = found.ordered.wasserstein
+            assert 0 <= one.low <= one.value <= one.high <= DELAYS.edges[-1] - DELAYS.edges[0]
+
+
 def test_without_noise_they_are_the_exact_ones():
     found = figures(release(plan_of(DELAYS, BEFORE), AFTER * 1e8))
     assert values(found) == pytest.approx(exact(AFTER, BEFORE), rel=2e-3)
