@@ -26,8 +26,10 @@ ERRORS         standard errors  by which a population's number must exceed what 
 LIKELY         probability      with which a check that says "no alarm" would have seen a drift; at
                                 .9, drifts must be farther above the threshold by half as many
                                 errors again: 1.28 for .84
-_NOISE         deviations       within which a fraction is taken for noise around 0: 2 % of those
-                                that are 0 are not, under the normal law; 16 % if it is halved
+_NOISE         deviations       within which a fraction is taken for noise around 0, or an
+                                inconclusive estimate for noise around what is tolerated: 2 % of
+                                those that are so are not, under the normal law; 16 % if it is
+                                halved
 _ENOUGH        records          beyond so many times those of a check none are proposed, as chance
                                 alone may look so: doubled, up to 200 times as many are
 _MOST_CLIENTS  clients          that are proposed, at most: where a search ends
@@ -47,13 +49,13 @@ from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.outside import OutsideFraction, OutsideLimits
 from flwr_kld.infer.part_of_records import missed_part
-from flwr_kld.infer.upper_limit import UpperLimit
+from flwr_kld.infer.upper_limit import EPSILON, UpperLimit
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 
 _ENOUGH = 100.0
 ERRORS = 4.0
 _MOST_CLIENTS = 1_000_000
-_MORE = "more clients, more records of each, or a larger epsilon"
+_MORE = f"more clients, more records of each, or a larger {EPSILON}"
 LIKELY = 0.8
 _NOISE = 2.0
 
@@ -160,11 +162,12 @@ def decide(
         if decided[0] is Outcome.INCONCLUSIVE:
             seen = seen_from()
         if seen is not None:
-            decided = _quiet(upper, seen, threshold)
-    outcome, cause, reason, resolve = decided
+            whose = "the clients" if divergence.population is None else "the population"
+            decided = _quiet(seen, threshold, whose)
     limits = None if outside is None else outside.limits
-    if outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM) and limits is not None:
-        outcome, cause, reason, resolve = _with_outside(decided, limits, alarm)
+    if decided[0] in (Outcome.NO_DRIFT, Outcome.NO_ALARM) and limits is not None:
+        decided = _with_outside(decided, limits, alarm)
+    outcome, cause, reason, resolve = decided
     return Verdict(
         outcome=outcome,
         cause=cause,
@@ -194,13 +197,13 @@ def contradicted(threshold: float, alarm: Alarm, why: str) -> Verdict:
 
 
 def ranked(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Return the columns, first those that drifted, then by how much over their threshold."""
+    """Return the columns, first what drifted or may have, then by how much over the threshold."""
     order = [Outcome.DRIFT, Outcome.INCONCLUSIVE, Outcome.NO_ALARM, Outcome.NO_DRIFT]
 
-    def place(name: str) -> tuple[int, float, str]:
+    def place(name: str) -> tuple[int, bool, float, str]:
         verdict = verdicts[name]
         bound = -math.inf if verdict.lower_bound is None else verdict.lower_bound
-        return order.index(verdict.outcome), verdict.threshold - bound, name
+        return order.index(verdict.outcome), not verdict.suspected, verdict.threshold - bound, name
 
     return sorted(verdicts, key=place)
 
@@ -214,32 +217,39 @@ def table_verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
     return replace(leading, reason=f"{name}: {leading.reason}")
 
 
-def downgrade_contradicted(
+def held_against_estimates(
     verdict: Verdict,
     population: float | None,
     cohort: float,
     outside: OutsideFraction | None,
+    *,
+    deviation: float = 0.0,
 ) -> Verdict:
-    """Downgrade "no drift" and "no alarm" to inconclusive if an estimate contradicts them.
+    """Hold a verdict against the estimates: they may contradict it, or suspect a drift.
 
-    The population's must not be above the threshold. The cohort's own is above 0 by chance, and
-    must not be above what "no drift" excludes; nor the fraction outside above what is tolerated.
-    Without an estimate of the population, nothing would have been seen in it.
+    "No drift" and "no alarm" become inconclusive if the population's estimate is above the
+    threshold. The cohort's own is above 0 by chance, and must not be above what "no drift"
+    excludes; nor the fraction outside above what is tolerated. Without an estimate of the
+    population, nothing would have been seen in it. What is inconclusive for want of data becomes
+    suspected if an estimate is above what is tolerated by more than noise; `deviation` is that of
+    the population's.
     """
-    if verdict.outcome not in (Outcome.NO_DRIFT, Outcome.NO_ALARM):
+    cleared = verdict.outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM)
+    if not cleared and verdict.cause is not Cause.LIMITS:
         return verdict
+    noise = 0.0 if cleared else _NOISE
     excluded = verdict.threshold + verdict.alarm.resolution
-    if population is not None and population > verdict.threshold:
+    if population is not None and population - noise * deviation > verdict.threshold:
         little = "a little " if round(population, 3) <= verdict.threshold else ""
         above = (
             f"the estimate of {population:.3f} nats is {little}above the {verdict.threshold:g} "
             "that are tolerated"
         )
-    elif cohort > excluded:
+    elif cleared and cohort > excluded:
         above = f"the estimate of {cohort:.3f} nats is above the {excluded:.3g} that are excluded"
     elif population is None and verdict.outcome is Outcome.NO_ALARM:
         above = "there is no estimate of the population"
-    elif outside and verdict.outside and _above(outside, verdict.outside.tolerated):
+    elif outside and verdict.outside and _above(outside, verdict.outside.tolerated, noise):
         above = f"the fraction of records outside the reference is above the tolerance: {outside}"
     else:
         return verdict
@@ -252,9 +262,10 @@ def downgrade_contradicted(
     )
 
 
-def _above(outside: OutsideFraction, tolerated: float) -> bool:
+def _above(outside: OutsideFraction, tolerated: float, noise: float) -> bool:
     """Whether an estimated fraction is above the tolerated one, and more than noise around 0."""
-    return outside.share > max(tolerated, _NOISE * outside.deviation)
+    above = outside.share - noise * outside.deviation > tolerated
+    return above and outside.share > _NOISE * outside.deviation
 
 
 _Found = tuple[Outcome, Cause, str, str | None]
@@ -335,13 +346,12 @@ def _records_for(level: float, p_value: float) -> str:
 
 def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
     """Keep "no drift" or "no alarm" if the fraction outside the reference is small enough, too."""
-    outcome, cause, reason, _ = found
-    excluded = alarm.excluded(limits.tolerated)
+    excluded, tolerated = alarm.excluded(limits.tolerated), limits.tolerated
     if limits.upper <= excluded:
-        return outcome, cause, reason, None
+        return found
     reason = (
-        f"{reason}; but more than the {100 * excluded:.3g} % of the records that are allowed may "
-        "be outside the reference"
+        f"the records outside the reference may be more than {100 * excluded:.3g} %, "
+        f"{100 * tolerated:.3g} tolerated and {100 * (excluded - tolerated):.3g} of resolution"
     )
     return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, _MORE
 
@@ -349,12 +359,9 @@ def _with_outside(found: _Found, limits: OutsideLimits, alarm: Alarm) -> _Found:
 def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
     """Return "no drift" if everything from threshold and resolution on is excluded."""
     excluded = threshold + resolution
-    rule = (
-        f'the {excluded:.3g} nats that "no drift" allows, {threshold:g} tolerated and '
-        f"{resolution:g} of resolution"
-    )
+    rule = f"{excluded:.3g} nats, {threshold:g} tolerated and {resolution:g} of resolution"
     if upper.value > excluded:
-        reason = f"no drift was found, but the divergence may be above {rule}"
+        reason = f"the divergence may be above {rule}"
         return Outcome.INCONCLUSIVE, Cause.LIMITS, reason, upper.resolves(excluded)
     if upper.value <= threshold:
         rule = f"the {threshold:g} nats that are tolerated"
@@ -362,11 +369,11 @@ def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
     return Outcome.NO_DRIFT, Cause.LIMITS, reason, None
 
 
-def _quiet(upper: UpperLimit, seen: float, threshold: float) -> _Found:
+def _quiet(seen: float, threshold: float, whose: str) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
         f"no sign of a drift was found; one of {seen:.3g} nats would have shown as an estimate "
-        f"above {threshold:g} with probability {LIKELY:g} if it were spread, tilted, vanishing or "
-        "one new symbol; one of another shape may be larger"
+        f"above {threshold:g} for {whose} with probability {LIKELY:g} if it were spread, tilted, "
+        "vanishing or one new symbol; one of another shape may be larger"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

@@ -57,6 +57,8 @@ _SPENT = 0.6
 _STEPS = np.append(np.logspace(-3, 1, 33), np.inf)
 _FACTORS = (1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200)
 _SIGNAL = 2.0
+EPSILON = "epsilon= of the ServerApp's trust model"
+"""Where the noise is set, for whoever wants less of it."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,16 @@ class UpperLimit:
         """Say what would bring the limit down to a wanted value, in nats, if nothing drifted."""
         wanted = finite("wanted", wanted, above=0, unit="nats")
         if self.excess > max(_SIGNAL * self.error, wanted / 2):
-            return (
-                f"a look at the next checks: these counts themselves point to {self.excess:.2g} "
-                "nats, by chance or by a drift"
-            )
+            return "a look at the next checks: something may have moved, or it is chance"
         design, ways = self._design, []
         if design.theta == 0:
             return "theta=0.01: at theta=0 one unseen symbol makes D infinite"
         changes: tuple[tuple[str, Callable[[float], _Design]], ...] = (
             ("records", design.with_records),
-            ("epsilon", lambda k: replace(design, powers=design.powers.scaled(1 / k))),
+            (
+                EPSILON,
+                lambda k: replace(design, powers=design.powers.scaled(1 / k)),
+            ),
         )
 
         def first(tried: Sequence[float], changed: Callable[[float], _Design]) -> float | None:

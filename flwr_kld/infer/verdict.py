@@ -86,3 +86,8 @@ class Verdict:
     detector: EDetector | None = None
     seen_from: float | None = None
     by_one_client: bool | None = None
+
+    @property
+    def suspected(self) -> bool:
+        """Whether it is inconclusive as something seems to have moved too far."""
+        return self.cause in (Cause.DRAW, Cause.NEAR)

@@ -16,7 +16,7 @@ from flwr_kld.infer.figures.calibration import Calibration
 from flwr_kld.infer.figures.figures import Figures
 from flwr_kld.infer.figures.numbers import Figure
 from flwr_kld.infer.outside import OutsideFraction
-from flwr_kld.infer.verdict import Cause, Outcome, Verdict
+from flwr_kld.infer.verdict import Outcome, Verdict
 from flwr_kld.report.words import in_digits, shortened, shown, table_of
 
 
@@ -187,13 +187,16 @@ class ColumnReport(Decided):
     def changed(self) -> Figure | None:
         """Fraction of the records that would have to be others: total variation, in [0, 1].
 
-        At least what each of its moves comes to, which may stand out of the noise more clearly;
-        and where all clients were asked, at least what is outside the reference.
+        At least what each of its moves comes to, which may stand out of the noise more clearly,
+        and what is outside the reference: where all clients were asked, with its limits.
         """
         if self.figures is None:
             return None
         found = self.figures.total_variation
-        value = max([found.value, *(abs(one.clients - one.reference) for one in self.moved)])
+        shown = self.reading.outside
+        beyond = 0.0 if shown is None or not shown.clear else shown.share
+        moved = (abs(one.clients - one.reference) for one in self.moved)
+        value = max([found.value, beyond, *moved])
         low = max([found.low, *(one.least for one in self.moved)])
         high = max(found.high, value)
         outside = None if self.verdict is None else self.verdict.outside
@@ -226,7 +229,7 @@ def word_of(verdict: Verdict | None) -> str:
     """Say in a word how it ended: as the first line of a report does."""
     if verdict is None:
         return "not judged"
-    return "suspected" if verdict.cause in {Cause.DRAW, Cause.NEAR} else str(verdict.outcome)
+    return "suspected" if verdict.suspected else str(verdict.outcome)
 
 
 _MOST = 20

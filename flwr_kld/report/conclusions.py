@@ -12,7 +12,7 @@ from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.common.errors import EstimateUndefined
 from flwr_kld.infer.alarm import Alarm, Tolerated
 from flwr_kld.infer.contradictions import impossible_estimate
-from flwr_kld.infer.decision import contradicted, downgrade_contradicted
+from flwr_kld.infer.decision import contradicted, held_against_estimates
 from flwr_kld.infer.e_detector import EDetector
 from flwr_kld.infer.estimators.design_effect import DesignEffects
 from flwr_kld.infer.estimators.posterior_ratios import posterior_ratios
@@ -162,7 +162,11 @@ class Conclusions:
         population = None if found is None else found.population
         verdict, states = decider.decide(measured, population, reading.outside, budget)
         shown = reading.of_population
-        held = downgrade_contradicted(
-            verdict, None if shown is None else shown.value, reading.estimate, reading.outside
+        held = held_against_estimates(
+            verdict,
+            None if shown is None else shown.value,
+            reading.estimate,
+            reading.outside,
+            deviation=0.0 if shown is None else shown.deviation,
         )
         return held, states

@@ -46,21 +46,31 @@ def _sentences(columns: Columns, verdict: Verdict | None) -> list[str]:
     within = _moved_most(columns, how, alone="It")
     if cleared:
         return [f"OK: no drift in {_all_of(columns)}.", *within]
-    named = [name for name, one in columns.items() if one.outcome is verdict.outcome]
+    named = [name for name, one in columns.items() if _alike(one.verdict, verdict)]
     which, moved = _which(named, columns), _what_moved(named[0], columns[named[0]])
+    several = len(named) > 1
     if verdict.outcome is Outcome.DRIFT:
-        return [f"ALARM: {which}.", *_added_up(verdict), moved]
+        return [f"ALARM: {which}.", *_added_up(verdict, named), moved]
     if verdict.outcome is Outcome.NO_ALARM:
         room = [] if within else _room(named, columns)
         return [f"No alarm, but too few data to clear {which}.", *within, *room]
     if verdict.cause is Cause.OLD:
-        return [f"Inconclusive: too many records changed since {which} was counted.", moved]
+        since = f"{which} {'were' if several else 'was'} counted"
+        return [f"Inconclusive: too many records changed since {since}.", moved]
     if verdict.cause is Cause.DRAW:
-        return [f"Suspected: {which} differs in the drawn clients, perhaps by chance.", moved]
+        differ = "differ" if several else "differs"
+        return [f"Suspected: {which} {differ} in the drawn clients, perhaps by chance.", moved]
     if verdict.cause is Cause.NEAR:
-        unsure = "seems above your threshold, not surely enough for an alarm"
-        return [f"Suspected: {which} {unsure}.", moved]
+        unsure = f"{'seem' if several else 'seems'} above your threshold"
+        return [f"Suspected: {which} {unsure}, not surely enough for an alarm.", moved]
     return [f"Inconclusive: too few data to judge {which}.", *_room(named, columns)]
+
+
+def _alike(one: Verdict | None, verdict: Verdict) -> bool:
+    """Whether one sentence says both: what is inconclusive has other causes."""
+    if one is None or one.outcome is not verdict.outcome:
+        return False
+    return verdict.outcome is not Outcome.INCONCLUSIVE or one.cause is verdict.cause
 
 
 def _all_of(columns: Columns) -> str:
@@ -87,10 +97,11 @@ def _what_moved(name: str, column: ColumnReport) -> str:
     return f"{said[:1].upper()}{said[1:]} of the records."
 
 
-def _added_up(verdict: Verdict) -> list[str]:
+def _added_up(verdict: Verdict, named: list[str]) -> list[str]:
     if verdict.cause is not Cause.EVIDENCE or verdict.detector is None:
         return []
-    return [f"Small changes added up over {counted(verdict.detector.checks, 'check')}."]
+    of = f" of {brief(named[0])}" if len(named) > 1 else ""
+    return [f"Small changes{of} added up over {counted(verdict.detector.checks, 'check')}."]
 
 
 def _moved_most(columns: Columns, how: str, alone: str = "") -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flwr_kld.infer.outside import OutsideFraction
+from flwr_kld.infer.upper_limit import EPSILON
 from flwr_kld.infer.verdict import Outcome
 from flwr_kld.report.column import ColumnReport, columns_table, drifted
 from flwr_kld.report.envelope import CostSummary, Envelope, Protection
@@ -73,8 +74,8 @@ def next_step(report: Report) -> str:
         return f"to decide, it takes {verdict.resolve}."
     if verdict.outcome is Outcome.NO_ALARM:
         return (
-            "nothing has to be done. More clients, more records of each or a larger ε could clear "
-            "what is left."
+            f"nothing has to be done. More clients, more records of each, or a larger {EPSILON}, "
+            "could clear what is left."
         )
     return "nothing to do."
 

@@ -15,7 +15,7 @@ from flwr_kld.clients.own_records import OwnRecords, Records
 from flwr_kld.common.errors import CheckFailed
 from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.contradictions import contradiction, impossible_estimate
-from flwr_kld.infer.decision import downgrade_contradicted
+from flwr_kld.infer.decision import held_against_estimates
 from flwr_kld.infer.verdict import Cause, Outcome, Verdict
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import SystemBits, sample
@@ -268,11 +268,11 @@ def test_no_drift_never_stands_beside_an_estimate_above_what_it_excludes(outcome
         outcome, Cause.LIMITS, "as said", None, threshold=0.1, alarm=Alarm(), lower_bound=0.0
     )
     for population, cohort in ((0.1, 0.2), (0.05, 0.0)):
-        assert downgrade_contradicted(verdict, population, cohort, None) is verdict
-    held = downgrade_contradicted(verdict, None, 0.2, None)  # quiet is of what it would have shown
+        assert held_against_estimates(verdict, population, cohort, None) is verdict
+    held = held_against_estimates(verdict, None, 0.2, None)  # quiet is of what it would have shown
     assert (held is verdict) is (outcome is not Outcome.NO_ALARM)
     for population, cohort, told in ((0.15, 0.1, "0.150"), (0.05, 0.3, "0.300")):
-        held = downgrade_contradicted(verdict, population, cohort, None)
+        held = held_against_estimates(verdict, population, cohort, None)
         if outcome not in (Outcome.NO_DRIFT, Outcome.NO_ALARM):
             assert held is verdict
         else:

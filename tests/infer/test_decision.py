@@ -1,6 +1,7 @@
 """What a check says, and on which grounds."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -10,10 +11,12 @@ from flwr_kld.infer.decision import (
     Outside,
     Population,
     decide,
-    downgrade_contradicted,
+    held_against_estimates,
+    ranked,
+    table_verdict,
 )
 from flwr_kld.infer.e_detector import EDetector
-from flwr_kld.infer.outside import OutsideLimits
+from flwr_kld.infer.outside import OutsideFraction, OutsideLimits
 from flwr_kld.infer.verdict import Cause, Outcome
 
 QUIET, LOUD = (EDetector(0.03, checks=5, evidence=value) for value in (0.1, 40.0))
@@ -97,22 +100,55 @@ def test_no_all_clear_stands_beside_an_estimate_above_the_threshold(
     population, cohort, taken_back, limit
 ):
     verdict = decided(limit, seen_from=lambda: 0.15)
-    held = downgrade_contradicted(verdict, population, cohort, None)
+    held = held_against_estimates(verdict, population, cohort, None)
     assert (held.outcome is Outcome.INCONCLUSIVE) == taken_back
     assert not taken_back or held.cause is Cause.NEAR
+
+
+@pytest.mark.parametrize(
+    ("estimate", "deviation", "suspected"),
+    [(0.7, 0.1, True), (0.7, 0.4, False), (0.09, 0.0, False), (None, 0.0, False)],
+)
+def test_an_estimate_far_above_the_threshold_is_a_suspicion_and_not_a_want_of_data(
+    estimate, deviation, suspected
+):
+    verdict = decided(0.3)
+    held = held_against_estimates(verdict, estimate, 0.7, None, deviation=deviation)
+    assert held.outcome is Outcome.INCONCLUSIVE
+    assert held.suspected is suspected
+
+
+def test_records_outside_that_are_too_many_are_a_suspicion():
+    outside = Outside(OutsideLimits(0.04, 0.2, 0.05), 1.0)
+    for upper, seen in ((0.05, None), (0.21, 0.15), (0.3, None)):
+        verdict = decided(upper, outside=outside, seen_from=lambda seen=seen: seen)
+        assert not verdict.suspected
+        for share, suspected in ((0.12, True), (0.06, False)):
+            found = OutsideFraction(share, 0.01, ())
+            held = held_against_estimates(verdict, 0.0, 0.0, found)
+            assert held.suspected is suspected
+
+
+def test_whoever_may_have_too_many_records_outside_is_not_called_quiet_about_the_divergence():
+    limits = OutsideLimits(0.0, 0.2, 0.0)
+    verdict = decided(0.21, seen_from=lambda: 0.135, outside=Outside(limits, 1.0))
+    assert verdict.cause is Cause.LIMITS
+    assert "0.135" not in verdict.reason  # a forecast beside whatever the estimate is
+    percents = [float(one) for one in re.findall(r"[\d.]+", verdict.reason.partition(";")[0])]
+    assert percents == pytest.approx([9.52, 0.0, 9.52], rel=1e-2)  # limit, tolerated, the rest
 
 
 def test_an_estimate_that_reads_as_the_threshold_is_called_a_little_above_it():
     verdict = decided(0.1)
     for estimate, little in ((0.1004, True), (0.102, False)):
-        reason = downgrade_contradicted(verdict, estimate, None, None).reason
+        reason = held_against_estimates(verdict, estimate, None, None).reason
         assert ("a little above" in reason) is little
 
 
 def test_nothing_would_have_been_seen_without_an_estimate():
     excluded, quiet = (decided(x, seen_from=lambda: 0.15) for x in (0.19, 0.21))
-    assert downgrade_contradicted(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
-    assert downgrade_contradicted(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
+    assert held_against_estimates(excluded, None, 0.19, None).outcome is Outcome.NO_DRIFT
+    assert held_against_estimates(quiet, None, 0.19, None).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_share_outside_that_is_not_excluded_is_no_all_clear():
@@ -176,3 +212,11 @@ def test_more_clients_tell_more():
     few = population(error=0.06)
     assert "about 87 clients" in few.resolve  # 4 errors of .06 √(60 / n) below .2
     assert population(value=0.1).resolve == "asking all clients, or drawing many more"
+
+
+def test_what_is_suspected_comes_before_what_is_inconclusive():
+    near, far = decided(0.3, lower=0.12), replace(decided(0.3), lower_bound=0.3)
+    assert near.suspected
+    assert not far.suspected
+    assert ranked({"far": far, "near": near}) == ["near", "far"]
+    assert table_verdict({"far": far, "near": near}).suspected

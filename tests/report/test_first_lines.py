@@ -17,9 +17,11 @@ from flwr_kld.infer.alarm import Alarm
 from flwr_kld.infer.verdict import Cause, Outcome
 from flwr_kld.kernel.promise import Guarantee
 from flwr_kld.report.cohort_release import CohortRelease
+from flwr_kld.report.column import word_of
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.discovery_report import Discovered, DiscoveryReport, FoundLabel
 from flwr_kld.report.summary import MOST_WORDS, words_in
+from flwr_kld.report.words import brief
 from flwr_kld.trust.calibration import calibrated_laplace
 
 WARDS = ["surgery", "intensive care of the children's hospital, second floor", "<b>", "maternity"]
@@ -145,6 +147,29 @@ def test_no_two_outcomes_have_a_first_word_in_common():
     assert heads.keys() == {*Outcome, None}
     assert len(set.union(*heads.values())) == sum(map(len, heads.values()))
     assert len(heads[Outcome.INCONCLUSIVE]) == 2  # too few data, or a drift that is not sure
+
+
+def test_what_a_first_line_names_ended_as_it_says():
+    for report in checks():
+        if report.verdict is None:
+            continue
+        head = re.split("[:,]", report.summary)[0].lower()
+        words = {name: word_of(one.verdict) for name, one in report.columns.items()}
+        if report.outcome is Outcome.INCONCLUSIVE:
+            assert (head == "suspected") is ("suspected" in words.values())
+        said = {word for name, word in words.items() if brief(name) in report.summary}
+        first = next(iter(words.values()))
+        if first != "no drift":
+            assert said == {first} or "moved" in report.summary
+
+
+def test_what_moved_outside_the_reference_is_no_more_than_what_changed():
+    for report in checks():
+        for one in report.columns.values():
+            changed, outside = one.changed, one.reading.outside
+            assert 0 <= changed.low <= changed.value <= changed.high <= 1
+            if outside is not None and outside.clear:
+                assert outside.share <= changed.value
 
 
 def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from():

@@ -12,7 +12,7 @@ from federation import FRUIT, REFERENCE, app_of, grid_of
 from flwr_kld import Categories, Labels, Reference
 from flwr_kld.clients import FirstUse, answer_drift_queries
 from flwr_kld.infer.allowance import SHARE
-from flwr_kld.infer.decision import downgrade_contradicted
+from flwr_kld.infer.decision import held_against_estimates
 from flwr_kld.infer.outside import OutsideCell, OutsideFraction
 from flwr_kld.report import Outcome
 from flwr_kld.report.decider import Decider
@@ -158,7 +158,7 @@ def test_no_drift_is_taken_back_beside_a_share_above_what_is_tolerated():
     verdict = replace(verdict, outcome=Outcome.NO_DRIFT)
     for share, deviation, kept in ((0.09, 0.01, True), (0.1, 0.01, False), (0.1, 0.06, True)):
         outside = OutsideFraction(share, deviation, (OutsideCell("other", share, deviation),))
-        held = downgrade_contradicted(verdict, 0.0, 0.2, outside)
+        held = held_against_estimates(verdict, 0.0, 0.2, outside)
         assert (held is verdict) == kept
         if not kept:
             assert held.outcome is Outcome.INCONCLUSIVE
