@@ -148,6 +148,7 @@ class CountStrategy(CohortStrategy):
                 measured.traffic,
                 night=self._session.night,
                 nights=self._session.nights,
+                delivered=self._session.delivered(measured.survivors),
             ),
         }
 

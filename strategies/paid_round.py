@@ -136,9 +136,22 @@ class PaidRound:
         return True
 
     def outlay(
-        self, epsilon: float, traffic: tuple[float, float], night: int = 1, nights: int = 1
+        self,
+        epsilon: float,
+        traffic: tuple[float, float],
+        night: int = 1,
+        nights: int = 1,
+        delivered: Cost | None = None,
     ) -> CostSummary:
-        """Return what a report says of its cost, now that it is made."""
+        """Return what a report says of its cost, now that it is made; `delivered` as in `settle`.
+
+        What is left, and the room for more, are the ledger's own once this round is settled.
+        """
+        room = None
+        if self.ledger is not None and self._reservation is not None and delivered is not None:
+            known = {self._reservation.number: delivered}
+            self.spent = self.ledger.spent(self.budget, delivered=known)
+            room = self.ledger.room_for(self._reservation, delivered=known)
         seconds, phases = self.clock.seconds, self.clock.phases
         frees_at = None if self.spent is None else self.spent.frees_at
         return CostSummary(
@@ -147,7 +160,8 @@ class PaidRound:
             asking=phases[ASKING],
             waiting=phases[WAITING],
             computing=seconds - phases[ASKING] - phases[WAITING],
-            left=None if self.spent is None else self.spent.left,
+            left=None if self.spent is None else self.spent.kinds[self.entry.ranked][1],
+            room=room,
             budget=None if self.spent is None else self.spent.budget.epsilon,
             population=None if self.spent is None else self.budget,
             frees_at=None if frees_at is None else frees_at.isoformat(timespec="seconds"),

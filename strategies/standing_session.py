@@ -88,7 +88,11 @@ class SingleChecks:
 
         The cost is None if it is what was reserved.
         """
-        return (), self.trust.cost(survivors)
+        return (), self.delivered(survivors)
+
+    def delivered(self, survivors: int) -> Cost | None:
+        """Return what a check cost in the end; None if it is not charged by itself."""
+        return self.trust.cost(survivors)
 
 
 class StandingSession(SingleChecks):
@@ -178,7 +182,11 @@ class StandingSession(SingleChecks):
         value = {**self._value, "released": self._value["night"]}
         remembered = replace(self._kept, value=value)
         self._kept = replace(remembered, version=remembered.version + 1)
-        return (remembered,), None
+        return (remembered,), self.delivered(survivors)
+
+    def delivered(self, survivors: int) -> Cost | None:
+        """Return None: the session was charged."""
+        return None
 
     @property
     def _value(self) -> dict[str, Any]:

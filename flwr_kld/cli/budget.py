@@ -25,9 +25,7 @@ from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.ledger.budget import Composition, Ranked, Spent
 from flwr_kld.ledger.entry import Entry
 from flwr_kld.report.envelope import CostSummary, cost_of
-from flwr_kld.report.words import counted
-
-_YEAR = 365
+from flwr_kld.report.words import counted, more_checks
 
 _OPTIONS = {"epsilon": "--set", "delta": "--delta", "window_days": "--days", "kept": "--keep"}
 """Of a budget's terms."""
@@ -144,9 +142,8 @@ def _room(opened: Ledger, population: str, who: Ranked) -> str:
     if cost.nights > 1:
         nights = cost.nights - cost.night
         return f"; paid already: {counted(nights, 'more night')} of the standing session"
-    room = opened.room_for(last)
-    number = counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
-    return f", room for {number} like the last (epsilon {cost.epsilon:g}), same clients"
+    more = more_checks(opened.room_for(last))
+    return f", room for {more} like the last (epsilon {cost.epsilon:g}), same clients"
 
 
 def _cost_of(entry: Entry) -> CostSummary | None:

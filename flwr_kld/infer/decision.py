@@ -235,7 +235,7 @@ def held_against_estimates(
     the population's.
     """
     cleared = verdict.outcome in (Outcome.NO_DRIFT, Outcome.NO_ALARM)
-    if not cleared and verdict.cause is not Cause.LIMITS:
+    if not cleared and (verdict.outcome, verdict.cause) != (Outcome.INCONCLUSIVE, Cause.LIMITS):
         return verdict
     noise = 0.0 if cleared else _NOISE
     excluded = verdict.threshold + verdict.alarm.resolution

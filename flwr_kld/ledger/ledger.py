@@ -121,18 +121,33 @@ class Ledger:
         with self._database.reading() as connection:
             return rows.budget_of(connection, population)
 
-    def spent(self, population: str = "default", *, now: float | None = None) -> Spent:
-        """Return what the most-charged person has spent in the window that ends now."""
+    def spent(
+        self,
+        population: str = "default",
+        *,
+        now: float | None = None,
+        delivered: Mapping[int, Cost] | None = None,
+    ) -> Spent:
+        """Return what the most-charged person has spent in the window that ends now.
+
+        Checks that are `delivered` count by these costs, by number: as if they were settled.
+        """
         with self._database.reading() as connection:
             seconds = rows.time_seen(connection, _clock(now))
-            return spent_by(connection, rows.budget_of(connection, population), seconds)
+            return spent_by(connection, rows.budget_of(connection, population), seconds, delivered)
 
-    def room_for(self, check: Entry, *, now: float | None = None) -> int:
+    def room_for(
+        self,
+        check: Entry | Reservation,
+        *,
+        now: float | None = None,
+        delivered: Mapping[int, Cost] | None = None,
+    ) -> int:
         """Return how often a check could be repeated now, of the same clients; 366 for more."""
         with self._database.reading() as connection:
             seconds = rows.time_seen(connection, _clock(now))
             budget = rows.budget_of(connection, check.population)
-            return room_for(connection, budget, seconds, check)
+            return room_for(connection, budget, seconds, check.number, delivered)
 
     # ----------------------------------------------------------------------------------- checks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, get_args
@@ -16,7 +16,8 @@ from sqlalchemy import Column, Connection, func, select
 from flwr_kld.common.errors import BudgetExhausted
 from flwr_kld.ledger.budget import UNBOUNDED, Budget, Ranked, Spent, shown
 from flwr_kld.ledger.composition import Spend, worst
-from flwr_kld.ledger.entry import Entry, Kind, utc
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.entry import Kind, utc
 from flwr_kld.ledger.rows import read_costs, unpack
 from flwr_kld.ledger.schema import checks
 
@@ -37,11 +38,13 @@ class Window:
         budget: Budget,
         now: int,
         asked: NDArray[np.int64] | None = None,
+        delivered: Mapping[int, Cost] | None = None,
     ) -> None:
         self._asked = asked
         self._seconds = budget.seconds
         self._rows = _counting(connection, budget, now, checks.c.members)
         self._costs = read_costs(connection, {row.cost for row in self._rows})
+        self._delivered = delivered or {}
         for cost in self._costs.values():
             cost.require(budget)
 
@@ -50,22 +53,23 @@ class Window:
 
     def spends(self, first: int = 0, who: Ranked | None = None) -> list[Spend]:
         """Return all that counts from one release on, of the clients that are asked anew."""
-        counts: dict[int, NDArray[np.int64]] = {}
+        counts: dict[Cost, NDArray[np.int64]] = {}
         for row in self._rows[first:]:
             if who is not None and Kind(row.kind).ranked != who:
                 continue
             members = unpack(row.members)
-            counted = counts.get(row.cost, np.zeros(0, dtype=np.int64))
+            cost = self._delivered.get(row.number, self._costs[row.cost])
+            counted = counts.get(cost, np.zeros(0, dtype=np.int64))
             counted = np.pad(counted, (0, max(int(members[-1]) + 1 - len(counted), 0)))
             counted[members] += 1
-            counts[row.cost] = counted
+            counts[cost] = counted
         found = []
         for cost, counted in counts.items():
             members = np.flatnonzero(counted)
             if self._asked is not None:
                 members = np.intersect1d(members, self._asked, assume_unique=True)
             if members.size:
-                found.append(Spend(self._costs[cost], members, counted[members]))
+                found.append(Spend(cost, members, counted[members]))
         return found
 
     def leaves_at(self, place: int) -> datetime:
@@ -78,7 +82,7 @@ def _counting(
 ) -> Sequence[Any]:
     """Return the releases of a population that count now, oldest first, with one more column."""
     return connection.execute(
-        select(checks.c.started, checks.c.kind, _COUNTS.label("cost"), column)
+        select(checks.c.number, checks.c.started, checks.c.kind, _COUNTS.label("cost"), column)
         .where(
             checks.c.population == budget.population,
             checks.c.asked.is_not(None),
@@ -122,9 +126,14 @@ def last_asked(
     return last
 
 
-def spent_by(connection: Connection, budget: Budget, now: int) -> Spent:
-    """Return what the most-charged person has spent in the window that ends now."""
-    window = Window(connection, budget, now)
+def spent_by(
+    connection: Connection, budget: Budget, now: int, delivered: Mapping[int, Cost] | None = None
+) -> Spent:
+    """Return what the most-charged person has spent in the window that ends now.
+
+    Checks that are `delivered`, by number, count by these costs.
+    """
+    window = Window(connection, budget, now, delivered=delivered)
     needed, each = worst(window.spends(), budget), get_args(Ranked)
     by_kind = {who: window.spends(who=who) for who in each}
     mixed = all(by_kind.values())
@@ -149,19 +158,26 @@ def _in_nats(epsilon: Fraction) -> float:
     return math.inf if epsilon >= UNBOUNDED else float(epsilon)
 
 
-def room_for(connection: Connection, budget: Budget, now: int, check: Entry) -> int:
+def room_for(
+    connection: Connection,
+    budget: Budget,
+    now: int,
+    check: int,
+    delivered: Mapping[int, Cost] | None = None,
+) -> int:
     """Return how often a check could be repeated now, of the same clients; 366 for more."""
-    query = select(checks.c.asked, checks.c.members).where(checks.c.number == check.number)
+    query = select(checks.c.kind, checks.c.asked, checks.c.members).where(checks.c.number == check)
     row = connection.execute(query).one()
     cost, members = read_costs(connection, {row.asked})[row.asked], unpack(row.members)
     cost.require(budget)
-    past = Window(connection, budget, now, members).spends()
+    past = Window(connection, budget, now, members, delivered).spends()
 
     def needed(times: int) -> Fraction:
         again = Spend(cost, members, times)
         return worst([*past, again], budget, touched=members).epsilon
 
-    return bisect_right(range(1, _MOST_REPEATED + 1), budget.limit(check.kind.ranked), key=needed)
+    most = budget.limit(Kind(row.kind).ranked)
+    return bisect_right(range(1, _MOST_REPEATED + 1), most, key=needed)
 
 
 def require_budget(

@@ -53,11 +53,15 @@ class CostSummary:
     asking: float
     waiting: float
     computing: float
-    # What the budget's window had left for the person charged most, in nats; None without a ledger
+    # What the budget's window had left for such questions, of the person charged most, in nats;
+    # None without a ledger
     left: float | None = None
     budget: float | None = None  # Epsilon of the budget that was in force, in nats
     population: str | None = None  # Whose budget was charged; None without a ledger
     frees_at: str | None = None  # UTC, ISO 8601: when the window's oldest spend leaves it
+    # For how many more like this, of the same clients, there was room; 366 for more. None without a
+    # ledger, or if a standing session or a predictor was charged
+    room: int | None = None
     bytes_down: float | None = None  # Payload for each client, mean; None where it was not measured
     bytes_up: float | None = None
     # Which night of a standing session, and of how many: `epsilon` is that of all of them

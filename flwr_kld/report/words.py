@@ -25,6 +25,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+_YEAR = 365
+
+
+def more_checks(room: int) -> str:
+    """Write for how many more checks there is room, as a ledger counts them."""
+    return counted(room, "more check") if room <= _YEAR else "more than a year of nightly checks"
+
+
 def when(moment: str) -> str:
     """Write a moment to the minute, in UTC."""
     return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M}"

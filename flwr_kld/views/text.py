@@ -14,9 +14,9 @@ from flwr_kld.report.words import (
     as_text,
     aside,
     brief,
-    counted,
     evidence,
     in_digits,
+    more_checks,
     nats,
     some_of,
     when,
@@ -112,9 +112,10 @@ def budget(cost: CostSummary) -> str:
     rest = f"The budget of {cost.budget:,g} has {cost.left:,.4g} left for the clients charged most"
     if cost.night < cost.nights:
         return f"{rest}; the next night costs nothing."
-    if cost.left >= cost.epsilon:
-        more = counted(int(cost.left / cost.epsilon + 1e-9), "more check")
-        return f"{rest}, enough for at least {more} at this ε."
+    if cost.room is None:
+        return f"{rest}."
+    if cost.room:
+        return f"{rest}, room for {more_checks(cost.room)} like this one, same clients."
     on = "" if cost.frees_at is None else f", not before {when(cost.frees_at)} UTC"
     return f"{rest}: they are asked again when earlier checks have left the budget's window{on}."
 

@@ -40,7 +40,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
-    cli, sample, tmp_path, monkeypatch
+    cli, sample, tmp_path, monkeypatch, capsys
 ):
     app = tmp_path / "growing"
     done = cli("init", sample, "--out", app, "--id", "nr", "--period", "visited", *ALL)
@@ -63,9 +63,11 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
             "drift-guard": str(folder / "guard.toml"),
         }
     url = f"sqlite:///{app / 'drift.db'}"
-    config = {"drift-ledger": url, "drift-sample": "", "drift-nodes": NODES, "drift-check": ""}
+    config = {"drift-ledger": url, "drift-sample": "", "drift-nodes": NODES, "drift-check": "a"}
     context = Context(1, 1, {}, RecordDict(), config)
     server.main(grid, context)
+    assert not capsys.readouterr().out  # flwr-kld check prints what it asked for, once
+    context.run_config["drift-check"] = ""
     ledger = Ledger(url)
     (entry,) = ledger.history()
     report = report_of(entry)
