@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from flwr_kld.table.sniff import SPELLINGS, sniff
 from flwr_kld.table.table import Table
 from flwr_kld.views import CheckSeries
 
+logger = logging.getLogger("flwr_kld")
+
 _STRANGE = 0.1
 """So much more of a column than in the reference is a reason to look at how it is read."""
 _LIKELY = {*NO_VALUE, *SPELLINGS}
@@ -44,11 +48,12 @@ def check_records(data: str, table: Path, *, query: str, node_config: str, as_js
     known = Table.from_toml(table) if made is None else made.domain
     if not isinstance(known, Table):
         raise ValueError(f"{table} is a reference of one column: there is no table to check")
-    loaded = _load(data, known, query=query, node_config=node_config)
-    if isinstance(loaded, TextFile):
-        for hint in _hints(loaded):
-            print_note(hint)
-    symbols = known.encode(loaded)
+    with _saying_why():
+        loaded = _load(data, known, query=query, node_config=node_config)
+        if isinstance(loaded, TextFile):
+            for hint in _hints(loaded):
+                print_note(hint)
+        symbols = known.encode(loaded)
     found = list(_unlisted(known, symbols, made))
     likely = dict(_likely_missing(known, loaded, symbols))
     if as_json:
@@ -80,7 +85,7 @@ def compare_records(
     if published.is_dir():
         published = stored_at(published, known.fingerprint)
     report = _published(published)
-    with of_period(report.period):
+    with _saying_why(), of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)
         try:
             symbols = known.domain.encode(loaded)
@@ -92,6 +97,31 @@ def compare_records(
         except Exception as error:
             raise ValueError(f"the records could not be read ({type(error).__name__})") from None
     return NodeComparison.of(report, known, symbols)
+
+
+@contextmanager
+def _saying_why() -> Iterator[None]:
+    """Say of refused records what a SuperNode logs: here is no other log than the terminal."""
+    logged = _Kept()
+    logger.addHandler(logged)
+    try:
+        yield
+    except QueryRefused as error:
+        raise (ValueError(logged.words[-1]) if logged.words else error) from None
+    finally:
+        logger.removeHandler(logged)
+
+
+class _Kept(logging.Handler):
+    """Keeps what is logged as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.words: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the words."""
+        self.words.append(record.getMessage())
 
 
 def _published(file: Path) -> Report:

@@ -1,8 +1,9 @@
 """Is it this node? Its own records beside the reference and a published report, on the node alone.
 
 The node takes its own counts off those that were published: what is left is the other nodes', with
-the release's noise. A column that drifted did so by this node if its records moved at least twice
-as far as the others', towards what the published counts have more of than the reference.
+the release's noise. A column that drifted, or is suspected, did so by this node if its records
+moved at least twice as far as the others', towards what the published counts have more of than the
+reference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from flwr_kld.report.column import ColumnReport
 from flwr_kld.report.explanation import cell_name, only_symbol
 from flwr_kld.report.report import Report
 from flwr_kld.report.summary import MOST_WORDS, words_in
-from flwr_kld.report.words import brief, counted
+from flwr_kld.report.words import brief, counted, in_digits
 from flwr_kld.table.base import Symbols
 from flwr_kld.table.binned import Binned
 
@@ -34,6 +35,8 @@ _TIMES = 2.0
 """Of a column where half of the nodes changed alike, each of these is named, and no other."""
 _CHANCE = 4.0
 """Standard deviations, and records, beyond which a change is not one of chance."""
+_NOISE = math.log(20) / math.sqrt(2)
+"""Standard deviations beyond which 5 % of Laplace noise is, whose tails are the heaviest."""
 _MOST_RECORDS = 2.0**53
 """That a report can count in float64."""
 _CUTS = 200
@@ -48,12 +51,21 @@ Floats = NDArray[np.float64]
 class OwnColumn:
     """One column of this node. Private: exact numbers of its records."""
 
-    answer: str  # "yes", "no", "as elsewhere", "only here", "unknown"; "" where nothing drifted
+    answer: str  # "yes", "no", "as elsewhere", "only here", "unknown"; "" where nothing moved
     records: str  # Which records the fractions are of, in the domain's words
     own: float  # Their fraction of this node's records, of the reference, and of the other nodes'
     reference: float
     elsewhere: float | None  # By the published counts; None if the report has none
+    elsewhere_low: float | None  # 95 % interval of this, for the noise in those
+    elsewhere_high: float | None
     divergence: float  # D_θ of this node's records, in nats
+
+    @property
+    def others(self) -> tuple[str, str, str] | None:
+        """Write what they have elsewhere in percent, and the ends of its interval."""
+        ends = self.elsewhere, self.elsewhere_low, self.elsewhere_high
+        known = [100 * one for one in ends if one is not None]
+        return in_digits(known[0], known[1], known[2]) if known else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,23 +140,22 @@ class NodeComparison(Viewed):
             yield self._shares(named["yes"][0])
             return
         for answer, words in (
-            ("no", "drifted, and not by this node."),
-            ("as elsewhere", "drifted here as elsewhere."),
-            ("only here", "has moved here alone, too little to show in the federation."),
+            ("no", "moved, and not by this node."),
+            ("as elsewhere", "moved here as elsewhere."),
+            ("only here", "moved here alone, and no drift shows in the report."),
         ):
             if names := named.get(answer):
                 yield f"No: {_some(names)} {words}"
                 yield self._shares(names[0])
                 return
-        yield "No: nothing drifted."
+        yield "No: the report shows no drift, and nothing has moved here."
 
     def _shares(self, name: str) -> str:
         one = self.columns[name]
-        elsewhere = "" if one.elsewhere is None else f", {percent(one.elsewhere)} elsewhere"
-        return (
-            f"{percent(one.own)} of this node's records are {brief(one.records)}; "
-            f"{percent(one.reference)} in the reference{elsewhere}."
-        )
+        beside = f"{percent(one.reference)} in the reference"
+        if one.others is not None:
+            beside = f"{'–'.join(one.others[1:])} % elsewhere"
+        return f"{percent(one.own)} of this node's records are {brief(one.records)}, {beside}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able form."""
@@ -192,6 +203,7 @@ class _Column:
         self._published = self._elsewhere = None
         if column.counts is None:
             return
+        self._noise = _number(column.counts.noise, 0.0)
         total = _number(column.reading.records, 1.0)
         if len(column.counts.values) != len(one):
             raise ValueError("the report has another number of counts than its reference: forged")
@@ -199,19 +211,32 @@ class _Column:
         self._published = published / total
         # Of drawn clients, this node may be none.
         mine = self._records if not most else min(self._records, abs(most))
-        mine *= not column.reading.drawn
-        if total - mine >= 1:
-            self._elsewhere = (published - mine * self._own) / (total - mine)
+        self._mine = mine * (not column.reading.drawn)
+        self._others = total - self._mine
+        if self._others >= 1:
+            self._elsewhere = (published - self._mine * self._own) / self._others
 
     def compared(self) -> OwnColumn:
         """Return what this node's records say of the column."""
         answer, p = self._answer(), self._plan.mass
         moved = self._own if self._published is None or answer in _HERE else self._published
         records, group = self._largest(moved - p)
-        elsewhere = None if self._elsewhere is None else float(group @ self._elsewhere)
-        return OwnColumn(
-            answer, records, float(group @ self._own), float(group @ p), elsewhere, self._divergence
-        )
+        others = self._others_in(group)
+        own, reference = float(group @ self._own), float(group @ p)
+        return OwnColumn(answer, records, own, reference, *others, self._divergence)
+
+    def _others_in(self, group: Floats) -> tuple[float, float, float] | tuple[None, None, None]:
+        """Return the other nodes' fraction of some cells, and its interval for the noise."""
+        if self._elsewhere is None:
+            return None, None, None
+        share = float(group @ self._elsewhere)
+        # Of all records, too, if their number is noised; and of which records were counted here.
+        cells = max(float(group.sum()), float(((group - share) ** 2).sum()))
+        own = float(group @ self._own)
+        drawn = self._mine * own * (1 - own) if self._mine < self._records else 0.0
+        reach = math.ceil(_NOISE * math.sqrt(self._noise**2 * cells + drawn)) / self._others
+        value, low, high = np.clip([share, share - reach, share + reach], 0, 1).tolist()
+        return value, low, high
 
     @property
     def _divergence(self) -> float:
@@ -223,9 +248,11 @@ class _Column:
         verdict, p = self._column.verdict, self._plan.mass
         if verdict is None:
             return ""
-        if not self._column.drifted:
-            here = self._moved(self._own > p) and self._divergence > verdict.threshold
-            return "only here" if here else ""
+        if not self._column.drifted and not verdict.suspected:
+            here = self._own > p
+            if self._divergence <= verdict.threshold or not self._moved(here, 0):
+                return ""
+            return "only here" if self._moved(here) else "as elsewhere"
         if self._published is None:
             return "unknown"
         grew = self._published > p

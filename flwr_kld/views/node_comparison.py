@@ -31,7 +31,8 @@ class NodeComparisonView(Document):
         return ("column", "this node?", "records", *self.right), [
             (
                 shown(name), one.answer or "–", shown(one.records), percent(one.own),
-                "–" if one.elsewhere is None else percent(one.elsewhere), percent(one.reference),
+                "–" if one.others is None else "{} % ({} to {})".format(*one.others),
+                percent(one.reference),
             )
             for name, one in self.report.columns.items()
         ]  # fmt: skip
@@ -39,8 +40,9 @@ class NodeComparisonView(Document):
     def notes(self) -> Iterator[str]:
         """Yield what the numbers rest on, and what they cost."""
         yield (
-            "Elsewhere: the published counts, with their noise, less this node's own, if it was "
-            "counted, with these records. Yes: what drifted grew at least twice as much here."
+            "Elsewhere: the published counts less this node's own, if it was counted, with these "
+            "records; with a 95 % interval for their noise. Yes: what drifted grew at least twice "
+            "as much here."
         )
         yield "Privacy: computed on this node, sent to nobody (ε = 0)."
 
@@ -75,5 +77,9 @@ class NodeComparisonView(Document):
                         *zip(*known, strict=True), marker, color=colour,
                         label="this node" if what == "own" else what,
                     )  # fmt: skip
+            for one, y in zip(columns.values(), places, strict=True):
+                if one.elsewhere_low is not None and one.elsewhere_high is not None:
+                    ends = 100 * one.elsewhere_low, 100 * one.elsewhere_high
+                    axes.plot(ends, (y, y), color=theme.estimate)
             axes.legend()
             axes.set_xlabel("percent of the records")

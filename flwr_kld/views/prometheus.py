@@ -282,11 +282,10 @@ def _of_node(found: NodeComparison) -> Iterator[_Sample]:
             "kld_node_column_divergence", f"D_θ of this node's records, in nats. {private}",
             {"column": name, "answer": one.answer}, one.divergence,
         )  # fmt: skip
-        shares = {"own": one.own, "reference": one.reference, "elsewhere": one.elsewhere}
-        for whose, share in shares.items():
+        for whose in ("own", "reference", "elsewhere", "elsewhere_low", "elsewhere_high"):
             yield (
                 "kld_node_column_share", f"Fraction of the records that moved most. {private}",
-                {"column": name, "records": one.records, "of": whose}, share,
+                {"column": name, "records": one.records, "of": whose}, getattr(one, whose),
             )  # fmt: skip
 
 
