@@ -160,7 +160,7 @@ class PaidRound:
             asking=phases[ASKING],
             waiting=phases[WAITING],
             computing=seconds - phases[ASKING] - phases[WAITING],
-            left=None if self.spent is None else self.spent.kinds[self.entry.ranked][1],
+            left=None if self.spent is None else self.spent.left,
             room=room,
             budget=None if self.spent is None else self.spent.budget.epsilon,
             population=None if self.spent is None else self.budget,

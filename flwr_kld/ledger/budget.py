@@ -179,7 +179,7 @@ class Spent:
     # guaranteed at the budget's delta
     epsilon: float
     delta: float
-    left: float  # Epsilon up to the budget, >= 0
+    left: float  # Epsilon that checks may still spend, >= 0
     composition: Composition  # Which bound is the tighter one
     # UTC; when the oldest of the window's spends leaves it. None if nothing is spent.
     frees_at: datetime | None

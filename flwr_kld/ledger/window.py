@@ -144,7 +144,7 @@ def spent_by(
     return Spent(
         epsilon=_in_nats(needed.epsilon),
         delta=float(needed.delta),
-        left=float(max(budget.left(who, needed.epsilon) for who in each)),
+        left=float(budget.left("checks", needed.epsilon)),
         composition=needed.composition,
         frees_at=window.leaves_at(0) if len(window) else None,
         budget=budget,

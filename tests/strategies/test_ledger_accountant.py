@@ -325,7 +325,9 @@ def test_who_is_ranked_second_stops_before_what_is_kept(url, first, composition)
             if who == "checks" and refused:
                 assert refused.left == pytest.approx(max(most - before, 0.0), abs=1e-8)
             assert spent.epsilon == before if refused else before < spent.epsilon <= most
-            assert spent.left == pytest.approx(max(10.0 - spent.epsilon, 0.0), abs=1e-9)
+            for_checks = 10.0 - kept * (first == "training")
+            assert spent.left == pytest.approx(max(for_checks - spent.epsilon, 0.0), abs=1e-9)
+            assert spent.left == spent.kinds["checks"][1]
             stopped[who, bool(refused), before > 10.0 - kept] += 1
             seen = chance.gauss(0, 1)
         alone = ledger.spent(population).kinds
