@@ -193,17 +193,16 @@ class ColumnReport(Decided):
         if self.figures is None:
             return None
         found = self.figures.total_variation
-        shown = self.reading.outside
-        beyond = 0.0 if shown is None or not shown.clear else shown.share
-        moved = (abs(one.clients - one.reference) for one in self.moved)
-        value = max([found.value, beyond, *moved])
+        value = max([found.value, *(abs(one.clients - one.reference) for one in self.moved)])
         low = max([found.low, *(one.least for one in self.moved)])
-        high = max(found.high, value)
-        outside = None if self.verdict is None else self.verdict.outside
+        high, outside = found.high, self.reading.outside
         # These limits hold for the asked clients, the others for whom they were drawn from.
-        if outside is not None and outside.lower > 0 and not self.reading.drawn:
-            low, high = max(low, outside.lower), max(high, outside.upper)
-        return replace(found, value=value, low=low, high=high)
+        limits = None if self.verdict is None or self.reading.drawn else self.verdict.outside
+        if outside is not None and (outside.clear or (limits is not None and limits.lower > 0)):
+            value = max(value, outside.share)
+            if limits is not None:
+                low, high = max(low, limits.lower), max(high, limits.upper)
+        return replace(found, value=value, low=low, high=max(high, value))
 
 
 def in_rank(columns: Mapping[str, ColumnReport]) -> dict[str, ColumnReport]:

@@ -170,6 +170,10 @@ def test_what_moved_outside_the_reference_is_no_more_than_what_changed():
             assert 0 <= changed.low <= changed.value <= changed.high <= 1
             if outside is not None and outside.clear:
                 assert outside.share <= changed.value
+                limits = None if one.reading.drawn or one.verdict is None else one.verdict.outside
+                if limits is not None:
+                    assert limits.lower <= changed.low
+                    assert limits.upper <= changed.high
 
 
 def test_what_drawn_clients_have_outside_is_no_limit_of_who_they_were_drawn_from():

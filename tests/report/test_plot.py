@@ -58,11 +58,6 @@ def test_dollars_in_a_name_are_dollars(name, tmp_path):
     assert file.stat().st_size
 
 
-def test_bounds_below_0_are_drawn_at_0(drawn):
-    above, _ = drawn([Point(1, decided(Outcome.INCONCLUSIVE, -0.5))])
-    assert list(line(above, "asked clients: at least").get_ydata()) == [0.0]
-
-
 def test_a_gap_where_there_is_no_estimate(drawn):
     above, _ = drawn([Point(1, REPORT), Point(2, None), Point(3, REPORT)])
     estimates = line(above, "asked clients: estimate")
