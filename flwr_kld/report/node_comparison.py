@@ -221,9 +221,9 @@ class _Column:
         answer, p = self._answer(), self._plan.mass
         moved = self._own if self._published is None or answer in _HERE else self._published
         records, group = self._largest(moved - p)
-        others = self._others_in(group)
+        others, low, high = self._others_in(group)
         own, reference = float(group @ self._own), float(group @ p)
-        return OwnColumn(answer, records, own, reference, *others, self._divergence)
+        return OwnColumn(answer, records, own, reference, others, low, high, self._divergence)
 
     def _others_in(self, group: Floats) -> tuple[float, float, float] | tuple[None, None, None]:
         """Return the other nodes' fraction of some cells, and its interval for the noise."""
