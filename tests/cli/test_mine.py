@@ -505,8 +505,11 @@ def test_a_wrong_path_says_why_here_as_there_is_no_log(cli, node, tmp_path):
     report, _ = checked(Trusted(1.0), site)
     assert node(report, site(0)).exit_code == 0
     wrong = tmp_path / "nodes.csv"
-    given = ["--data", wrong, "--reference", tmp_path / "reference.json"]
-    for command in (["report", "--mine", tmp_path / "report.json", *given],):
+    known = tmp_path / "reference.json"
+    for command in (
+        ["report", "--mine", tmp_path / "report.json", "--data", wrong, "--reference", known],
+        ["doctor", "--data", wrong, "--table", known],
+    ):
         done = cli(*command, COLUMNS="200")
         assert done.exit_code == 4
         assert str(wrong) in done.stderr
