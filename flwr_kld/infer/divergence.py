@@ -18,4 +18,5 @@ def skewed_divergence(reference: ArrayLike, other: ArrayLike, theta: float) -> f
     seen = pi > 0
     mixed = (1 - theta) * p[seen] / p.sum() + theta * pi[seen]
     with np.errstate(divide="ignore"):
-        return float((pi[seen] * np.log(pi[seen] / mixed)).sum())
+        found = float((pi[seen] * np.log(pi[seen] / mixed)).sum())
+    return max(found, 0.0)  # which rounding may miss
