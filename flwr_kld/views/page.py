@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _SCREENS = (
     (_NARROW, False, True),
 )
 """Media queries, the first for the rest; whether a screen is dark, and whether it is a phone's."""
+_PATTERN = re.compile("((?:[.#]{4}/){3}[.#]{4})")
+"""A block pattern, as `BlockPatterns.name_of` writes it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=Named
     )
-    environment.filters.update(nats=nats, sentence=_sentence, when=when)
+    environment.filters.update(nats=nats, sentence=_sentence, when=when, drawn=_drawn)
     return environment
 
 
@@ -77,6 +80,19 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
     for reasons in left_out:
         total.update(reasons)
     return list(total.items())
+
+
+def _drawn(words: str) -> Any:
+    """Draw the block patterns that words name; the rest is escaped, as in every text."""
+    markup = require("markupsafe", extra="plots").Markup
+    parts = _PATTERN.split(str(words))
+    for place in range(1, len(parts), 2):
+        rows = enumerate(parts[place].split("/"))
+        ink = "".join(f"M{x} {y}h1v1h-1z" for y, row in rows for x in range(4) if row[x] == "#")
+        parts[place] = markup(
+            '<svg class="pattern" viewBox="0 0 4 4" role="img" aria-label="{}"><path d="{}"/></svg>'
+        ).format(parts[place], ink)
+    return markup("").join(parts)
 
 
 def _sentence(words: str) -> str:

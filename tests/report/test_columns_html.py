@@ -77,3 +77,20 @@ def test_pictures_show_both_laws_on_one_scale():
     for bar in drawn:
         assert 0 <= bar.high <= bar.clients <= bar.low <= HIGH
         assert 0 <= bar.x < bar.at < bar.x + bar.width <= 100
+
+
+def test_block_patterns_are_pictures_and_the_text_around_them_is_escaped():
+    column = TABLE.columns["wage"]
+    name = "<i>#.../..../..../...#</i>"
+    histogram = replace(column.histogram, names=(name, *column.histogram.names[1:]))
+    columns = TABLE.columns | {"wage": replace(column, histogram=histogram)}
+    text = words(replace(TABLE, columns=columns))
+    picture = (
+        '&lt;i&gt;<svg class="pattern" viewBox="0 0 4 4" role="img" '
+        'aria-label="#.../..../..../...#"><path d="M0 0h1v1h-1zM3 3h1v1h-1z"/></svg>&lt;/i&gt;'
+    )
+    assert picture in text
+    assert "<i>" not in text
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open
