@@ -24,7 +24,8 @@ _LATE = 1e-3
 _LONGEST = 30 * 86400.0
 """Seconds that a server may claim to wait: a timer takes no more than so many."""
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TooLate(Exception):
