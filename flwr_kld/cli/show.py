@@ -123,6 +123,7 @@ def report(
     if mine is not None:
         if data is None or reference is None:
             raise ValueError("--mine goes with --data and --reference")
+        refuse_given(context, "ledger", "population", "predictor", "last", "key", why="with --mine")
         from flwr_kld.cli.records import compare_records  # which no ledger needs
 
         _show_mine(

@@ -523,6 +523,17 @@ def test_what_the_command_lacks_is_said(cli, tmp_path):
         assert "--mine" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "other",
+    [("--ledger", "sqlite:///other.db"), ("--last", 3), ("--key", "a"), ("--predictor", "p")],
+)
+def test_what_chooses_checks_of_a_ledger_is_refused(cli, tmp_path, other):
+    mine = ("--mine", tmp_path, "--data", "rows.csv", "--reference", "reference.json")
+    done = cli("report", *mine, *other)
+    assert done.exit_code == 4
+    assert other[0] in done.stderr
+
+
 def test_a_report_without_counts_or_threshold_answers_what_it_can():
     report, _ = checked(Trusted(1.0), site)
     blind = compared(
