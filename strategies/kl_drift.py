@@ -22,6 +22,7 @@ from flwr_kld.planner.allotment import allot
 from flwr_kld.reference import Reference
 from flwr_kld.report.conclusions import Conclusions
 from flwr_kld.report.entries import last_period
+from flwr_kld.report.node_comparison import to_return
 from flwr_kld.report.parts import compared, metrics
 from flwr_kld.report.report import Report
 from flwr_kld.strategies.aggregation import Aggregation, fitting
@@ -235,7 +236,8 @@ class KLDrift(CountStrategy, Monitor):
         """Send the last check's report to the nodes that it counted, at no further epsilon.
 
         A node whose config names a folder under ``drift-reports`` stores it there, where
-        ``flwr-kld report --mine`` reads it. It is one more exchange of messages.
+        ``flwr-kld report --mine`` reads it. It is one more exchange of messages. What is about one
+        client alone stays here: who refused and why, how many records the largest has, evidence.
 
         Parameters
         ----------
@@ -247,7 +249,8 @@ class KLDrift(CountStrategy, Monitor):
         int
             Nodes that replied within `timeout`. They do not say whether they store reports.
         """
-        content = {PUBLISHED_REPORT: ConfigRecord({PUBLISHED_REPORT: report.to_json()})}
+        text = to_return(report).to_json()
+        content = {PUBLISHED_REPORT: ConfigRecord({PUBLISHED_REPORT: text})}
         nodes = sorted({client.node for client in self.counted})
         answers = first_replies(grid, nodes, REPORT_ACTION, self.timeout, content)
         return sum(not reply.has_error() for _, reply in answers)

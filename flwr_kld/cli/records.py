@@ -18,7 +18,7 @@ from flwr_kld.cli.ledger_url import absolute_url
 from flwr_kld.common.errors import DomainError, QueryRefused
 from flwr_kld.common.json_text import json_text
 from flwr_kld.reference import Reference
-from flwr_kld.report.node_comparison import NodeComparison, stored_at
+from flwr_kld.report.node_comparison import NodeComparison, stored_in
 from flwr_kld.report.report import Report
 from flwr_kld.report.words import table_of
 from flwr_kld.table.base import Domain, Symbols
@@ -83,7 +83,8 @@ def compare_records(
     if not isinstance(known.domain, Table | Categories):
         raise ValueError(f"{reference} is of records that no file holds: a table's is needed")
     if published.is_dir():
-        published = stored_at(published, known.fingerprint)
+        none = published / f"{known.fingerprint}.json"
+        published = (none, *stored_in(published, known.fingerprint))[-1]
     report = _published(published)
     with _saying_why(), of_period(report.period):
         loaded = _load(data, known.domain, query=query, node_config=node_config)

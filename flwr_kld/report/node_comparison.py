@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -174,9 +174,35 @@ def began_at(report: Report) -> datetime:
     raise ValueError("the report does not say when its check began, with its time zone")
 
 
-def stored_at(folder: Path, reference: str) -> Path:
-    """Return where a node stores the newest report of checks against a reference."""
-    return folder / f"{reference}.json"
+_DIGITS = 20
+"""Of a moment in nanoseconds since 1970, in a file's name."""
+
+
+def stored_at(folder: Path, reference: str, answered: int) -> Path:
+    """Return where a node stores the report of a check that it answered at a moment, by its clock.
+
+    Names are in the order of these moments.
+    """
+    return folder / f"{reference}.{answered:0{_DIGITS}}.json"
+
+
+def stored_in(folder: Path, reference: str) -> list[Path]:
+    """Return the reports that a node has stored of checks against a reference, the newest last."""
+    return sorted(folder.glob(f"{reference}.{_DIGITS * '[0-9]'}.json"))
+
+
+def to_return(report: Report) -> Report:
+    """Return what nodes get of a report: nothing that is about another client alone.
+
+    Who refused and why, how many records the largest client has, and the evidence, which says that
+    too, are left out: a comparison needs none of them.
+    """
+    one, most = report.one_client, report.one_client.most_records
+    if one.name is not None:
+        share = min(most / report.reading.records, 1.0) if most else None
+        one = replace(one, share=share, name=None)
+    cohort = replace(report.cohort, dropouts={})
+    return replace(report, cohort=cohort, one_client=one, evidence=None)
 
 
 def percent(share: float) -> str:

@@ -7,14 +7,15 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from federation import REFERENCE, app_of, grid_of
+from federation import REFERENCE, app_of, basket, grid_of
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from guard.files import guard_file
 from guarded_nodes import summed, summing
 from report.samples import checksummed
-from sealed_federation import federation, monitor
+from sealed_federation import WatchedGrid, federation, monitor
 
-from flwr_kld.report.node_comparison import stored_at
+from flwr_kld.common.identity import Identity
+from flwr_kld.report.node_comparison import stored_in
 from flwr_kld.report.report import Report
 from flwr_kld.strategies import KLDrift, Standing, Trusted
 
@@ -59,7 +60,7 @@ def at(report: Report, moment: datetime) -> str:
 
 def stored(folder) -> Report:
     (file,) = folder.iterdir()
-    assert file == stored_at(folder, REFERENCE.fingerprint)
+    assert [file] == stored_in(folder, REFERENCE.fingerprint)
     return Report.from_json(file.read_text())
 
 
@@ -73,7 +74,7 @@ def test_each_node_that_was_counted_gets_the_report_and_says_nothing(folder, ask
     checks = ask()
     report = checks.check(grid)
     assert checks.return_report(grid, report) == 20
-    assert stored(folder).to_json() == report.to_json()
+    assert (stored(folder).check, stored(folder).columns) == (report.check, report.columns)
     assert send(grid, report.to_json()) == RecordDict()
 
 
@@ -129,6 +130,35 @@ def test_a_guarded_node_that_refuses_gets_nothing(grid, folder, tmp_path):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("most_records", [None, 2000])
+def test_what_is_about_another_client_alone_stays_on_the_server(
+    folder, tmp_path, monkeypatch, most_records
+):
+    key = tmp_path / "server.key"
+    key.touch(0o600)
+    key.write_bytes(Identity.generate().to_bytes())
+    monkeypatch.setenv("FLWR_KLD_SIGNING_KEY", str(key))
+    grid = WatchedGrid(app_of(lambda c: basket(c, 1630 if c.node_id == FIRST else 310)), 4)
+    grid.contexts[FIRST].node_config["drift-reports"] = str(folder)
+    grid.contexts[1003].node_config["drift-guard"] = str(guard_file(tmp_path))
+    checks = monitored(most_records=most_records)
+    report = checks.check(grid)
+    (reason,) = report.cohort.dropouts
+    evidence, one = report.evidence, report.one_client
+    alone = {reason, one.name, evidence.signature, evidence.sizes.holder}
+    alone |= {json.dumps(one.share), json.dumps(evidence.sizes.largest)}
+    assert {word for word in alone if word in report.to_json()} == alone
+    grid.sent.clear()
+    assert checks.return_report(grid, report) == 3
+    assert len(grid.sent) == 3
+    for value in grid.handled():
+        assert not [word for word in alone if word in str(value)]
+    assert report.cohort.dropouts == {reason: 1}
+    kept = stored(folder)
+    assert kept.columns == report.columns
+    assert kept.one_client.most_records == most_records
+
+
 # ----------------------------------------------------------------------------------- a lying server
 
 
@@ -168,6 +198,7 @@ LIES = {
     "a line more": lambda r: of_reference(r, "0" * 64 + "\n"),
     "no text as a name": lambda r: of_reference(r, None),
     "tomorrow": lambda r: at(r, NOW + timedelta(days=2)),
+    "a time to come": lambda r: at(r, NOW + timedelta(hours=2)),
     "the last year": lambda r: forged(r, started="9999-12-31T23:59:59-14:00"),
     "the first year": lambda r: forged(r, started="0001-01-01T00:00:00+14:00"),
     "no zone": lambda r: forged(r, started="2026-11-30T03:00:00"),
@@ -191,7 +222,7 @@ def test_a_lie_is_ignored_and_the_next_check_is_as_ever(grid, folder, lie, caplo
     assert len(record.getMessage()) < 1000
     again = checks.check(grid)
     assert again.cohort.survivors == 3
-    send(grid, at(again, datetime.now(UTC) + timedelta(minutes=1)))
+    checks.return_report(grid, again)
     assert stored(folder).check == again.check
 
 
@@ -222,19 +253,70 @@ def test_no_field_of_a_report_makes_a_node_write_elsewhere_or_raise(grid, folder
 
 
 def test_an_older_report_is_never_put_back(grid, folder):
-    checks = monitored()
+    other_run, checks, later = grid_of(nodes=3), monitored(), timedelta(minutes=30)
+    other_run.contexts[FIRST].node_config["drift-reports"] = str(folder)
+    withheld = monitored().check(other_run)
     first, second = (checks.check(grid) for _ in range(2))
-    text = at(second, datetime.now(UTC))
+    text = at(second, NOW)
     send(grid, text)
     kept = stored(folder).to_json()
-    for replayed in (first.to_json(), text, at(second, datetime.now(UTC) + timedelta(hours=1))):
-        send(grid, replayed)
+    for run, replayed in (
+        (grid, first.to_json()),
+        (grid, text),
+        (grid, at(second, NOW + later)),
+        (other_run, withheld.to_json()),
+        (other_run, at(withheld, NOW + later)),
+    ):
+        send(run, replayed)
         assert stored(folder).to_json() == kept
     third = checks.check(grid)
-    send(grid, at(third, datetime.now(UTC) - timedelta(days=1)))
-    assert stored(folder).to_json() == kept
-    send(grid, at(third, datetime.now(UTC) + timedelta(minutes=1)))
+    send(grid, third.to_json())
     assert stored(folder).check == third.check
+
+
+def test_no_date_that_a_server_gives_keeps_the_next_report_out(grid, folder):
+    checks = monitored()
+    for ahead in (timedelta(minutes=59), timedelta(days=-400), timedelta(0)):
+        report = checks.check(grid)
+        send(grid, at(report, datetime.now(UTC) + ahead))
+        assert stored(folder).check == report.check
+
+
+def test_a_clock_that_was_ahead_keeps_no_report_out(grid, folder, monkeypatch):
+    checks, right = monitored(), time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: right() + 10**18)
+        checks.return_report(grid, checks.check(grid))
+        assert stored(folder).check
+    report = checks.check(grid)
+    checks.return_report(grid, report)
+    assert stored(folder).check == report.check
+
+
+@pytest.mark.parametrize("step", ["replace", "scandir", "unlink"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_runs_that_return_reports_at_once_the_newer_stays(folder, step, first, monkeypatch):
+    """The other run's report comes while one is at a step; or after it, if it has none."""
+    grids = [grid_of(nodes=3) for _ in range(2)]
+    for grid in grids:
+        grid.contexts[FIRST].node_config["drift-reports"] = str(folder)
+    reports = [monitored().check(grid) for grid in grids]
+    texts = [at(one, NOW - timedelta(hours=2 - age)) for age, one in enumerate(reports)]
+    waiting, real = [1 - first], getattr(os, step)
+
+    def meanwhile(*arguments, **options):
+        while waiting:
+            other = waiting.pop()
+            send(grids[other], texts[other])
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(os, step, meanwhile)
+    send(grids[first], texts[first])
+    meanwhile_is_over = not waiting
+    if waiting:
+        send(grids[waiting[0]], texts[waiting[0]])
+    assert stored(folder).check == reports[1].check
+    assert meanwhile_is_over or step == "unlink"
 
 
 def test_a_backup_that_was_put_back_gives_way_to_what_is_newer(grid, folder):
@@ -243,7 +325,7 @@ def test_a_backup_that_was_put_back_gives_way_to_what_is_newer(grid, folder):
         report = checks.check(grid)
         texts.append(at(report, datetime.now(UTC) - timedelta(hours=hours)))
         send(grid, texts[-1])
-    file = stored_at(folder, REFERENCE.fingerprint)
+    (file,) = folder.iterdir()
     file.write_text(Report.from_json(texts[0]).to_json())
     for replayed in texts:
         send(grid, replayed)
@@ -285,8 +367,8 @@ def test_the_nodes_zone_does_not_matter(grid, folder, zone, monkeypatch):
             other = began.replace(tzinfo=None) + timedelta(hours=offset)
             send(grid, forged(report, started=f"{other:%Y-%m-%dT%H:%M:%S}{offset:+03d}:00"))
             assert stored(folder).check == report.check
-        report = checks.check(grid)
-        send(grid, at(report, datetime.now(UTC) - timedelta(hours=4)))
+        report, tomorrow = checks.check(grid), datetime.now(UTC) + timedelta(hours=2)
+        send(grid, at(report, tomorrow))
         assert stored(folder).check != report.check
     finally:
         monkeypatch.undo()
