@@ -215,15 +215,18 @@ class Deployment:
             )
         return roster
 
-    def add_node(self, name: str, config: str, key: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a SuperNode."""
+    def add_node(
+        self, name: str, config: str, key: Path | None = None, *, superlink: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a SuperNode, which may reach the SuperLink by another port."""
         security = ["--insecure"]
         if self.certificates is not None:
             security = ["--root-certificates", str(self.certificates.authority)]
             security += ["--auth-supernode-private-key", str(key)] if key else []
         port = self._ports.enter_context(reserved_port())
         node = self._spawn(
-            name, "flower-supernode", *security, "--superlink", f"{LOOPBACK}:{self.port}",
+            name, "flower-supernode", *security,
+            "--superlink", f"{LOOPBACK}:{superlink or self.port}",
             "--port", str(port), "--node-config", config,
         )  # fmt: skip
         self._processes.append(node)

@@ -3,11 +3,8 @@
 import csv
 import json
 import pickle
-import re
-import struct
 import time
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +15,18 @@ from flwr.clientapp import ClientApp
 from prometheus_client.parser import text_string_to_metric_families
 from report.samples import checksummed
 from sealed_federation import KEY, WatchedGrid
+from sites import (
+    BROKEN,
+    EACH,
+    SITES,
+    TABLE,
+    carried,
+    compared,
+    people,
+    private_numbers,
+    reference,
+    site,
+)
 
 from flwr_kld import Binned, Labels, Reference, Table
 from flwr_kld.clients import aggregate_drift_checks, answer_drift_queries
@@ -27,30 +36,6 @@ from flwr_kld.report.node_comparison import NodeComparison, to_return
 from flwr_kld.report.report import Report
 from flwr_kld.report.summary import MOST_WORDS, words_in
 from flwr_kld.strategies import KLDrift, Period, Trusted, TrustedAggregator
-
-TABLE = Table(
-    {
-        "height": Binned.uniform(140, 200, 12),
-        "ward": Labels(["surgery", "medicine", "icu"]),
-        "age": Binned([30.0, 45.0, 60.0, 75.0]),
-    }
-)
-SITES, EACH, BROKEN = 3, 2003, 1  # of a prime number of records, fractions are long numbers
-
-
-def people(seed: int, records: int = EACH, feet: bool = False, icu: float = 0.2):
-    rng = np.random.default_rng(seed)
-    height = rng.normal(170, 9, records)
-    return {
-        "height": height / 30.48 if feet else height,
-        "ward": rng.choice(["surgery", "medicine", "icu"], records, p=[0.7 - icu, 0.3, icu]),
-        "age": rng.normal(55, 15, records),
-    }
-
-
-@cache
-def reference() -> Reference:
-    return Reference.from_frame(TABLE, people(99, 50_000))
 
 
 def checked(trust, site, sites=SITES, folder=None, **options) -> tuple[Report, WatchedGrid]:
@@ -77,10 +62,6 @@ def checked(trust, site, sites=SITES, folder=None, **options) -> tuple[Report, W
     return report, grid
 
 
-def compared(report: Report, rows) -> NodeComparison:
-    return NodeComparison.of(report, reference(), TABLE.encode(rows))
-
-
 @pytest.fixture
 def node(cli, tmp_path):
     """Write a node's file, the reference and a report, if none is stored; run the command."""
@@ -100,26 +81,7 @@ def node(cli, tmp_path):
     return run
 
 
-def site(place: int):
-    return people(place, feet=place == BROKEN)
-
-
 # ------------------------------------------------------------------------------- whose fault it is
-
-
-def private_numbers(rows, report: Report) -> set[bytes]:
-    """What a node alone knows: its counts, and fractions, as text and as machines write them."""
-    shown = compared(report, rows).columns.values()
-    exact = {n for one in shown for n in (one.own, one.elsewhere, one.divergence)}
-    found = {repr(n).encode() for n in exact}
-    symbols = TABLE.encode(rows)
-    for own, part in zip(symbols.T, TABLE.parts, strict=True):
-        for n in np.bincount(own - part.start).tolist():
-            if 255 < n < len(own):  # small ones are anywhere
-                share = n / len(own)
-                found |= {repr(share).encode(), f"{100 * share:.3g} %".encode()}
-                found |= {struct.pack("<d", share), struct.pack("<d", n), struct.pack("<i", n)}
-    return found - {b"0.0", b"1.0"}
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -157,7 +119,7 @@ def test_the_broken_sites_own_page_says_so_and_no_message_carries_it(node, tmp_p
         to_return(report).to_json()  # as it was before any node looked at it
     }
     for place in range(SITES):
-        assert not carried(grid, private_numbers(site(place), report))
+        assert not carried(private_numbers(site(place), report), handled(grid))
 
 
 def test_metrics_of_it_are_written_on_demand_and_say_that_they_are_private(node, tmp_path):
@@ -226,22 +188,15 @@ def dated(place: int):
     return rows | {"day": np.resize(ends, 2 * EACH)}
 
 
-def carried(grid: WatchedGrid, numbers: set[bytes]) -> set[bytes]:
-    """Those that are in any message of a run."""
-    told = [v if isinstance(v, bytes) else str(v).encode() for v in grid.handled()]
-    return {n for n in numbers if any(n in one and re.search(whole(n), one) for one in told)}
-
-
-def whole(number: bytes) -> bytes:
-    """The pattern of a number; as a text, not of one that goes on in either direction."""
-    pattern = re.escape(number)
-    return rb"(?<![0-9.])" + pattern + rb"(?![0-9])" if number.startswith(b"0.") else pattern
+def handled(grid: WatchedGrid) -> list[bytes]:
+    """Every value of every message of a run."""
+    return [v if isinstance(v, bytes) else str(v).encode() for v in grid.handled()]
 
 
 def test_the_search_finds_what_a_server_is_shown():
     report, grid = checked(Trusted(1.0), site)
     for place in range(SITES):
-        assert carried(grid, private_numbers(site(place), report))
+        assert carried(private_numbers(site(place), report), handled(grid))
 
 
 def test_the_search_finds_a_number_in_a_returned_report(tmp_path):
@@ -249,7 +204,7 @@ def test_the_search_finds_a_number_in_a_returned_report(tmp_path):
     own = compared(report, site(0)).columns["ward"].own
     content = {"published_report": ConfigRecord({"published_report": f'{{"share": {own!r}}}'})}
     grid.sent.append(Message(RecordDict(content), 1000, "query.drift_report"))
-    assert carried(grid, private_numbers(site(0), report)) == {repr(own).encode()}
+    assert carried(private_numbers(site(0), report), handled(grid)) == {repr(own).encode()}
 
 
 def test_what_moved_everywhere_is_no_nodes_fault():
@@ -409,7 +364,7 @@ def test_pairs_long_columns_and_whole_clients_are_compared():
         long, {"long": np.linspace(0, 1e6, 99_999), "few": ["x"] * 99_999}
     )
     trust = Trusted(1.0, 1e-6, protects=WholeClients(most_records=300))
-    for table, reference, usual, broken in (
+    for table, public, usual, broken in (
         (pair, known, {"a": ["x", "y"] * 500, "b": ["u", "u", "v", "v"] * 250},
          {"a": ["x", "y"] * 500, "b": ["u", "v"] * 500}),
         (long, of_long, {"long": np.linspace(0, 1e6, 1000), "few": ["x"] * 1000},
@@ -418,8 +373,8 @@ def test_pairs_long_columns_and_whole_clients_are_compared():
         rows = [broken if place == BROKEN else usual for place in range(8)]
         app = ClientApp()
         answer_drift_queries(app, lambda c, r=rows: r[c.node_config["partition-id"]], table)
-        report = KLDrift(reference, trust, cells=100, threshold=0.01).check(WatchedGrid(app, 8))
-        found = [NodeComparison.of(report, reference, table.encode(one)) for one in rows]
+        report = KLDrift(public, trust, cells=100, threshold=0.01).check(WatchedGrid(app, 8))
+        found = [NodeComparison.of(report, public, table.encode(one)) for one in rows]
         moved = "a × b" if table is pair else "long"
         assert found[0].columns[moved].divergence < found[BROKEN].columns[moved].divergence
         if report.columns[moved].drifted and report.columns[moved].counts:
