@@ -16,6 +16,7 @@ from flwr_kld.common.errors import CheckFailed
 from flwr_kld.ledger import Ledger
 from flwr_kld.report import Outcome
 from flwr_kld.report.entries import report_of
+from flwr_kld.report.report import Report
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import Period, SinceLastCheck
 
@@ -58,9 +59,11 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
         folder.mkdir()
         limits = (app / "deploy" / "guard.toml").read_text()
         (folder / "guard.toml").write_text(limits.replace("/var/lib/flwr-kld", str(folder)))
+        (folder / "reports").mkdir()
         context.node_config |= {
             "drift-records": str(write(folder / "rows.csv", ages, days)),
             "drift-guard": str(folder / "guard.toml"),
+            "drift-reports": str(folder / "reports"),
         }
     url = f"sqlite:///{app / 'drift.db'}"
     config = {"drift-ledger": url, "drift-sample": "", "drift-nodes": NODES, "drift-check": "a"}
@@ -75,6 +78,9 @@ def test_nodes_are_asked_for_the_rows_of_the_days_since_the_last_check(
     assert report.cohort.survivors == NODES
     assert report.columns["age"].outcome is Outcome.DRIFT
     assert max(report.columns["age"].histogram.clients) > 0.9
+    for node in range(NODES):
+        (returned,) = (tmp_path / f"node-{node}" / "reports").iterdir()
+        assert Report.from_json(returned.read_text()).check == report.check
     spent = ledger.spent().epsilon
     with pytest.raises(CheckFailed, match="day"):
         server.main(grid, context)

@@ -50,7 +50,9 @@ def test_the_schedules_command_checks_the_nodes_own_rows(deployment: Deployment,
         own.mkdir(mode=0o700)
         rows = write(own / "rows.csv", ROWS, i + 1)
         (own / "guard.toml").write_text(guard.replace("/var/lib/flwr-kld", str(own)))
+        (own / "reports").mkdir()
         config = f'drift-records="{rows}" drift-guard="{own / "guard.toml"}"'
+        config += f' drift-reports="{own / "reports"}"'
         deployment.add_node(f"node{i}", config)
     assert typed("doctor", app, "real", "--clients", NODES).returncode == 0
     cron = (app / "deploy" / "kld.cron").read_text()
@@ -66,6 +68,8 @@ def test_the_schedules_command_checks_the_nodes_own_rows(deployment: Deployment,
                   "--run-config", 'drift-sample="" drift-nodes=2', "--json")  # fmt: skip
     assert again.returncode in (0, 2), again.stdout + again.stderr[-3000:]
     assert json.loads(again.stdout)["report"]["cohort"]["survivors"] == NODES
+    # Nothing drifted, and no report was sent to the nodes that would store it.
+    assert not [*tmp_path.glob("node*/reports/*")]
     # A run of the simulation is refused by nodes that have records of their own, and costs nothing.
     played = deployment.run(app)
     assert "this run simulates nodes on a public sample" in played, played[-3000:]

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from flower_project import pyproject
 from patience import HANGS
+from renyi import order_of, renyi_of_gaussian, renyi_of_table
 
+from flwr_kld import Labels, Reference
 from flwr_kld.ledger import Budget, Kind, Ledger
 from flwr_kld.simulations.local_superlink import local_superlink
+from flwr_kld.strategies import KLDrift, Trusted
 
 NODES = 4
 
@@ -107,7 +110,12 @@ def test_a_drift_in_training_is_found_and_answered(tmp_path: Path, action: str, 
     kinds = [entry.kind for entry in entries]
     assert kinds == [Kind.TRAINING, Kind.CHECK] * rounds
     assert {entry.state for entry in entries} == {"settled"}
-    assert said["spent"] == ledger.spent().epsilon
+    order, taken = order_of(30.0, 0.5e-6)
+    reference = Reference.from_counts(Labels(["bus", "car"]), [500, 500])
+    checks = KLDrift(reference, Trusted(epsilon=1.0), threshold=0.05)
+    each = renyi_of_gaussian(order, 4.0 / 2) + renyi_of_table(order, checks.trust.cost())
+    assert said["spent"] == pytest.approx(taken + rounds * each, rel=1e-9)
+    assert ledger.spent().epsilon == pytest.approx(taken + rounds * each, rel=1e-9)
     weights = [json.loads(line) for line in (tmp_path / "trained").read_text().splitlines()]
     assert len(weights) == NODES * rounds
     assert all(own == [1.0, 1.0] for own in weights[: 2 * NODES])
