@@ -58,7 +58,7 @@ VERIFIERS = "verifiers"
 PHASE = "phase"
 PUBLISHED = "published"
 PUBLISHED_REPORT = "published_report"
-"""JSON text of the report that is returned to a node, as the ledger has it."""
+"""JSON text of the report that is returned to a node, less what is of another client alone."""
 LOSS_WEIGHTS, LOSS_WEIGHTS_DOMAIN = "drift-loss-weights", "drift-loss-weights-domain"
 """Keys of a train config."""
 _LONGEST_REASON = 10_000

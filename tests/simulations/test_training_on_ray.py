@@ -20,12 +20,14 @@ PROJECT = pyproject("training", "training_app:server", "training_app:client", ou
 APP = """
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
+from flwr.serverapp.exception import PrivacyBudgetExhausted
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 
 from flwr_kld import Labels, Reference
@@ -78,9 +80,10 @@ def main(grid, context):
     strategy = WithDriftChecks(
         training, checks, every=1, on_drift=actions[context.run_config["action"]], suggest=False
     )
-    result = strategy.start(grid, ArrayRecord({"w": Array(np.zeros(3))}), num_rounds=3)
+    with suppress(PrivacyBudgetExhausted):
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(3))}), num_rounds=3)
     said = {
-        "rounds": sorted(result.evaluate_metrics_serverapp),
+        "rounds": sorted(strategy.reports),
         "acted": sorted(strategy.actions),
         "spent": training.privacy_spent().epsilon,
     }
@@ -90,14 +93,20 @@ def main(grid, context):
 
 @pytest.mark.slow
 @pytest.mark.rate(1e-6)
-@pytest.mark.parametrize(("action", "rounds"), [("retrain", 4), ("pause", 2), ("reweight", 3)])
-def test_a_drift_in_training_is_found_and_answered(tmp_path: Path, action: str, rounds: int):
+@pytest.mark.parametrize(
+    ("action", "epsilon", "rounds"),
+    [("retrain", 30.0, 4), ("pause", 30.0, 2), ("reweight", 30.0, 3), ("retrain", 7.0, 3)],
+)
+def test_a_drift_in_training_is_found_and_answered(
+    tmp_path: Path, action: str, epsilon: float, rounds: int
+):
+    """With ε = 7, the fourth round would pass the budget: it never starts."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "pyproject.toml").write_text(PROJECT)
     (app / "training_app.py").write_text(APP)
     ledger = Ledger(f"sqlite:///{tmp_path}/drift.db")
-    ledger.set_budget(Budget(30.0, 1e-6, composition="renyi"))
+    ledger.set_budget(Budget(epsilon, 1e-6, composition="renyi"))
     with local_superlink(tmp_path / "flower.log") as superlink:
         run = superlink.run(app, nodes=NODES, config={"out": tmp_path, "action": action})
         assert run.wait(timeout=HANGS) == 0
@@ -107,10 +116,13 @@ def test_a_drift_in_training_is_found_and_answered(tmp_path: Path, action: str, 
     assert said["rounds"] == list(range(1, rounds + 1))
     assert said["acted"] == [2]
     entries = list(ledger.history())
+    if epsilon < 30:
+        refused = entries.pop()
+        assert (refused.kind, refused.failure.kind) == (Kind.TRAINING, "budget")
     kinds = [entry.kind for entry in entries]
     assert kinds == [Kind.TRAINING, Kind.CHECK] * rounds
     assert {entry.state for entry in entries} == {"settled"}
-    order, taken = order_of(30.0, 0.5e-6)
+    order, taken = order_of(epsilon, 0.5e-6)
     reference = Reference.from_counts(Labels(["bus", "car"]), [500, 500])
     checks = KLDrift(reference, Trusted(epsilon=1.0), threshold=0.05)
     each = renyi_of_gaussian(order, 4.0 / 2) + renyi_of_table(order, checks.trust.cost())
