@@ -40,8 +40,9 @@ _LONGEST_REASON = 500
 def await_report(terms: Terms, context: Context) -> None:
     """Take a report of this check from now on, and of no other."""
     if REPORTS in context.node_config:
-        awaited = {"check": terms.check, "plan": terms.plan, "answered": time.time_ns()}
-        context.state[_AWAITED] = ConfigRecord(awaited)
+        context.state[_AWAITED] = ConfigRecord(
+            {"check": terms.check, "plan": terms.plan, "answered": time.time_ns()}
+        )
 
 
 def take_report(message: Message, context: Context) -> Message:
