@@ -409,3 +409,4 @@ def test_kill_at_every_step_of_training_beside_checks(url, tmp_path, stride, lea
     wanted += by_kind["check"] * renyi_of_table(order, cost)
     assert ledger.spent().epsilon == pytest.approx(wanted, rel=1e-9)  # … or charged twice
     assert by_kind["training"] <= killed + 1
+    print(f"{killed} kills")
