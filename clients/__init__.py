@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flwr_kld.clients.predictor_queries import answer_predictor_queries
     from flwr_kld.clients.records_of_node import node_records
     from flwr_kld.clients.sum_members import FirstUse, PinnedByNode, SumMembers
+    from flwr_kld.clients.training import guard_training
     from flwr_kld.clients.weighted_records import loss_weights
     from flwr_kld.trust.sealing import AggregatorKey
 
@@ -22,6 +23,7 @@ __all__ = [
     "aggregate_drift_checks",
     "answer_drift_queries",
     "answer_predictor_queries",
+    "guard_training",
     "host_drift_queries",
     "loss_weights",
     "node_records",

@@ -114,4 +114,4 @@ def _write_down(file: Path, answer: str) -> None:
         raise unusable(file, error) from None
 
 
-_TWICE = "AnsweredAlready: a check is answered once; ask again with a new check"
+_TWICE = "AnsweredAlready: a check or round is answered once; ask again with a new one"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flwr_kld.strategies.drift_actions import Pause, Retrain, Reweight
     from flwr_kld.strategies.kl_drift import KLDrift
     from flwr_kld.strategies.label_discovery import LabelDiscovery
-    from flwr_kld.strategies.ledger_accountant import LedgerAccountant
+    from flwr_kld.strategies.ledger_accountant import LedgerAccountant, noise_claim
     from flwr_kld.strategies.population import HostedClients
     from flwr_kld.strategies.private_predictor import PrivatePredictor
     from flwr_kld.strategies.secure_sum import SecureSum
@@ -47,6 +47,7 @@ __all__ = [
     "UniformCohort",
     "WholeClients",
     "WithDriftChecks",
+    "noise_claim",
 ]
 
 __getattr__, __dir__ = on_request(__name__)

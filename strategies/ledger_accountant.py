@@ -7,6 +7,7 @@ import math
 import secrets
 from typing import TYPE_CHECKING
 
+from flwr.app import ConfigRecord
 from flwr.serverapp import (
     GaussianPrivacyEvent,
     Grid,
@@ -15,18 +16,39 @@ from flwr.serverapp import (
     PrivacySpent,
     SamplingMethod,
 )
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+)
 
 from flwr_kld.ask.cohort import Participant
-from flwr_kld.kernel.arguments import instance
+from flwr_kld.kernel.arguments import InvalidArgument, instance
 from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Cost, Kind
+from flwr_kld.ledger.cost import ROUNDS
 from flwr_kld.ledger.entry import Failure, FailureKind
 from flwr_kld.strategies.cohort_strategy import opened
+from flwr_kld.trust.envelopes import CLAIMED_NOISE
 
 if TYPE_CHECKING:
     from flwr_kld.ledger import Ledger
     from flwr_kld.ledger.reservations import Reservation
 
 logger = logging.getLogger("flwr_kld")
+
+
+def noise_claim(
+    training: DifferentialPrivacyServerSideFixedClipping
+    | DifferentialPrivacyClientSideFixedClipping,
+) -> ConfigRecord:
+    """Return what tells nodes that are guarded (`guard_training`) which noise a strategy adds.
+
+    As ``training.start(…, train_config=noise_claim(training))``, or the same of `WithDriftChecks`;
+    ``ConfigRecord({"lr": 0.1, **noise_claim(training)})`` sends values of your own, too.
+    """
+    known = (DifferentialPrivacyServerSideFixedClipping, DifferentialPrivacyClientSideFixedClipping)
+    if not isinstance(training, known):
+        raise InvalidArgument("training", "Flower's strategy with fixed clipping", training)
+    return ConfigRecord({CLAIMED_NOISE: float(training.noise_multiplier)})
 
 
 class LedgerAccountant:
@@ -98,7 +120,7 @@ class LedgerAccountant:
             self.ledger.fail(self._asked[1], silent)
             self._asked = None
         budget, self._round = self._in_force(), self._round + 1
-        cost = Cost.training(event.noise_multiplier, budget)
+        cost = Cost.training(event.noise_multiplier, budget.delta / ROUNDS, budget.protects)
         charge = Charge(cost, [str(Participant(node)) for node in sorted(self._seen())])
         key, kind = f"training/{self._run}/{self._round}", Kind.TRAINING
         try:

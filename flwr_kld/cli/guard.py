@@ -18,9 +18,10 @@ import typer
 from flwr_kld.cli.common import AsJson, print_json, results, utc
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import node_identity, read_limits, verify
+from flwr_kld.guard.guard import epsilon_of_round
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Audit, Receipt, spent_by_client
-from flwr_kld.ledger.budget import in_days, shown
+from flwr_kld.ledger.budget import UNBOUNDED, in_days, shown
 from flwr_kld.report.words import counted, table_of
 
 guard = typer.Typer(add_completion=False, help="Inspect a node's guard file.")
@@ -49,7 +50,7 @@ def check(
         soft_wrap=True,
         markup=False,
     )
-    for line in _state(limits):
+    for line in (_training(limits), *_state(limits)):
         results.print(f"  {line}", soft_wrap=True, markup=False)
 
 
@@ -59,6 +60,31 @@ def _limits(file: Path) -> Limits:
         return read_limits(file)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
+
+
+def _training(limits: Limits) -> str:
+    """Say which rounds of training an app with `guard_training` answers, and by whose noise."""
+    training = limits.training
+    if training is None:
+        return "training: no round is answered"
+    own, most = training.own_noise, f"epsilon {shown(training.max_epsilon)}"
+    if own is not None:
+        noise = float(own.noise_multiplier)
+        epsilon = epsilon_of_round(noise, limits.protects, training.max_delta)
+        if epsilon > training.max_epsilon:
+            raise ValueError(
+                f"every round is refused: training.own_noise gives epsilon {shown(epsilon)}, above "
+                f"max_epsilon: raise its noise_multiplier"
+            )
+        each = f"epsilon {shown(epsilon)} by noise that this node adds"
+    elif training.max_epsilon == UNBOUNDED:
+        each = "whatever noise the server claims, or none"
+    else:
+        each = f"at most {most} by the noise that the server claims"
+    return (
+        f"training: at most {counted(training.max_rounds, 'round')} in any "
+        f"{in_days(float(training.days))}, each with {each}, at delta {shown(training.max_delta)}"
+    )
 
 
 def _state(limits: Limits) -> Iterator[str]:
@@ -78,7 +104,11 @@ def _state(limits: Limits) -> Iterator[str]:
             spent = spent_by_client(limits.receipts, limits, time.time())
         except QueryRefused as error:
             raise ValueError(f"every check is refused: {error}") from None
-    yield f"{limits.receipts}: sound; {counted(len(audit.receipts), 'check')} answered"
+    rounds = sum(one.of_training for one in audit.receipts)
+    answered = counted(len(audit.receipts) - rounds, "check") + (
+        f" and {counted(rounds, 'round')} of training" if rounds else ""
+    )
+    yield f"{limits.receipts}: sound; {answered} answered"
     most = limits.period.max_epsilon, limits.period.max_delta
     used = max(spent.values(), default=(Fraction(0), Fraction(0)))
     left = [max(limit - one, Fraction(0)) for limit, one in zip(most, used, strict=True)]
@@ -100,7 +130,7 @@ def receipts(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List which checks a node answered, once each signature is verified; changes nothing."""
+    """List what a node answered, once each signature is verified; changes nothing."""
     for name, given in (("--public", public), ("--head", head)):
         if given is not None and not _HEX.fullmatch(given):
             raise ValueError(f"{name} takes 64 hexadecimal digits, not {given!r}")
@@ -160,9 +190,12 @@ def _table(receipts: Sequence[Receipt]) -> object:
 
 def _summary(audit: Audit) -> Iterator[str]:
     """Say what they come to, and what the next audit needs."""
-    spends = {one.session or str(one.number): one.epsilon for one in audit.receipts}
-    answered = counted(len(audit.receipts), "check")
+    checks = [one for one in audit.receipts if not one.of_training]
+    spends = {one.session or str(one.number): one.epsilon for one in checks}
+    answered = counted(len(checks), "check")
     yield f"{answered} answered; refused checks leave no receipt, but a line in the node's log"
     yield f"{counted(len(spends), 'charge')}, epsilon {shown(sum(spends.values()))} in all"
+    if rounds := len(audit.receipts) - len(checks):
+        yield f"{counted(rounds, 'round')} of training, each of its own epsilon"
     yield f"signed by {audit.public.hex()}"
     yield f"for the next audit: --head {audit.head}"

@@ -12,17 +12,22 @@ from pathlib import Path
 from typing import TypeVar
 
 from flwr_kld.common.errors import QueryRefused
-from flwr_kld.guard.limits import Limits, read_limits
-from flwr_kld.guard.receipts import Claim, Receipt, Receipts, node_identity
+from flwr_kld.guard.limits import Limits, Training, read_limits
+from flwr_kld.guard.receipts import CLAIMED, OWN, Claim, Receipt, Receipts, node_identity
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import InvalidArgument
-from flwr_kld.ledger.budget import exact, shown
-from flwr_kld.trust.terms import Terms
+from flwr_kld.kernel.promise import Protected
+from flwr_kld.ledger.budget import UNBOUNDED, exact, shown
+from flwr_kld.ledger.cost import Cost
+from flwr_kld.trust.terms import NO_MODEL, Terms
 
 logger = logging.getLogger("flwr_kld")
 
 _Found = TypeVar("_Found")
+
+_LEAST_NOISE = 1e-9
+"""A smaller noise multiplier is none."""
 
 
 class Guard:
@@ -95,6 +100,46 @@ class Guard:
         """
         return self._by_receipts(terms, account, Receipts.last_night)
 
+    def admit_round(self, message: str, claimed: float, account: str) -> Training:
+        """Reserve a round of training, or refuse it, before the model sees any record.
+
+        Parameters
+        ----------
+        message : str
+            The id of the server's message, which counts once.
+        claimed : float
+            Noise multiplier that the server claims, at least 0. Not read where the node adds noise
+            of its own.
+        """
+        training = self.limits.training
+        if training is None:
+            raise QueryRefused("this client's operator allows no training")
+        own, delta = training.own_noise, training.max_delta
+        noise = claimed if own is None else float(own.noise_multiplier)
+        epsilon = epsilon_of_round(noise, self.limits.protects, delta)
+        if epsilon > training.max_epsilon:
+            cost = f"of epsilon {shown(epsilon)}" if epsilon < UNBOUNDED else "without noise"
+            raise QueryRefused(
+                f"a round {cost}, by {'what the server claims' if own is None else 'own noise'}; "
+                f"this client's limit for a round is {shown(training.max_epsilon)} at delta "
+                f"{shown(delta)}"
+            )
+        spend = Claim(
+            check=message,
+            account=account,
+            plan=NO_MODEL,
+            terms=f"noise multiplier {noise!r}",
+            model=NO_MODEL,
+            trust=CLAIMED if own is None else OWN,
+            epsilon=epsilon,
+            delta=delta,
+            protects=self.limits.protects,
+            most_records=0,
+            until=0,
+        )
+        self._look_up(spend, Receipts.reserve)
+        return training
+
     def _by_receipts(
         self,
         terms: Terms,
@@ -103,7 +148,7 @@ class Guard:
     ) -> _Found:
         """Judge terms, and look up in the receipts what they would spend."""
         self.judge(terms)
-        limits, promised = self.limits, terms.guarantee
+        promised = terms.guarantee
         epsilon, delta = _asked(promised)
         spend = Claim(
             check=terms.check,
@@ -120,12 +165,25 @@ class Guard:
             session=terms.session,
             night=terms.night.number if terms.night else 0,
         )
+        return self._look_up(spend, look)
+
+    def _look_up(
+        self, spend: Claim, look: Callable[[Receipts, Claim, float, Limits], _Found]
+    ) -> _Found:
+        limits = self.limits
         try:
             receipts = Receipts(limits.receipts, node_identity(limits.key))
             return look(receipts, spend, self._clock(), limits)
         except (sqlite3.Error, OSError, InvalidArgument) as error:
-            logger.error("no receipt for a drift check: %s: %s", type(error).__name__, error)
+            logger.error("no receipt can be written: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None
+
+
+def epsilon_of_round(noise: float, protects: Protected, delta: Fraction) -> Fraction:
+    """Return what a round of training costs by its noise multiplier; `UNBOUNDED` without noise."""
+    if noise < _LEAST_NOISE:
+        return Fraction(UNBOUNDED)
+    return Cost.training(noise, float(delta), protects).epsilon
 
 
 def _asked(promised: Guarantee) -> tuple[Fraction, Fraction]:

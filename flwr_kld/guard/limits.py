@@ -58,6 +58,11 @@ _Path = Annotated[str, Strict(), must("be the path of a file", lambda p: p and "
 _Count = Annotated[int, Strict(), Field(ge=1)]
 _Epsilon = Annotated[Any, _amount(1e-9, _MOST_EPSILON)]
 _Delta = Annotated[Any, _amount(0, 1)]
+_DeltaOfNoise = Annotated[
+    Any,
+    must("be a number above 0 and below 1", lambda n: _is_number(n) and _LEAST < n < 1),
+    AfterValidator(Fraction),
+]
 _Fraction = Annotated[
     Any,
     must("be a fraction in [0, 1)", lambda n: _is_number(n) and 0 <= n < 1),
@@ -120,17 +125,41 @@ class OneCheck(Model, what="check"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period(Model, what="period"):
-    """What all checks of a period may spend together."""
+class _Window(Model, what="window"):
+    """A number of days, whichever they are."""
 
     days: _Days
-    max_epsilon: _Epsilon
-    max_delta: _Delta
 
     @property
     def seconds(self) -> int:
         """How long a spend counts."""
         return max(1, int((self.days * Decimal(_DAY)).to_integral_value(ROUND_CEILING)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period(_Window, what="period"):
+    """What all checks of a period may spend together."""
+
+    max_epsilon: _Epsilon
+    max_delta: _Delta
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnNoise(Model, what="own_noise"):
+    """Noise that the node adds to its own updates of a model."""
+
+    clipping_norm: _Epsilon  # Largest l2 norm of an update
+    noise_multiplier: _Epsilon  # Standard deviation of the noise, in units of `clipping_norm`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(_Window, what="training"):
+    """How many rounds of a model's training are answered, and what each may spend."""
+
+    max_rounds: _Count  # In any so many days
+    max_epsilon: _Epsilon  # A round's; 10**6 for any, also without noise
+    max_delta: _DeltaOfNoise  # At which epsilon is computed from the noise
+    own_noise: OwnNoise | None = None  # None where the server's claim is taken for its noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +173,7 @@ class Limits:
     check: OneCheck
     period: Period
     secure_sum: ClientPolicy  # Minimums of a secure sum
+    training: Training | None = None  # None to refuse every round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +196,7 @@ class _File(Model, what="the guard file", refused=GuardFileError):
     period: Period
     protects: _Protects = "record"
     secure_sum: _SecureSum = field(default_factory=_SecureSum)
+    training: Training | None = None
 
 
 def read_limits(path: str | Path) -> Limits:
@@ -196,6 +227,7 @@ def read_limits(path: str | Path) -> Limits:
         check=file.check,
         period=file.period,
         secure_sum=policy,
+        training=file.training,
     )
 
 

@@ -55,16 +55,21 @@ SCHEMA = Schema(
 )
 
 
+CLAIMED, OWN = "training: claimed noise", "training: own noise"
+"""Whose noise a round of training has, in place of a trust model: the server's, as it says, or the
+node's own."""
+
+
 @dataclass(frozen=True)
 class Claim:
-    """What one check costs one client, and what it was about."""
+    """What one check, or one round of training, costs one client, and what it was about."""
 
-    check: str  # Id of the check
+    check: str  # Id of the check; of a round, of its message
     account: str  # Which of the node's clients: each has a budget of its own
     plan: str  # Fingerprints; both are of the domain, too
-    terms: str
+    terms: str  # Of a round, the noise multiplier
     model: str  # SHA-256 (hex) of the model that the client computed predictions with, or ``none``
-    trust: str  # Trust model
+    trust: str  # Trust model; `CLAIMED` or `OWN` for a round
     epsilon: Fraction  # In nats, for whom the check protects
     delta: Fraction
     protects: str  # Whom that is: each record, or each client
@@ -72,6 +77,11 @@ class Claim:
     until: int  # Last moment of a release, in seconds since 1970; of a session, of any night's
     session: str = ""  # Fingerprint of the standing session, all of whose nights are one spend
     night: int = 0  # Of that session, from 1
+
+    @property
+    def of_training(self) -> bool:
+        """Whether it is a round of training, which no limit of checks counts."""
+        return self.trust in (CLAIMED, OWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,19 +177,12 @@ class Receipts:
             raise QueryRefused("this client answered this check before: each id spends once")
         nights = "SELECT MAX(night) FROM receipts WHERE account = ? AND session = ?"
         night = db.execute(nights, (spend.account, spend.session)).fetchone()[0] or 0
-        protects, period = limits.protects, limits.period
-        for name, used, asked, most in zip(
-            ("epsilon", "delta"),
-            _spent(db, spend.account, spend.session, now - period.seconds, protects),
-            (spend.epsilon, spend.delta),
-            (period.max_epsilon, period.max_delta),
-            strict=True,
-        ):
+        for name, used, asked, most, seconds in _uses(db, spend, now, limits):
             if used + asked > most:
                 raise QueryRefused(
                     f"{name} {shown(asked)} is more than this client has left: "
                     f"{shown(max(most - used, 0))} of {shown(most)} "
-                    f"in {in_days(period.seconds / 86400)}"
+                    f"in {in_days(seconds / 86400)}"
                 )
         return end, now, night
 
@@ -223,6 +226,23 @@ class Receipts:
         return end, time
 
 
+def _uses(
+    db: sqlite3.Connection, spend: Claim, now: int, limits: Limits
+) -> Iterator[tuple[str, Fraction, Fraction, Fraction, int]]:
+    """Yield what is limited: its name, how much was used and is asked for, the most, and where."""
+    if spend.of_training and (training := limits.training):
+        query = "SELECT COUNT(*) FROM receipts WHERE account = ? AND time >= ? AND trust IN (?, ?)"
+        since = now - training.seconds
+        (rounds,) = db.execute(query, (spend.account, since, CLAIMED, OWN)).fetchone()
+        most = Fraction(training.max_rounds)
+        yield "rounds", Fraction(rounds), Fraction(1), most, training.seconds
+        return
+    period = limits.period
+    used = _spent(db, spend.account, spend.session, now - period.seconds, limits.protects)
+    yield "epsilon", used[0], spend.epsilon, period.max_epsilon, period.seconds
+    yield "delta", used[1], spend.delta, period.max_delta, period.seconds
+
+
 def _spent(
     db: sqlite3.Connection, account: str, session: str, since: int, protects: Protected
 ) -> tuple[Fraction, Fraction]:
@@ -232,10 +252,11 @@ def _spent(
     query = (
         f"SELECT {kinds}, COUNT(DISTINCT coalesce(nullif(session, ''), number)) FROM receipts "
         "WHERE account = ? AND max(time, until) >= ? AND (session = '' OR session <> ?) "
-        f"GROUP BY {kinds}"
+        f"AND trust NOT IN (?, ?) GROUP BY {kinds}"
     )
     used = [Fraction(0), Fraction(0)]
-    for epsilon, delta, protected, times in db.execute(query, (account, since, session)):
+    those = account, since, session, CLAIMED, OWN
+    for epsilon, delta, protected, times in db.execute(query, those):
         if protected != protects:
             raise QueryRefused(
                 f"this client answered a check in this period that protects each {protected}, and "

@@ -33,7 +33,7 @@ _LONGEST_REACH = 1 << 16
 """Tables beyond are not kept: their releases count by epsilon and delta."""
 _MOST_NOISE = 10**9
 """Noise multipliers beyond count as this one."""
-_ROUNDS = 1000
+ROUNDS = 1000
 """Where epsilons are added up, that of a round is at the budget's delta divided by this."""
 _LEAST_EPSILON = 1e-9
 """Of a Gaussian release, in nats."""
@@ -157,13 +157,12 @@ class Cost:
         )
 
     @classmethod
-    def training(cls, noise_multiplier: float, budget: Budget) -> Cost:
+    def training(cls, noise_multiplier: float, delta: float, protects: Protected) -> Cost:
         """Count a round of DP-FedAvg with Flower's fixed clipping (``docs/proofs/training.md``).
 
         A record that changes moves its client's update by twice the clipping norm.
         """
-        of_record = 1 if budget.protects == "client" else 2
-        return cls.gaussian(noise_multiplier / of_record, budget.delta / _ROUNDS, budget.protects)
+        return cls.gaussian(noise_multiplier / (1 if protects == "client" else 2), delta, protects)
 
     def __repr__(self) -> str:
         amounts = f"epsilon={shown(self.epsilon)}, delta={shown(self.delta)}"

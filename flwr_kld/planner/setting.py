@@ -15,7 +15,7 @@ from flwr_kld.kernel.release import Release
 from flwr_kld.kernel.vector import LARGEST_CLIENT
 from flwr_kld.ledger.budget import UNBOUNDED, Budget
 from flwr_kld.ledger.composition import Composed, added, of_person
-from flwr_kld.ledger.cost import Cost
+from flwr_kld.ledger.cost import ROUNDS, Cost
 from flwr_kld.trust import Trust
 from flwr_kld.trust.trust_model import require_trust
 
@@ -186,7 +186,8 @@ class Setting:
 
     @property
     def _training(self) -> tuple[Cost, int]:
-        return Cost.training(self.noise_multiplier, self._yearly), self.rounds
+        protects, delta = self.trust.guarantee.protected, _YEARLY_DELTA / ROUNDS
+        return Cost.training(self.noise_multiplier, delta, protects), self.rounds
 
     @property
     def _yearly(self) -> Budget:

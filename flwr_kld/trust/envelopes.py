@@ -18,6 +18,8 @@ from flwr_kld.kernel.selection import LONGEST
 from flwr_kld.kernel.vector import LARGEST_CLIENT, Released
 from flwr_kld.trust.terms import LONGEST_ID, VERSION, Key, Number, Terms
 
+CLAIMED_NOISE = "flwr-kld-noise-multiplier"
+"""In the config of a round of training: the noise that the server says it adds."""
 DRIFT_ACTION = "drift"
 """Asks a node's clients for their numbers. Flower routes it by message type ``query.drift``."""
 REPORT_ACTION = "drift_report"
