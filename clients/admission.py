@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,8 +61,11 @@ class Gate:
     def _ask(self, look: Callable[[Guard, Terms, str], _T], member: int) -> _T | None:
         if self._guard is None:
             return None
-        with refusals("a check"):
+        try:
             return look(self._guard, self._terms, account(self._context, member))
+        except QueryRefused as error:
+            logger.warning("this node's guard refused a check: %s", error)
+            raise
 
 
 def policy_of(context: Context) -> ClientPolicy:
@@ -131,18 +133,6 @@ def unexpected(error: Exception) -> str:
     """Return what a server may know of an error that nobody foresaw: its type."""
     logger.error("a message failed on this client: %s", type(error).__name__)
     return f"the client could not go on ({type(error).__name__})"
-
-
-@contextmanager
-def refusals(what: str) -> Iterator[None]:
-    """Log what the guard refuses, for the operator."""
-    try:
-        yield
-    except GuardFileError as error:
-        raise _unusable(error) from None
-    except QueryRefused as error:
-        logger.warning("this node's guard refused %s: %s", what, error)
-        raise
 
 
 def _unusable(error: GuardFileError) -> QueryRefused:

@@ -22,7 +22,7 @@ from flwr.serverapp.strategy import (
 )
 
 from flwr_kld.ask.cohort import Participant
-from flwr_kld.kernel.arguments import InvalidArgument, instance
+from flwr_kld.kernel.arguments import instance
 from flwr_kld.ledger import Budget, BudgetExhausted, Charge, Cost, Kind
 from flwr_kld.ledger.cost import ROUNDS
 from flwr_kld.ledger.entry import Failure, FailureKind
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flwr_kld")
 
 
-def noise_claim(
-    training: DifferentialPrivacyServerSideFixedClipping
-    | DifferentialPrivacyClientSideFixedClipping,
-) -> ConfigRecord:
-    """Return what tells nodes that are guarded (`guard_training`) which noise a strategy adds.
+_FixedClipping = (
+    DifferentialPrivacyServerSideFixedClipping | DifferentialPrivacyClientSideFixedClipping
+)
 
-    As ``training.start(…, train_config=noise_claim(training))``, or the same of `WithDriftChecks`;
-    ``ConfigRecord({"lr": 0.1, **noise_claim(training)})`` sends values of your own, too.
+
+def noise_claim(training: _FixedClipping) -> ConfigRecord:
+    """Return what tells guarded nodes (`guard_training`) the noise of Flower's fixed clipping.
+
+    As ``training.start(…, train_config=noise_claim(training))``, with `WithDriftChecks` too;
+    ``ConfigRecord({"lr": 0.1, **noise_claim(training)})`` sends values of your own beside it.
     """
-    known = (DifferentialPrivacyServerSideFixedClipping, DifferentialPrivacyClientSideFixedClipping)
-    if not isinstance(training, known):
-        raise InvalidArgument("training", "Flower's strategy with fixed clipping", training)
+    instance("training", training, _FixedClipping, "Flower's strategy with fixed clipping")
     return ConfigRecord({CLAIMED_NOISE: float(training.noise_multiplier)})
 
 

@@ -18,10 +18,9 @@ import typer
 from flwr_kld.cli.common import AsJson, print_json, results, utc
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import node_identity, read_limits, verify
-from flwr_kld.guard.guard import epsilon_of_round
 from flwr_kld.guard.limits import Limits
 from flwr_kld.guard.receipts import Audit, Receipt, spent_by_client
-from flwr_kld.ledger.budget import UNBOUNDED, in_days, shown
+from flwr_kld.ledger.budget import in_days, shown
 from flwr_kld.report.words import counted, table_of
 
 guard = typer.Typer(add_completion=False, help="Inspect a node's guard file.")
@@ -67,23 +66,11 @@ def _training(limits: Limits) -> str:
     training = limits.training
     if training is None:
         return "training: no round is answered"
-    own, most = training.own_noise, f"epsilon {shown(training.max_epsilon)}"
-    if own is not None:
-        noise = float(own.noise_multiplier)
-        epsilon = epsilon_of_round(noise, limits.protects, training.max_delta)
-        if epsilon > training.max_epsilon:
-            raise ValueError(
-                f"every round is refused: training.own_noise gives epsilon {shown(epsilon)}, above "
-                f"max_epsilon: raise its noise_multiplier"
-            )
-        each = f"epsilon {shown(epsilon)} by noise that this node adds"
-    elif training.max_epsilon == UNBOUNDED:
-        each = "whatever noise the server claims, or none"
-    else:
-        each = f"at most {most} by the noise that the server claims"
+    whose = "the server claims" if training.own_clipping_norm is None else "this node adds"
     return (
         f"training: at most {counted(training.max_rounds, 'round')} in any "
-        f"{in_days(float(training.days))}, each with {each}, at delta {shown(training.max_delta)}"
+        f"{in_days(float(training.days))}, each of at most epsilon {shown(training.max_epsilon)} "
+        f"at delta {shown(training.max_delta)} by the noise that {whose}"
     )
 
 
@@ -192,9 +179,9 @@ def _summary(audit: Audit) -> Iterator[str]:
     """Say what they come to, and what the next audit needs."""
     checks = [one for one in audit.receipts if not one.of_training]
     spends = {one.session or str(one.number): one.epsilon for one in checks}
-    answered = counted(len(checks), "check")
+    answered, total = counted(len(checks), "check"), shown(sum(spends.values(), Fraction(0)))
     yield f"{answered} answered; refused checks leave no receipt, but a line in the node's log"
-    yield f"{counted(len(spends), 'charge')}, epsilon {shown(sum(spends.values()))} in all"
+    yield f"{counted(len(spends), 'charge')}, epsilon {total} in all"
     if rounds := len(audit.receipts) - len(checks):
         yield f"{counted(rounds, 'round')} of training, each of its own epsilon"
     yield f"signed by {audit.public.hex()}"

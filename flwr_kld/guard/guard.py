@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from flwr_kld.common.errors import QueryRefused
-from flwr_kld.guard.limits import Limits, Training, read_limits
+from flwr_kld.common.search import edge
+from flwr_kld.guard.limits import GuardFileError, Limits, read_limits
 from flwr_kld.guard.receipts import CLAIMED, OWN, Claim, Receipt, Receipts, node_identity
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 from flwr_kld.kernel import Guarantee
@@ -25,9 +26,6 @@ from flwr_kld.trust.terms import NO_MODEL, Terms
 logger = logging.getLogger("flwr_kld")
 
 _Found = TypeVar("_Found")
-
-_LEAST_NOISE = 1e-9
-"""A smaller noise multiplier is none."""
 
 
 class Guard:
@@ -100,29 +98,25 @@ class Guard:
         """
         return self._by_receipts(terms, account, Receipts.last_night)
 
-    def admit_round(self, message: str, claimed: float, account: str) -> Training:
-        """Reserve a round of training, or refuse it, before the model sees any record.
+    def admit_round(self, message: str, claimed: float, account: str) -> tuple[float, float] | None:
+        """Reserve a round of training by its message's id, or refuse it, before a record is read.
 
-        Parameters
-        ----------
-        message : str
-            The id of the server's message, which counts once.
-        claimed : float
-            Noise multiplier that the server claims, at least 0. Not read where the node adds noise
-            of its own.
+        `claimed` is the server's noise multiplier. Returns, where the node adds noise of its own,
+        the largest l2 norm of an update and the noise's standard deviation.
         """
-        training = self.limits.training
+        training, protects = self.limits.training, self.limits.protects
         if training is None:
             raise QueryRefused("this client's operator allows no training")
-        own, delta = training.own_noise, training.max_delta
-        noise = claimed if own is None else float(own.noise_multiplier)
-        epsilon = epsilon_of_round(noise, self.limits.protects, delta)
-        if epsilon > training.max_epsilon:
+        most, delta, clip = training.max_epsilon, training.max_delta, training.own_clipping_norm
+        noise = claimed
+        if clip is not None:  # the least that keeps the limit
+            noise = edge(lambda z: _of_round(z, delta, protects) <= most, 1e9, 1e-9, within=1e-9)
+        epsilon = _of_round(noise, delta, protects)
+        if epsilon > most:
             cost = f"of epsilon {shown(epsilon)}" if epsilon < UNBOUNDED else "without noise"
             raise QueryRefused(
-                f"a round {cost}, by {'what the server claims' if own is None else 'own noise'}; "
-                f"this client's limit for a round is {shown(training.max_epsilon)} at delta "
-                f"{shown(delta)}"
+                f"a round of training {cost}; this client's limit for a round is {shown(most)}, at "
+                f"delta {shown(delta)}"
             )
         spend = Claim(
             check=message,
@@ -130,15 +124,15 @@ class Guard:
             plan=NO_MODEL,
             terms=f"noise multiplier {noise!r}",
             model=NO_MODEL,
-            trust=CLAIMED if own is None else OWN,
+            trust=CLAIMED if clip is None else OWN,
             epsilon=epsilon,
             delta=delta,
-            protects=self.limits.protects,
+            protects=protects,
             most_records=0,
             until=0,
         )
         self._look_up(spend, Receipts.reserve)
-        return training
+        return None if clip is None else (float(clip), float(clip) * noise)
 
     def _by_receipts(
         self,
@@ -174,14 +168,14 @@ class Guard:
         try:
             receipts = Receipts(limits.receipts, node_identity(limits.key))
             return look(receipts, spend, self._clock(), limits)
-        except (sqlite3.Error, OSError, InvalidArgument) as error:
+        except (sqlite3.Error, OSError, InvalidArgument, GuardFileError) as error:
             logger.error("no receipt can be written: %s: %s", type(error).__name__, error)
             raise QueryRefused("this client cannot write a receipt, so it counts nothing") from None
 
 
-def epsilon_of_round(noise: float, protects: Protected, delta: Fraction) -> Fraction:
-    """Return what a round of training costs by its noise multiplier; `UNBOUNDED` without noise."""
-    if noise < _LEAST_NOISE:
+def _of_round(noise: float, delta: Fraction, protects: Protected) -> Fraction:
+    """Return a round's epsilon by its noise multiplier, `UNBOUNDED` for none."""
+    if noise < 1e-9 or not 0 < delta < 1:
         return Fraction(UNBOUNDED)
     return Cost.training(noise, float(delta), protects).epsilon
 

@@ -58,11 +58,6 @@ _Path = Annotated[str, Strict(), must("be the path of a file", lambda p: p and "
 _Count = Annotated[int, Strict(), Field(ge=1)]
 _Epsilon = Annotated[Any, _amount(1e-9, _MOST_EPSILON)]
 _Delta = Annotated[Any, _amount(0, 1)]
-_DeltaOfNoise = Annotated[
-    Any,
-    must("be a number above 0 and below 1", lambda n: _is_number(n) and _LEAST < n < 1),
-    AfterValidator(Fraction),
-]
 _Fraction = Annotated[
     Any,
     must("be a fraction in [0, 1)", lambda n: _is_number(n) and 0 <= n < 1),
@@ -125,10 +120,12 @@ class OneCheck(Model, what="check"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Window(Model, what="window"):
-    """A number of days, whichever they are."""
+class Period(Model, what="period"):
+    """What all checks of a period may spend together."""
 
     days: _Days
+    max_epsilon: _Epsilon
+    max_delta: _Delta
 
     @property
     def seconds(self) -> int:
@@ -137,29 +134,11 @@ class _Window(Model, what="window"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period(_Window, what="period"):
-    """What all checks of a period may spend together."""
+class Training(Period, what="training"):
+    """How many rounds of training a period may have, and what each of them may spend."""
 
-    max_epsilon: _Epsilon
-    max_delta: _Delta
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnNoise(Model, what="own_noise"):
-    """Noise that the node adds to its own updates of a model."""
-
-    clipping_norm: _Epsilon  # Largest l2 norm of an update
-    noise_multiplier: _Epsilon  # Standard deviation of the noise, in units of `clipping_norm`
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training(_Window, what="training"):
-    """How many rounds of a model's training are answered, and what each may spend."""
-
-    max_rounds: _Count  # In any so many days
-    max_epsilon: _Epsilon  # A round's; 10**6 for any, also without noise
-    max_delta: _DeltaOfNoise  # At which epsilon is computed from the noise
-    own_noise: OwnNoise | None = None  # None where the server's claim is taken for its noise
+    max_rounds: _Count
+    own_clipping_norm: _Epsilon = None  # Of updates to which the node itself adds noise
 
 
 @dataclass(frozen=True, kw_only=True)

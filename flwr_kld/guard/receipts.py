@@ -56,8 +56,7 @@ SCHEMA = Schema(
 
 
 CLAIMED, OWN = "training: claimed noise", "training: own noise"
-"""Whose noise a round of training has, in place of a trust model: the server's, as it says, or the
-node's own."""
+"""Instead of a trust model, whose noise a round of training has: the server's, or the node's."""
 
 
 @dataclass(frozen=True)

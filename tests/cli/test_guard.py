@@ -100,3 +100,40 @@ def test_a_file_that_holds_no_receipts_is_named(cli, file):
     done = cli("receipts", file)
     assert (done.exit_code, file.name in done.stderr) == (4, True)
     assert "Traceback" not in done.output
+
+
+TRAINING = """
+[training]
+max_rounds = 3
+days = 7
+max_epsilon = 4.0
+max_delta = 1e-9
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", ["no round"]),
+        (TRAINING, ["3 rounds in any 7 days", "epsilon 4 at delta 1e-09", "the server claims"]),
+        (TRAINING + "own_clipping_norm = 1.0", ["3 rounds", "this node adds"]),
+    ],
+)
+def test_what_a_guard_file_says_of_training_is_said_in_words(cli, tmp_path, more, said):
+    done = cli("guard", "check", guard_file(tmp_path, more=more))
+    assert done.exit_code == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "training: " in line]
+    assert all(words in line for words in said), line
+
+
+def test_rounds_are_listed_beside_checks_and_not_added_to_their_epsilon(cli, node):
+    guard = Guard.from_file(guard_file(node.parent, more=TRAINING))
+    guard.admit_round("a message's id", 8.0, "0")
+    assert "3 checks and 1 round of training answered" in cli("guard", "check", node).stdout
+    assert "epsilon 1 of 3" in cli("guard", "check", node).stdout
+    file = node.with_name("receipts.db")
+    shown = cli("receipts", file).stdout
+    assert "epsilon 3 in all" in shown
+    assert "1 round of training" in shown
+    *_, last = json.loads(cli("receipts", file, "--json").stdout)
+    assert (last["trust"], last["terms"]) == ("training: claimed noise", "noise multiplier 8.0")

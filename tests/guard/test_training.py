@@ -31,12 +31,10 @@ days = 30
 max_epsilon = 4.0
 max_delta = 1e-9
 """
-OWN = """
-[training.own_noise]
-clipping_norm = 2.0
-noise_multiplier = 8.0
-"""
+OWN = "own_clipping_norm = 2.0"
 ANY = "max_epsilon = 4.0", "max_epsilon = 1000000"
+DEVIATION = 5.9512
+"""Of the noise that keeps them, with that norm."""
 ENOUGH = 8.0
 """A noise multiplier that those limits let pass, for each record."""
 
@@ -288,14 +286,11 @@ BAD = [
     ("max_rounds = 3", "max_round = 3", "unknown key training.max_round"),
     ("max_epsilon = 4.0", "max_epsilon = 0", "training.max_epsilon"),
     ("max_epsilon = 4.0", 'max_epsilon = "any"', "training.max_epsilon"),
-    ("max_delta = 1e-9", "max_delta = 0", "training.max_delta"),
-    ("max_delta = 1e-9", "max_delta = 1e-400", "training.max_delta"),
-    ("max_delta = 1e-9", "max_delta = 1", "training.max_delta"),
+    ("max_delta = 1e-9", "max_delta = -1", "training.max_delta"),
+    ("max_delta = 1e-9", "max_delta = 1.5", "training.max_delta"),
     ("max_delta = 1e-9", "max_delta = nan", "training.max_delta"),
-    ("clipping_norm = 2.0", "clipping_norm = 0", "training.own_noise.clipping_norm"),
-    ("clipping_norm = 2.0", "", "training.own_noise.clipping_norm"),
-    ("noise_multiplier = 8.0", "noise_multiplier = inf", "training.own_noise.noise_multiplier"),
-    ("noise_multiplier = 8.0", "noise = 8.0", "unknown key training.own_noise.noise"),
+    ("own_clipping_norm = 2.0", "own_clipping_norm = 0", "training.own_clipping_norm"),
+    ("own_clipping_norm = 2.0", "own_noise = 2.0", "unknown key training.own_noise"),
 ]
 
 
@@ -308,19 +303,25 @@ def test_a_bad_key_is_named(tmp_path, old, new, named):
 # ----------------------------------------------------------------------------- the node's own noise
 
 
-def test_the_nodes_own_noise_does_not_depend_on_what_the_server_claims(node):
+def test_the_nodes_own_noise_is_the_operators_whatever_the_server_claims(node):
     node.guard(("max_rounds = 3", "max_rounds = 30"), more=TRAINING + OWN)
     for claims in [(), (1e9,), (0.0,)]:
         assert set(node.train(*claims)) == {"w"}
     assert {one.trust for one in node.receipts()} == {"training: own noise"}
-    assert {one.terms for one in node.receipts()} == {"noise multiplier 8.0"}
-    cost = Cost.training(8.0, 1e-9, "record")
-    assert {one.epsilon for one in node.receipts()} == {cost.epsilon}
+    (noise,) = {float(one.terms.removeprefix("noise multiplier ")) for one in node.receipts()}
+    mu = 2 / noise  # a record moves an update by twice the norm (Balle & Wang 2018, Theorem 8)
+    near, far = 4.0 / mu - mu / 2, 4.0 / mu + mu / 2
+    upper = [math.erfc(x / math.sqrt(2)) / 2 for x in (near, far)]
+    assert upper[0] - math.exp(4.0) * upper[1] == pytest.approx(1e-9, rel=1e-3)
+    assert {4 * (1 - 1e-6) < one.epsilon <= 4 for one in node.receipts()} == {True}
+    assert 2.0 * noise == pytest.approx(DEVIATION, rel=1e-5)
 
 
-def test_own_noise_that_is_less_than_the_limit_asks_for_is_refused(node):
-    node.guard(("noise_multiplier = 8.0", "noise_multiplier = 1.0"), more=TRAINING + OWN)
-    assert "own noise" in node.train(1e9)
+@pytest.mark.parametrize("change", ["max_delta = 0", "max_delta = 1", "max_delta = 1e-300"])
+def test_limits_that_no_noise_keeps_let_no_round_pass(node, change):
+    for more in ("", OWN):
+        node.guard(("max_delta = 1e-9", change), more=TRAINING + more)
+        assert "limit for a round is 4" in node.train(8.0)
     assert (node.trained, node.receipts()) == (0, ())
 
 
@@ -351,8 +352,8 @@ def test_an_update_is_clipped_and_its_noise_is_as_large_as_the_operator_says(nod
     """Of 10,000 normal numbers the standard deviation is within 5 % but for 1e-11."""
     model = {"w": np.zeros(LARGE, dtype), "scale": np.asarray(dtype(3))}
     noise = noise_of(node, lambda old: {k: v + 1e6 for k, v in old.items()}, model)
-    assert np.std(noise["w"]) == pytest.approx(16, rel=0.05)
-    assert abs(noise["scale"]) < 16 * 7
+    assert np.std(noise["w"]) == pytest.approx(DEVIATION, rel=0.05)
+    assert abs(noise["scale"]) < DEVIATION * 7 + 2
     assert noise["w"].dtype.kind == "f"
 
 
@@ -376,7 +377,7 @@ def test_no_update_gets_by_the_clipping_or_the_noise(node, answer, start):
     model = {"w": np.zeros(10) + start}
     first, again = (noise_of(node, answer, model, seed=0)["w"] for _ in range(2))
     for one in (first, again):
-        assert np.all(np.abs(one[1:]) < 16 * 7 + 2)
+        assert np.all(np.abs(one[1:]) < DEVIATION * 7 + 2)
         assert np.all(one[1:] != 0)
     assert np.all(first[1:] != again[1:])
 
