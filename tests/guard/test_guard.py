@@ -13,7 +13,6 @@ from patience import HANGS
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
-from flwr_kld.guard.limits import GuardFileError
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
 
 
@@ -32,16 +31,16 @@ def test_the_key_is_made_once_for_its_owner_only(guard, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
-def test_a_key_that_others_read_or_that_is_none_is_refused(guard, tmp_path):
+def test_a_key_that_others_read_or_that_is_none_is_refused_and_the_log_says_so(
+    guard, tmp_path, caplog
+):
     key = tmp_path / "node.key"
-    key.write_bytes(bytes(32))
-    key.chmod(0o644)
-    with pytest.raises(GuardFileError, match="0600"):
-        guard.admit(question(), "0")
-    key.chmod(0o600)
-    key.write_bytes(bytes(31))
-    with pytest.raises(GuardFileError, match="32 bytes"):
-        guard.admit(question(), "0")
+    for content, mode, named in ((bytes(32), 0o644, "0600"), (bytes(31), 0o600, "32 bytes")):
+        key.write_bytes(content)
+        key.chmod(mode)
+        with pytest.raises(QueryRefused, match="receipt"):
+            guard.admit(question(), "0")
+        assert named in caplog.text
     assert not (tmp_path / "receipts.db").exists()
 
 
