@@ -180,7 +180,7 @@ class Receipts:
             if used + asked > most:
                 raise QueryRefused(
                     f"{name} {shown(asked)} is more than this client has left: "
-                    f"{shown(max(most - used, 0))} of {shown(most)} "
+                    f"{shown(max(most - used, Fraction(0)))} of {shown(most)} "
                     f"in {in_days(seconds / 86400)}"
                 )
         return end, now, night

@@ -3,25 +3,27 @@
 import math
 import shutil
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from federation import FRUIT, REFERENCE, basket
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 from forks import forget_claims, forked, joined
 from guard.files import guard_file, question
 
-from flwr_kld.clients import guard_training
+from flwr_kld.clients import answer_drift_queries, guard_training
 from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError, read_limits
 from flwr_kld.ledger import Budget, Cost, Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
-from flwr_kld.strategies import LedgerAccountant, noise_claim
+from flwr_kld.strategies import KLDrift, LedgerAccountant, Trusted, WithDriftChecks, noise_claim
 from flwr_kld.trust.envelopes import CLAIMED_NOISE
 
 TRAINING = """
@@ -405,12 +407,15 @@ def test_what_is_no_update_of_the_model_is_not_sent(tmp_path, answer):
 # --------------------------------------------------------------------- beside the server's ledger
 
 
-def test_receipts_claim_what_the_ledger_charged(tmp_path, monkeypatch, ledger_at):
+@pytest.fixture
+def federation(tmp_path, monkeypatch, ledger_at):
+    """A ledger, and a function that trains on five guarded nodes for some rounds."""
     ledger = Ledger(ledger_at(tmp_path / "drift.db"))
     ledger.set_budget(Budget(60.0, 1e-6, composition="sum"))
     path = guard_file(tmp_path, ("max_rounds = 3", "max_rounds = 2"), more=TRAINING)
     monkeypatch.setenv("FLWR_KLD_GUARD", str(path))
     app = ClientApp(mods=[guard_training])
+    answer_drift_queries(app, basket, FRUIT)
 
     @app.train()
     def train(message, context):
@@ -418,30 +423,46 @@ def test_receipts_claim_what_the_ledger_charged(tmp_path, monkeypatch, ledger_at
         content = {"arrays": moved, "metrics": MetricRecord({"num-examples": 1})}
         return Message(RecordDict(content), reply_to=message)
 
-    grid = InProcessGrid(app, 3)
+    grid = InProcessGrid(app, 5)
 
-    def start(config):
+    def run(rounds, config, wrapped=lambda strategy: strategy):
         strategy = DifferentialPrivacyServerSideFixedClipping(
-            FedAvg(fraction_evaluate=0.0, min_train_nodes=3),
+            FedAvg(fraction_evaluate=0.0, min_train_nodes=5),
             noise_multiplier=8.0,
             clipping_norm=1.0,
-            num_sampled_clients=3,
+            num_sampled_clients=5,
             accountant=LedgerAccountant(ledger, grid),
         )
-        start = ArrayRecord({"w": Array(np.zeros(4))})
-        return strategy.start(grid, start, num_rounds=3, timeout=60, train_config=config(strategy))
+        start, sent = ArrayRecord({"w": Array(np.zeros(4))}), config(strategy)
+        return wrapped(strategy).start(
+            grid, start, num_rounds=rounds, timeout=60, train_config=sent
+        )
 
-    assert not start(lambda _: None).arrays  # it claims nothing: no node trains
+    return ledger, run
+
+
+def test_receipts_claim_what_the_ledger_charged(federation, tmp_path):
+    ledger, run = federation
+    assert not run(3, lambda _: None).arrays  # it claims nothing: no node trains
     assert not (tmp_path / "receipts.db").exists()
-    assert start(noise_claim).arrays
+    assert run(3, noise_claim).arrays
     settled = [entry for entry in ledger.history() if entry.state == "settled"]
     receipts = verify(tmp_path / "receipts.db").receipts
-    assert (len(settled), len(receipts)) == (2, 6)
+    assert (len(settled), len(receipts)) == (2, 10)
     charged = {(entry.release.asked.epsilon, entry.release.asked.delta) for entry in settled}
     assert {(one.epsilon, one.delta) for one in receipts} == charged
     assert {one.terms for one in receipts} == {"noise multiplier 8.0"}
     states = [entry.state for entry in ledger.history()]
     assert states == ["failed", "failed", "reserved", "settled", "settled", "reserved"]
+
+
+def test_checks_beside_training_have_receipts_of_their_own(federation, tmp_path):
+    ledger, run = federation
+    checks = KLDrift(REFERENCE, Trusted(epsilon=1.0), ledger=ledger)
+    assert run(2, noise_claim, lambda strategy: WithDriftChecks(strategy, checks, every=1)).arrays
+    kinds = Counter(one.trust for one in verify(tmp_path / "receipts.db").receipts)
+    assert kinds == {"training: claimed noise": 10, "trusted": 10}
+    assert [str(entry.kind) for entry in ledger.history()] == ["training", "check"] * 2
 
 
 def test_only_a_strategy_that_adds_the_noise_can_claim_it():
