@@ -16,7 +16,6 @@ from flwr_kld.common.search import edge
 from flwr_kld.guard.limits import GuardFileError, Limits, read_limits
 from flwr_kld.guard.receipts import CLAIMED, OWN, Claim, Receipt, Receipts, node_identity
 from flwr_kld.guard.secure_sum_policy import ClientPolicy
-from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.arguments import InvalidArgument
 from flwr_kld.kernel.promise import Protected
 from flwr_kld.ledger.budget import UNBOUNDED, exact, shown
@@ -70,10 +69,9 @@ class Guard:
                 f"a check that protects each {promised.protected}; this client answers those that "
                 f"protect each {limits.protects} only"
             )
-        epsilon, delta = _asked(promised)
         for name, asked, most in (
-            ("epsilon", epsilon, limits.check.max_epsilon),
-            ("delta", delta, limits.check.max_delta),
+            ("epsilon", exact(promised.epsilon), limits.check.max_epsilon),
+            ("delta", exact(promised.delta), limits.check.max_delta),
         ):
             if asked > most:
                 raise QueryRefused(
@@ -89,14 +87,14 @@ class Guard:
 
         The receipt is on the disk when this returns: whatever happens later, it is spent.
         """
-        return self._by_receipts(terms, account, Receipts.reserve)
+        return self._look_up(self._judged(terms, account), Receipts.reserve)
 
     def last_night(self, terms: Terms, account: str) -> int:
         """Refuse what `admit` would refuse of any night; return the last one that was answered.
 
         Of the terms' session: 0 for none. Spends nothing, so that a refusal loads no record.
         """
-        return self._by_receipts(terms, account, Receipts.last_night)
+        return self._look_up(self._judged(terms, account), Receipts.last_night)
 
     def admit_round(self, message: str, claimed: float, account: str) -> tuple[float, float] | None:
         """Reserve a round of training by its message's id, or refuse it, before a record is read.
@@ -134,32 +132,25 @@ class Guard:
         self._look_up(spend, Receipts.reserve)
         return None if clip is None else (float(clip), float(clip) * noise)
 
-    def _by_receipts(
-        self,
-        terms: Terms,
-        account: str,
-        look: Callable[[Receipts, Claim, float, Limits], _Found],
-    ) -> _Found:
-        """Judge terms, and look up in the receipts what they would spend."""
+    def _judged(self, terms: Terms, account: str) -> Claim:
+        """Judge terms; return what they would spend."""
         self.judge(terms)
         promised = terms.guarantee
-        epsilon, delta = _asked(promised)
-        spend = Claim(
+        return Claim(
             check=terms.check,
             account=account,
             plan=terms.plan,
             terms=terms.fingerprint,
             model=terms.model,
             trust=terms.trust,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=exact(promised.epsilon),
+            delta=exact(promised.delta),
             protects=promised.protected,
             most_records=terms.most_records,
             until=terms.last_release,
             session=terms.session,
             night=terms.night.number if terms.night else 0,
         )
-        return self._look_up(spend, look)
 
     def _look_up(
         self, spend: Claim, look: Callable[[Receipts, Claim, float, Limits], _Found]
@@ -178,8 +169,3 @@ def _of_round(noise: float, delta: Fraction, protects: Protected) -> Fraction:
     if noise < 1e-9 or not 0 < delta < 1:
         return Fraction(UNBOUNDED)
     return Cost.training(noise, float(delta), protects).epsilon
-
-
-def _asked(promised: Guarantee) -> tuple[Fraction, Fraction]:
-    """Return what a check asks for."""
-    return exact(promised.epsilon), exact(promised.delta)
