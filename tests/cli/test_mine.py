@@ -3,6 +3,7 @@
 import csv
 import json
 import pickle
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
