@@ -106,7 +106,7 @@ class Estimating:
                 return None
             seen = max(seen, needed)
         if seen * _NEAR < away:
-            seen = max(seen, *self._needed(seen))
+            seen = max([seen, *self._needed(seen)])  # none where no drift is so far
         return hidden.at_most(min(seen, away))
 
     def above(self, law: Law) -> float:

@@ -56,6 +56,14 @@ def test_what_noise_hides_is_not_seen():
     assert replace(CHECK, threshold=0.2).seen_from(0.2, EXACT) is None
 
 
+@pytest.mark.parametrize("law", [[1.0], [0.5, 0.5]])
+def test_a_column_that_cannot_drift_so_far_hides_no_drift(law):
+    reference = Reference.from_probabilities(Labels(list(range(len(law)))), law)
+    plan = Partition(1000).draw(reference, np.random.default_rng(0))
+    check = replace(CHECK, plan=plan, threshold=4.0)
+    assert check.seen_from(9.0, EXACT) == pytest.approx(4.0)
+
+
 def test_where_nothing_moved_the_estimate_is_far_below():
     assert CHECK.above(REFERENCE.probabilities) < -3
     assert CHECK.above(Drift(REFERENCE, "tilted").at(0.4)) > 3
