@@ -6,12 +6,15 @@ import logging
 import math
 
 import numpy as np
+import scipy
 from flwr.app import Array, ArrayRecord, Context, Error, Message
 from flwr.clientapp.typing import ClientAppCallable
+from numpy.typing import NDArray
 
 from flwr_kld.clients.admission import account, guard_of, unexpected
 from flwr_kld.clients.check_memory import claim, claims_file
 from flwr_kld.common.errors import QueryRefused
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.trust.envelopes import CLAIMED_NOISE
 from flwr_kld.trust.terms import LONGEST_ID
 
@@ -86,10 +89,16 @@ def _noised(
         scale = min(1.0, clip / norm) if norm else 1.0
         if not math.isfinite(norm):  # no update: its numbers have no bound
             moves, scale = {name: np.zeros(move.shape) for name, move in moves.items()}, 1.0
-        noisy, generator = {}, np.random.default_rng()
+        noisy = {}
         for name, move in moves.items():
-            drawn = generator.normal(0.0, deviation, move.shape)
-            noised = np.asarray(old[name] + (move * scale + drawn))
+            noised = np.asarray(old[name] + (move * scale + deviation * _gaussian(move.shape)))
             noisy[name] = Array(noised.astype(new[name].dtype))
     reply.content[place] = ArrayRecord(noisy)
     return reply
+
+
+def _gaussian(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Draw standard normal numbers by the operating system's randomness."""
+    # The middles of 2^52 parts of [0, 1], which floats tell apart and of which none is an end.
+    parts = (SystemBits().words(math.prod(shape)) >> np.uint64(12)) + 0.5
+    return np.asarray(scipy.special.ndtri(parts / 2.0**52), dtype=np.float64).reshape(shape)

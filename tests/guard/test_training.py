@@ -13,6 +13,7 @@ from federation import FRUIT, REFERENCE, basket
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
+from scipy.stats import kstest, norm
 from forks import forget_claims, forked, joined
 from guard.files import guard_file, question
 
@@ -355,6 +356,7 @@ def test_an_update_is_clipped_and_its_noise_is_as_large_as_the_operator_says(nod
     model = {"w": np.zeros(LARGE, dtype), "scale": np.asarray(dtype(3))}
     noise = noise_of(node, lambda old: {k: v + 1e6 for k, v in old.items()}, model)
     assert np.std(noise["w"]) == pytest.approx(DEVIATION, rel=0.05)
+    assert kstest(noise["w"] - np.mean(noise["w"]), norm(scale=DEVIATION).cdf).pvalue > 1e-9
     assert abs(noise["scale"]) < DEVIATION * 7 + 2
     assert noise["w"].dtype.kind == "f"
 
