@@ -13,9 +13,9 @@ from federation import FRUIT, REFERENCE, basket
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
-from scipy.stats import kstest, norm
 from forks import forget_claims, forked, joined
 from guard.files import guard_file, question
+from scipy.stats import kstest, norm
 
 from flwr_kld.clients import answer_drift_queries, guard_training
 from flwr_kld.common.errors import QueryRefused
