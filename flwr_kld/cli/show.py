@@ -113,7 +113,7 @@ def report(
 
     Oldest first. A file that ends in .html is a self-contained page.
 
-    With --mine, --data and --reference, on a node: whether what drifted did so by its records. They
+    With --mine, --data and --reference, on a node: whether what moved did so by its records. They
     are compared with the reference and with the published report here, and nothing is sent; what is
     printed or written, as Prometheus metrics to a .prom file, too, is private. Exit codes: 0 no, 1
     yes, 2 unknown.

@@ -42,7 +42,7 @@ _MOST_RECORDS = 2.0**53
 _CUTS = 200
 """Edges of a column of numbers at which a sentence may cut it."""
 _HERE = ("yes", "only here")
-"""Answers that are about what moved in this node's records; others are about what was published."""
+"""Answers yes, about what moved in this node's records; others are about what was published."""
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +117,9 @@ class NodeComparison(Viewed):
     def answer(self) -> str:
         """Return ``"yes"``, ``"no"``, or ``"unknown"``."""
         found = {one.answer for one in self.columns.values()}
-        return "yes" if "yes" in found else "unknown" if "unknown" in found else "no"
+        if found & {*_HERE}:
+            return "yes"
+        return "unknown" if "unknown" in found else "no"
 
     @property
     def summary(self) -> str:
@@ -135,17 +137,14 @@ class NodeComparison(Viewed):
         if self.answer == "unknown":
             yield f"Unknown: the report has no counts of {_some(named['unknown'])} to compare with."
             return
-        if self.answer == "yes":
-            yield f"Yes: {_some(named['yes'])}."
-            yield self._shares(named["yes"][0])
-            return
         for answer, words in (
-            ("no", "moved, and not by this node."),
-            ("as elsewhere", "moved here as elsewhere."),
-            ("only here", "moved here alone, and no drift shows in the report."),
+            ("yes", "Yes: {}."),
+            ("only here", "Yes: {} moved here alone, too little for a drift of all nodes."),
+            ("no", "No: {} moved, and not by this node."),
+            ("as elsewhere", "No: {} moved here as elsewhere."),
         ):
             if names := named.get(answer):
-                yield f"No: {_some(names)} {words}"
+                yield words.format(_some(names))
                 yield self._shares(names[0])
                 return
         yield "No: the report shows no drift, and nothing has moved here."
@@ -275,16 +274,34 @@ class _Column:
         if verdict is None:
             return ""
         if not self._column.drifted and not verdict.suspected:
-            here = self._own > p
-            if self._divergence <= verdict.threshold or not self._moved(here, 0):
+            if self._divergence <= verdict.threshold or not self._differs:
                 return ""
-            return "only here" if self._moved(here) else "as elsewhere"
+            if self._published is not None:
+                return "only here" if self._moved(self._own > p) else "as elsewhere"
         if self._published is None:
             return "unknown"
         grew = self._published > p
         if self._moved(grew):
             return "yes"
         return "as elsewhere" if self._moved(grew, 1 / _TIMES) else "no"
+
+    @property
+    def _differs(self) -> bool:
+        """Whether these records are none of the reference's, beyond chance, in whatever cells."""
+        inside, rows = self._plan.mass > 0, self._plan.reference.records or math.inf
+        p, own, n = self._plan.mass[inside], self._own[inside], self._records
+        # What a sampled reference has missed, by the symbols of which it has one row or two (Good
+        # and Turing), and four deviations more.
+        once, twice = (int(((p * rows).round() == times).sum()) for times in (1, 2))
+        missed = min((once + _CHANCE * math.sqrt(once + 2 * twice)) / rows, 1.0)
+        chance = math.sqrt(n * missed * (1 - missed)) + 1
+        if n * self._own[~inside].sum() > n * missed + _CHANCE * chance:
+            return True
+        # Pearson's statistic, whose variance is exact however few records a cell has.
+        sampled = 1 + n / rows
+        variance = 2 * (len(p) - 1) + ((1 / p).sum() - len(p) ** 2 - 2 * len(p) + 2) / n
+        above = n * ((own - p) ** 2 / p).sum() / sampled - (len(p) - 1)
+        return bool(above > _CHANCE * math.sqrt(max(variance, 0.0)))
 
     def _moved(self, grew: NDArray[np.bool_], times: float = _TIMES) -> bool:
         """Whether these cells grew here, beyond chance, by so many times as much as elsewhere."""

@@ -274,7 +274,7 @@ def _of_node(found: NodeComparison) -> Iterator[_Sample]:
     private = "PRIVATE, exact: it must not leave this node"
     for answer in ("yes", "no", "unknown"):
         yield (
-            "kld_node_answer", f"1 for whether what drifted did so by this node. {private}",
+            "kld_node_answer", f"1 for whether what moved did so by this node. {private}",
             {"answer": answer}, float(answer == found.answer),
         )  # fmt: skip
     for name, one in found.columns.items():

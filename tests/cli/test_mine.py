@@ -242,8 +242,8 @@ def test_a_small_fault_that_no_check_shows_is_seen_here():
     )
     assert not report.drifted
     found = compared(report, people(0, icu=0.5))
-    assert (found.answer, found.columns["ward"].answer) == ("no", "only here")
-    assert found.summary.startswith("No: ward ")
+    assert (found.answer, found.columns["ward"].answer) == ("yes", "only here")
+    assert found.summary.startswith("Yes: ward ")
     assert {one.answer for one in compared(report, people(1)).columns.values()} == {""}
 
 
@@ -307,6 +307,25 @@ def test_a_healthy_site_is_not_blamed_for_its_chance():
     report, _ = checked(Trusted(1.0), site)
     for seed in range(200, 240):
         assert compared(report, people(seed, 100)).answer == "no"
+
+
+@pytest.mark.parametrize("rows", [500, 5_000])
+@pytest.mark.parametrize("each", [50, 2_000])
+def test_a_healthy_site_is_not_blamed_for_labels_that_a_small_reference_missed(rows, each):
+    rng, codes = np.random.default_rng(rows + each), [f"c{i}" for i in range(300)]
+    law = np.arange(1.0, 301) ** -1.2
+    table = Table({"code": codes, "x": Binned.uniform(0, 1, 40)})
+
+    def drawn(number):
+        of = rng.choice(codes, number, p=law / law.sum())
+        return {"code": of, "x": rng.random(number)}
+
+    public, sites = Reference.from_frame(table, drawn(rows)), [drawn(each) for _ in range(5)]
+    app = ClientApp()
+    answer_drift_queries(app, lambda c: sites[c.node_config["partition-id"]], table)
+    report = KLDrift(public, Trusted(1.0, 1e-6), threshold=0.05).check(WatchedGrid(app, 5))
+    for one in sites:
+        assert NodeComparison.of(report, public, table.encode(one)).answer == "no"
 
 
 def test_numbers_are_exact():
