@@ -223,7 +223,7 @@ class _Column:
         cells = cells_by_symbol(own)
         one = np.ones(int(cells.max()) + 1)
         self._plan = QueryPlan(own, cells, 0 * one, one, np.full(len(one), HEAD))
-        self._column, self._records = column, int(held.sum())
+        self._column, self._held, self._records = column, held, int(held.sum())
         self._own: Floats = np.bincount(cells, held, len(one)) / self._records
         self._published = self._elsewhere = None
         if column.counts is None:
@@ -287,21 +287,21 @@ class _Column:
 
     @property
     def _differs(self) -> bool:
-        """Whether these records are none of the reference's, beyond chance, in whatever cells."""
-        inside, rows = self._plan.mass > 0, self._plan.reference.records or math.inf
-        p, own, n = self._plan.mass[inside], self._own[inside], self._records
-        # What a sampled reference has missed, by the symbols of which it has one row or two (Good
-        # and Turing), and four deviations more.
-        once, twice = (int(((p * rows).round() == times).sum()) for times in (1, 2))
-        missed = min((once + _CHANCE * math.sqrt(once + 2 * twice)) / rows, 1.0)
-        chance = math.sqrt(n * missed * (1 - missed)) + 1
-        if n * self._own[~inside].sum() > n * missed + _CHANCE * chance:
-            return True
-        # Pearson's statistic, whose variance is exact however few records a cell has.
-        sampled = 1 + n / rows
-        variance = 2 * (len(p) - 1) + ((1 / p).sum() - len(p) ** 2 - 2 * len(p) + 2) / n
-        above = n * ((own - p) ** 2 / p).sum() / sampled - (len(p) - 1)
-        return bool(above > _CHANCE * math.sqrt(max(variance, 0.0)))
+        """Whether these records are none of the reference's, beyond chance."""
+        # Of symbols and not of cells, one of which has whatever a sampled reference missed.
+        own, p, rows = self._held, self._plan.reference.probabilities, self._plan.reference.records
+        if rows is None:  # p is no sample: as good as one that is a thousand times as large
+            rows = 1000.0 * self._records
+            if own[p == 0].sum() > _CHANCE:
+                return True
+            own, p = own[p > 0], p[p > 0]
+        both, part = own + rows * p, self._records / (self._records + rows)
+        own, both = own[both > 0], both[both > 0]
+        # The chi-squared statistic of two samples; by how much it varies holds of rare ones, too.
+        spread = both * part * (1 - part)
+        statistic = ((own - part * both) ** 2 / spread).sum()
+        variance = (2 + (1 - 6 * part * (1 - part)) / spread).sum()
+        return bool(statistic - (len(both) - 1) > _CHANCE * math.sqrt(variance))
 
     def _moved(self, grew: NDArray[np.bool_], times: float = _TIMES) -> bool:
         """Whether these cells grew here, beyond chance, by so many times as much as elsewhere."""
