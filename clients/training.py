@@ -6,7 +6,6 @@ import logging
 import math
 
 import numpy as np
-import scipy
 from flwr.app import Array, ArrayRecord, Context, Error, Message
 from flwr.clientapp.typing import ClientAppCallable
 from numpy.typing import NDArray
@@ -99,6 +98,8 @@ def _noised(
 
 def _gaussian(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Draw standard normal numbers by the operating system's randomness."""
+    from scipy.special import ndtri  # imported here: most clients answer without it
+
     # The middles of 2^52 parts of [0, 1], which floats tell apart and of which none is an end.
     parts = (SystemBits().words(math.prod(shape)) >> np.uint64(12)) + 0.5
-    return np.asarray(scipy.special.ndtri(parts / 2.0**52), dtype=np.float64).reshape(shape)
+    return np.asarray(ndtri(parts / 2.0**52), dtype=np.float64).reshape(shape)

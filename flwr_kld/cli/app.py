@@ -75,7 +75,7 @@ COMMANDS = {
     ),
     "receipts": (
         "flwr_kld.cli.guard",
-        "List which checks a node answered, once each signature is verified; changes nothing.",
+        "List what a node answered, once each signature is verified; changes nothing.",
     ),
     "verify": (
         "flwr_kld.cli.verify",

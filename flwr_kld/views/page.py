@@ -84,7 +84,7 @@ def add_up(left_out: Iterable[Mapping[str, int]]) -> list[tuple[str, int]]:
 
 def _drawn(words: str) -> Any:
     """Draw the block patterns that words name; the rest is escaped, as in every text."""
-    markup = require("markupsafe", extra="plots").Markup
+    markup = require("jinja2", extra="plots").utils.markupsafe.Markup
     parts = _PATTERN.split(str(words))
     for place in range(1, len(parts), 2):
         rows = enumerate(parts[place].split("/"))

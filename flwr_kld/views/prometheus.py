@@ -282,10 +282,14 @@ def _of_node(found: NodeComparison) -> Iterator[_Sample]:
             "kld_node_column_divergence", f"D_θ of this node's records, in nats. {private}",
             {"column": name, "answer": one.answer}, one.divergence,
         )  # fmt: skip
-        for whose in ("own", "reference", "elsewhere", "elsewhere_low", "elsewhere_high"):
+        shares = {
+            "own": one.own, "reference": one.reference, "elsewhere": one.elsewhere,
+            "elsewhere_low": one.elsewhere_low, "elsewhere_high": one.elsewhere_high,
+        }  # fmt: skip
+        for whose, share in shares.items():
             yield (
                 "kld_node_column_share", f"Fraction of the records that moved most. {private}",
-                {"column": name, "records": one.records, "of": whose}, getattr(one, whose),
+                {"column": name, "records": one.records, "of": whose}, share,
             )  # fmt: skip
 
 

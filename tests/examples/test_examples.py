@@ -157,7 +157,7 @@ def test_a_nightly_check_reads_each_nodes_file_and_runs_once(
     CliRunner().invoke(app, ["report", "checks.json", "--ledger", url])
     options = ["--data", here / "trips-0.csv", "--reference", "reference.json"]
     mine = CliRunner().invoke(app, ["report", "--mine", "checks.json", *map(str, options)])
-    assert (mine.exit_code, mine.stdout[:20]) == (0, "No: nothing drifted."), mine.output
+    assert (mine.exit_code, mine.stdout[:4]) == (0, "No: "), mine.output
     with pytest.raises(AlreadyChecked):
         run("nightly-postgresql", **night, drift_check="2026-11-23")
     assert 0.2 < Ledger(url).spent().epsilon <= 0.25

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report.tables import NAMES, drifted
 
-from flwr_kld.infer.outside import OutsideLimits
+from flwr_kld.infer.outside import OutsideFraction, OutsideLimits
 from flwr_kld.infer.verdict import Outcome
 
 
@@ -33,7 +33,9 @@ def test_what_changed_is_at_least_what_moved_and_what_is_outside():
     assert column.changed.value == pytest.approx(abs(move.clients - move.reference))
     assert column.changed.low <= column.changed.value <= column.changed.high
     limits = OutsideLimits(0.24, 0.26, 0.0)
-    asked = replace(column.reading, drawn_from=column.reading.counted)
+    outside = OutsideFraction(0.25, 0.005, ())
+    asked = replace(column.reading, drawn_from=column.reading.counted, outside=outside)
     verdict = replace(column.verdict, outside=limits)
     column = replace(column, moved=(), verdict=verdict, reading=asked)
-    assert (column.changed.low, column.changed.high) == (0.24, 0.26)
+    changed = column.changed
+    assert (changed.low, changed.value, changed.high) == (0.24, 0.25, 0.26)

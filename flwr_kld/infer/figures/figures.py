@@ -30,8 +30,8 @@ from flwr_kld.infer.fraction_interval import LEVEL, Floats
 from flwr_kld.table.binned import Binned
 
 _STEPS = np.linspace(0, 1, 9)
-_LARGEST = np.array([math.inf, math.log(2), 1.0, 1.0])
-"""Of `distances`, each by its definition; all are at least 0."""
+_LARGEST = np.array([math.inf, math.log(2), 1.0, 1.0])  # Not tuned: by definition
+"""Of `distances`, all of which are at least 0."""
 
 
 @dataclass(frozen=True)
