@@ -12,8 +12,10 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import Strategy
 from recipes import recipe_text
+from typer.testing import CliRunner
 
 from flwr_kld import Labels, Reference, Table
+from flwr_kld.cli.app import app
 from flwr_kld.clients import AggregatorKey, answer_drift_queries
 from flwr_kld.common.errors import NobodyAnswered
 from flwr_kld.ledger import Budget, Ledger
@@ -269,6 +271,25 @@ def test_the_readmes_table_is_checked_column_by_column(tmp_path, monkeypatch, ca
     printed = capsys.readouterr().out
     assert "about these 60 clients" in printed
     assert re.search(r"^ward +1[12],\d{3} .*medicine \d", printed, re.MULTILINE)
+
+
+def test_sites_on_one_machine_are_checked_by_what_init_wrote(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+
+    def write(file, rows, icu):
+        wards = rng.choice(["icu", "surgery"], rows, p=[icu, 1 - icu])
+        lines = zip(wards, rng.normal(100, 15, rows).round(1), strict=True)
+        file.write_text("ward,height\n" + "".join(f"{w},{h}\n" for w, h in lines))
+
+    write(tmp_path / "sample.csv", 3000, 0.2)
+    for place in (1, 2, 3):
+        write(tmp_path / f"site-{place}.csv", 2000, 0.2 if place == 3 else 0.9)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("flwr_kld.cli.init.foreseen", lambda *_: ())
+    done = CliRunner().invoke(app, ["init", "sample.csv", "--out", "app"])
+    assert done.exit_code == 0, done.output
+    exec(compile(recipe_text("three_sites.py"), "three_sites.py", "exec"), {})
+    assert "ALARM: ward" in capsys.readouterr().out
 
 
 def test_a_cohort_rule_of_ones_own_asks_by_its_day():

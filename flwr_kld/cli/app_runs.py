@@ -183,7 +183,10 @@ class AppRuns:
         age = (datetime.now(UTC) - entry.started).total_seconds()
         deadline = min(deadline, time.monotonic() + self.timeout - age)
         if time.monotonic() < deadline:
-            print_note(f"{entry.key} has not ended yet: waiting for it")
+            print_note(
+                f"{entry.key} has not ended yet: waiting for it; if its process was cut off, "
+                "give another --key"
+            )
         while entry.state == "reserved" and time.monotonic() < deadline:
             time.sleep(_POLL)
             entry = ledger.check(entry.key, population=self.population) or entry
