@@ -135,15 +135,21 @@ def _room(opened: Ledger, population: str, who: Ranked) -> str:
         if last_round is None:
             return ""
         return f", room for {counted(opened.room_for(last_round), 'more round')} like the last"
-    costs = ((one, _cost_of(one)) for one in opened.newest_first(population, [Kind.CHECK]))
-    last, cost = next(((one, cost) for one, cost in costs if cost), (None, None))
-    if last is None or cost is None:
+    found = last_check(opened, population)
+    if found is None:
         return ""
+    last, cost = found
     if cost.nights > 1:
         nights = cost.nights - cost.night
         return f"; paid already: {counted(nights, 'more night')} of the standing session"
     more = more_checks(opened.room_for(last))
     return f", room for {more} like the last (epsilon {cost.epsilon:g}), same clients"
+
+
+def last_check(opened: Ledger, population: str) -> tuple[Entry, CostSummary] | None:
+    """Return the last check that gave a report, and what it cost."""
+    costs = ((one, _cost_of(one)) for one in opened.newest_first(population, [Kind.CHECK]))
+    return next(((one, cost) for one, cost in costs if cost), None)
 
 
 def _cost_of(entry: Entry) -> CostSummary | None:

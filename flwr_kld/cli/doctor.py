@@ -25,6 +25,7 @@ import typer
 from pydantic import Field, Strict
 
 from flwr_kld.ask.partition import plan_to_pin
+from flwr_kld.cli.budget import last_check
 from flwr_kld.cli.common import (
     DEFAULT_POPULATION,
     NIGHTLY,
@@ -41,6 +42,7 @@ from flwr_kld.cli.common import (
     refuse_given,
     results,
     unavailable,
+    utc,
 )
 from flwr_kld.cli.flower_app import (
     Facts,
@@ -223,6 +225,7 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         ledger = existing_ledger(url)
         spent = ledger.spent(population)
         newest = next(ledger.newest_first(population), None)
+        last = last_check(ledger, population)
     except NoBudget as error:
         words = str(error).partition(": set one")[0]
         yield _failed("ledger", words, f"flwr-kld budget {give} --set EPSILON")
@@ -234,7 +237,14 @@ def the_ledger(facts: Facts, url: str | None, population: str, app: Path) -> Ite
         words, _, mend = unavailable(str(error)).partition("; next: ")
         yield _failed("ledger", words, mend or f"flwr-kld budget {give} --set EPSILON makes one")
         return
-    yield _ok("ledger", f"{shown(url)}: {spent.left:.4g} left of {spent.budget}")
+    left = f"{shown(url)}: {spent.left:.4g} left of {spent.budget}"
+    everybody = facts.cohort is None and last is not None and last[1].nights == 1
+    if everybody and last is not None and not ledger.room_for(last[0]):
+        again = "" if spent.frees_at is None else f"wait until {utc(spent.frees_at)}, or "
+        words = f"{left}: another check like the last would be refused"
+        yield _failed("ledger", words, f"{again}lower the epsilon of a check")
+    else:
+        yield _ok("ledger", left)
     if newest is not None and newest.started > datetime.now(UTC):
         behind = newest.started.isoformat(timespec="seconds")
         words = f"this machine's clock is behind the ledger's last entry, made at {behind}"

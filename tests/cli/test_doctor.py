@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 from cli.place import Place, Typed, answered, elsewhere, without_budget
+from report.samples import decided
 
 from flwr_kld import Labels, Reference
 from flwr_kld.guard import node_identity
+from flwr_kld.infer.verdict import Outcome
 from flwr_kld.ledger import Ledger
 from flwr_kld.ledger.entry import Failure, FailureKind
+
+DRIFT = decided(Outcome.DRIFT, 0.2).to_dict()
 
 
 def ahead(p: Place) -> list[object]:
@@ -111,6 +115,20 @@ def test_nothing_is_in_the_way_of_what_init_wrote(cli, place):
     assert done.exit_code == 0, done.stdout
     assert "this node is 'clinic-a'" in done.stdout
     assert "31 checks in any 30 days, each person charged for 31 of them" in done.stdout
+
+
+def test_a_budget_without_room_for_another_check_is_said(cli, place, url, settled):
+    def ledger_of():
+        rows = json.loads(cli("doctor", place.app, "--ledger", url, "--json").stdout)
+        return next(row for row in rows if row["what"] == "ledger")
+
+    place.change("app/pyproject.toml", place.ledger, url)
+    settled("a", DRIFT, epsilon=0.4)
+    assert ledger_of()["state"] == "ok"
+    settled("b", DRIFT, epsilon=0.4)
+    found = ledger_of()
+    assert found["state"] == "failed"
+    assert "wait until" in found["next"]
 
 
 def test_a_schedule_is_the_apps_own(cli, place):
