@@ -22,6 +22,7 @@ from flwr_kld.common.errors import QueryRefused
 from flwr_kld.guard import verify
 from flwr_kld.guard.guard import Guard
 from flwr_kld.guard.limits import GuardFileError, read_limits
+from flwr_kld.kernel.law import SystemBits
 from flwr_kld.ledger import Budget, Cost, Ledger
 from flwr_kld.simulations.in_process_grid import InProcessGrid
 from flwr_kld.strategies import KLDrift, LedgerAccountant, Trusted, WithDriftChecks, noise_claim
@@ -359,6 +360,16 @@ def test_an_update_is_clipped_and_its_noise_is_as_large_as_the_operator_says(nod
     assert kstest(noise["w"] - np.mean(noise["w"]), norm(scale=DEVIATION).cdf).pvalue > 1e-9
     assert abs(noise["scale"]) < DEVIATION * 7 + 2
     assert noise["w"].dtype.kind == "f"
+
+
+def test_an_update_is_clipped_to_the_norm_and_its_noise_is_the_systems(node, monkeypatch):
+    """Where the system's words are all the middle one, its normal numbers are 0."""
+    middle = np.uint64(1) << np.uint64(63)
+    monkeypatch.setattr(SystemBits, "words", lambda _, count: np.full(count, middle))
+    model = {"w": np.zeros(10), "scale": np.asarray(3.0)}
+    moved = noise_of(node, lambda old: {k: v + 1e6 for k, v in old.items()}, model)
+    square = sum(float(np.sum(np.square(move))) for move in moved.values())
+    assert math.sqrt(square) == pytest.approx(2.0, rel=1e-9)
 
 
 ODD = {
