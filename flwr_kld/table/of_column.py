@@ -123,6 +123,9 @@ _FIRST = np.datetime64("1900-01-01")
 _FINEST = 1e9
 """Ticks of a second from which on times are round in 1,000 of them, and identifiers are not."""
 _DAY = np.timedelta64(1, "D")
+_SEASONS = 300 * _DAY
+"""Span from which on dates show the seasons of a year. At half of it, rows of the next season are
+new to the reference, and drift by themselves."""
 
 _NO_KIND = "it holds neither numbers nor texts, times or truth values alone"
 
@@ -505,6 +508,8 @@ def _of_dates(times: NDArray[np.datetime64], bins: int, wanted: bool) -> Found:
     days = np.sort(times.astype("M8[D]"))
     inner = _inner(days)
     span = inner[-1] - inner[0]
+    if span < _SEASONS and not wanted:
+        return f"its dates span {span // _DAY + 1} days, and later rows have later dates"
     if 60 * _DAY < span <= 731 * _DAY:
         return Times("month")
     at = np.quantile(days.astype(np.int64), quantile_levels(bins), method="inverted_cdf")

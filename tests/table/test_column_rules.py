@@ -14,7 +14,7 @@ from flwr_kld.table.codes import Codes
 
 RNG = np.random.default_rng(7)
 ROWS = 2000
-TIMES = np.datetime64("2025-03-01") + RNG.integers(0, 200 * 86_400, ROWS).astype("m8[s]")
+TIMES = np.datetime64("2024-10-01") + RNG.integers(0, 350 * 86_400, ROWS).astype("m8[s]")
 CLOCK = [dt.time(int(a), int(b)) for a, b in RNG.integers(0, [24, 60], (ROWS, 2)).tolist()]
 
 
