@@ -10,6 +10,7 @@ from flwr_kld.cli.common import messages
 from flwr_kld.cli.new_app import STANDING_DELTA, Proposal
 from flwr_kld.cli.plan import trust_of
 from flwr_kld.cli.sample import Sample
+from flwr_kld.cli.schedule import Cron, most_in_window
 from flwr_kld.kernel import Guarantee
 from flwr_kld.table.frame import texts_in
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 8
 """That are forecast at once: each takes a second or two."""
+
+_RARER = {"a week": "0 3 * * 1", "a month": "0 3 1 * *"}
+"""Schedules that leave each check more of the budget."""
 
 
 def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
@@ -29,15 +33,29 @@ def foreseen(rows: Sample, proposal: Proposal, yearly: int) -> Iterator[str]:
         yield "flwr-kld plan forecasts what checks of so many columns will find: it takes a minute"
         return
     with messages.status("forecasting what checks will find"):
-        now = _in_words(_forecast(rows, proposal, total))
-        if now:
-            yield f"forecast, if {proposal.clients} clients hold {total:,} rows together: {now}"
-        better = replace(proposal, nights=yearly)
-        identifier = _identifier(rows)
-        if not identifier or proposal.is_standing or not better.is_standing:
+        now = _forecast(rows, proposal, total)
+        if not now:
             return
-        if then := _in_words(_forecast(rows, better, total)):
-            yield f"with --id {identifier}: {then}"
+        words = _in_words(now)
+        yield f"forecast, if {proposal.clients} clients hold {total:,} rows together: {words}"
+        better, identifier = replace(proposal, nights=yearly), _identifier(rows)
+        if identifier and better.is_standing and not proposal.is_standing:
+            yield f"with --id {identifier}: {_in_words(_forecast(rows, better, total))}"
+        elif not any(one.seen_from for one in now):
+            yield from _rarer(rows, proposal, total)
+
+
+def _rarer(rows: Sample, proposal: Proposal, total: int) -> Iterator[str]:
+    """Yield a line about the most frequent schedule whose checks are not all inconclusive."""
+    for how_often, at in _RARER.items():
+        checks = most_in_window(Cron(at), proposal.budget.window_days)
+        rarer = replace(proposal, checks=checks)
+        if checks < proposal.checks and rarer.epsilon > proposal.epsilon:
+            found = _forecast(rows, rarer, total)
+            if any(one.seen_from for one in found):
+                words = f"once {how_often}, with epsilon {rarer.epsilon:g} each"
+                yield f"with --at '{at}', {words}: {_in_words(found)}"
+                return
 
 
 def _identifier(rows: Sample) -> str | None:

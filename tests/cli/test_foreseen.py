@@ -15,7 +15,8 @@ def asked(monkeypatch):
     def forecast(reference, setting):
         settings.append(setting)
         found = 0.25 if setting.trust.nights > 1 else None
-        columns = [SimpleNamespace(smallest=found, seen_from=None) for _ in reference.columns]
+        seen = 0.5 if setting.trust.guarantee.epsilon > 0.3 else None
+        columns = [SimpleNamespace(smallest=found, seen_from=seen) for _ in reference.columns]
         return SimpleNamespace(by_column=columns)
 
     monkeypatch.setattr("flwr_kld.planner.forecast", forecast)
@@ -50,3 +51,12 @@ def test_a_standing_session_is_forecast_alone(cli, sample, asked, tmp_path):
     assert done.exit_code == 0, done.output
     assert [one.trust.nights > 1 for one in asked] == [True]
     assert "0.25 nats" in done.stderr.splitlines()[-1]
+
+
+def test_a_rarer_schedule_is_named_where_checks_exclude_nothing(cli, sample, asked, tmp_path):
+    sample.write_text(sample.read_text().replace("visit_nr", "weight"))
+    app, more = tmp_path / "app", ("--column", "age", "--epsilon", 1.5)
+    done = cli("init", sample, "--out", app, *more, "--days", 28)
+    assert done.exit_code == 0, done.output
+    assert "--at '0 3 1 * *', once a month, with epsilon 0.75 each" in done.stderr.splitlines()[-1]
+    assert [one.trust.guarantee.epsilon for one in asked] == [0.051, 0.3, 0.75]
