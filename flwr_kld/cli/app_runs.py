@@ -13,14 +13,14 @@ from typing import Any
 from rich.text import Text
 
 from flwr_kld.cli.common import ExitCode, no_budget, print_note, unavailable
-from flwr_kld.cli.flower_app import facts_of, require_same
-from flwr_kld.cli.flower_run import (
+from flwr_kld.cli.flower_app import (
     CHECK_IN_RUN_CONFIG,
     DISCOVERY_IN_RUN_CONFIG,
     STATISTICS_IN_RUN_CONFIG,
-    FlowerRun,
-    run_app,
+    facts_of,
+    require_same,
 )
+from flwr_kld.cli.flower_run import FlowerRun, run_app
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.common.errors import LedgerUnavailable, NoBudget
 from flwr_kld.kernel.arguments import finite

@@ -25,7 +25,7 @@ from flwr_kld.cli.common import (
     refuse_given,
     results,
 )
-from flwr_kld.cli.flower_run import COLUMN_IN_RUN_CONFIG
+from flwr_kld.cli.flower_app import COLUMN_IN_RUN_CONFIG
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import quoted
 from flwr_kld.cli.reference import require_ending

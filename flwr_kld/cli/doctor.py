@@ -45,6 +45,7 @@ from flwr_kld.cli.common import (
     utc,
 )
 from flwr_kld.cli.flower_app import (
+    CHECK_IN_RUN_CONFIG,
     Facts,
     component,
     facts_of,
@@ -54,7 +55,7 @@ from flwr_kld.cli.flower_app import (
     schedule_of,
     shown,
 )
-from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, run_app
+from flwr_kld.cli.flower_run import run_app
 from flwr_kld.cli.ledger_url import existing_ledger
 from flwr_kld.cli.new_app import SAMPLE, SIMULATED, fill, write_files
 from flwr_kld.cli.node_keys import read_roster
@@ -67,6 +68,7 @@ from flwr_kld.common.strict_model import Model
 from flwr_kld.guard import node_identity
 from flwr_kld.guard.limits import read_limits
 from flwr_kld.ledger.budget import exact
+from flwr_kld.ledger.pace import Pace
 from flwr_kld.reference import Reference
 from flwr_kld.table.table import Table
 from flwr_kld.trust.terms import VERSION
@@ -150,6 +152,12 @@ def the_reference(app: Path, facts: Facts) -> Iterator[Finding]:
             again = "flwr-kld init SAMPLE --out NEW writes another, or correct this one"
             yield _failed("reference", error, again)
             return
+        if facts.made_up and not found[file].noise:
+            words = f"{file}: made up of the data dictionary, and shows only that checks run"
+            give = f"--reference {file} --ledger {facts.ledger} --run-config '{SAMPLE}=\"\"'"
+            make = f"flwr-kld describe {app} CONNECTION {give} --key first: clients make it"
+            yield _warned("reference", words, make)
+            continue
         yield _ok("reference", f"{file}: {found[file].fingerprint[:12]}")
         if needed := rows_of_columns(found[file], facts.threshold):
             words = f"{file}: {in_words(found[file], needed)}"
@@ -258,8 +266,11 @@ def check_pace(
     facts: Facts, url: str | None, population: str, slots: Schedule, clients: int | None
 ) -> Finding | None:
     """Hold checks in a window × epsilon against the budget."""
-    if url is None or facts.epsilon is None:
+    if url is None:
         return None
+    if facts.epsilon is None:
+        words = "the epsilon of a check is not written in the app as one number"
+        return _warned("budget", words, "hold it against what flwr-kld budget shows")
     try:
         budget = existing_ledger(url).budget(population)
     except (LedgerError, ValueError, OSError, ImportError):
@@ -269,10 +280,22 @@ def check_pace(
         words = "how often a rotation comes to the same client depends on how many there are"
         return _warned("budget", words, "give --clients")
     try:
-        return _ok("budget", str(pace)) if pace.fits else _failed("budget", str(pace), pace.advice)
+        return (
+            _within(pace, facts, clients)
+            if pace.fits
+            else _failed("budget", str(pace), pace.advice)
+        )
     except ValueError as error:  # what a check hides is less than the budget promises
         words, _, mend = str(error).partition(": ")
         return _failed("budget", words, mend)
+
+
+def _within(pace: Pace, facts: Facts, clients: int | None) -> Finding:
+    """Name the command that says what checks of this epsilon find."""
+    asked, nights = facts.cohort or clients or "N", f" --nights {facts.nights}" * bool(facts.nights)
+    plan = f"flwr-kld plan REFERENCE --epsilon {facts.epsilon:g}{nights} --clients {asked}"
+    finds = f"{plan} --records M says which drifts such checks find, of M records a client"
+    return Finding("budget", "ok", str(pace), finds)
 
 
 _MARK = "flwr-kld-versions"

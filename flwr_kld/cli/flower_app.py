@@ -113,6 +113,12 @@ def component(app: Path, project: dict[str, Any], kind: str) -> Component:
     return Component.of(app.joinpath(*parts).with_suffix(".py"), name)
 
 
+CHECK_IN_RUN_CONFIG = "drift-check"
+"""The run config's name for the idempotency key of a check; the app must declare it."""
+STATISTICS_IN_RUN_CONFIG = "drift-statistics"
+"""The same for a reference that the app's clients make; an app that makes none has no such name."""
+DISCOVERY_IN_RUN_CONFIG, COLUMN_IN_RUN_CONFIG = "drift-discovery", "drift-column"
+"""The same for the question which labels a column does not list, and of which column."""
 CRON = "deploy/kld.cron"
 """Schedule in the apps that ``init`` writes."""
 
@@ -134,6 +140,7 @@ class Facts:
 
     ledger: str | None  # URL
     simulated: bool  # Whether the run config names a public sample
+    made_up: bool = False  # Whether init made its reference up
     epsilon: float | None = None  # Of a check
     cohort: int | None = None  # Clients that a check asks, in rotation
     nights: int | None = None  # Checks that are one standing session
@@ -173,6 +180,7 @@ def facts_of(app: Path, overrides: Sequence[str] = ()) -> Facts:
     return Facts(
         named.pop() if len(named) == 1 else None,
         simulated=bool(config.get(SAMPLE)),
+        made_up=STATISTICS_IN_RUN_CONFIG in config and SAMPLE in config,
         epsilon=epsilons.pop() if len(epsilons) == 1 else None,
         cohort=sizes.pop() if len(sizes) == 1 else None,
         nights=nights.pop() if len(nights) == 1 else None,
@@ -239,9 +247,18 @@ def _literals(tree: ast.Module, keyword: str) -> Iterator[str]:
                 yield value
 
 
+def _of_checks(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, but for what a description is given."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+    if called != "Statistics":
+        yield node
+        for part in ast.iter_child_nodes(node):
+            yield from _of_checks(part)
+
+
 def _numbers(tree: ast.Module, names: Sequence[str], keyword: str) -> Iterator[tuple[str, float]]:
     """Yield the number that each call of one of these is given."""
-    for node in ast.walk(tree):
+    for node in _of_checks(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             given = [word.value for word in node.keywords if word.arg == keyword] + node.args[:1]
             value = given[0].value if given and isinstance(given[0], ast.Constant) else None

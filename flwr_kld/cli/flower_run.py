@@ -16,12 +16,6 @@ from flwr_kld.cli.flower_app import require_app
 from flwr_kld.common.errors import NoBudget, SessionBusy
 from flwr_kld.ledger.entry import CheckUnfinished
 
-CHECK_IN_RUN_CONFIG = "drift-check"
-"""The run config's name for the idempotency key of a check; the app must declare it."""
-STATISTICS_IN_RUN_CONFIG = "drift-statistics"
-"""The same for a reference that the app's clients make; an app that makes none has no such name."""
-DISCOVERY_IN_RUN_CONFIG, COLUMN_IN_RUN_CONFIG = "drift-discovery", "drift-column"
-"""The same for the question which labels a column does not list, and of which column."""
 _STARTED = re.compile(r"started run (\d+)")
 _STOP_TIMEOUT = 30.0
 _LAST_WORDS = 5.0

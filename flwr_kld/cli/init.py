@@ -21,13 +21,14 @@ from rich.syntax import Syntax
 from flwr_kld.cli.common import NIGHTLY, AllowUnlisted, print_note, refuse_given, results
 from flwr_kld.cli.flower_app import (
     BY_HAND,
+    CHECK_IN_RUN_CONFIG,
     CRON,
+    STATISTICS_IN_RUN_CONFIG,
     Component,
     component,
     read_project,
     run_config,
 )
-from flwr_kld.cli.flower_run import CHECK_IN_RUN_CONFIG, STATISTICS_IN_RUN_CONFIG
 from flwr_kld.cli.foreseen import foreseen
 from flwr_kld.cli.ledger_url import absolute_url, sqlite_file
 from flwr_kld.cli.new_app import (

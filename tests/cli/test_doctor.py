@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,21 @@ def test_a_schedule_is_the_apps_own(cli, place):
     taken = {row["what"]: row for row in rows}
     assert taken["budget"]["words"].startswith("31 checks in any 30 days")
     assert "--schedule" in taken["schedule"]["next"]
+
+
+def test_a_made_up_reference_is_no_reference_and_its_app_has_a_budget(cli, tmp_path):
+    table, app = tmp_path / "table.toml", tmp_path / "app"
+    table.write_text('[columns.ward]\nkind = "labels"\nnames = ["a", "b", "c"]\n')
+    made = cli("init", table, "--out", app)
+    assert made.exit_code == 0, made.output
+    found = {row["what"]: row for row in json.loads(cli("doctor", app, "--json").stdout)}
+    assert found["reference"]["state"] == "warning"
+    assert found["reference"]["next"].startswith(f"flwr-kld describe {app}")
+    assert found["budget"]["words"].startswith("31 checks in any 30 days")  # not describe's epsilon
+    reference = app / "app" / "reference.json"
+    replace(Reference.load(reference), records=9e3, noise=2.0).save(reference)
+    found = {row["what"]: row for row in json.loads(cli("doctor", app, "--json").stdout)}
+    assert found["reference"]["state"] == "ok"
 
 
 def test_a_draft_is_not_taken_for_what_nodes_allow(cli, place):
