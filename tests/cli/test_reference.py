@@ -81,7 +81,7 @@ def test_a_table_and_its_reference_are_made_of_public_rows(cli, folder):
     assert "age × job" in shown.stdout
     assert "categories" in shown.stdout
     columns = json.loads(cli("reference", "show", folder.out, "--json").stdout)["columns"]
-    assert columns[3] == {
+    assert columns[2] == {
         "name": "day: weekday", "kind": "times", "symbols": 8, "unlisted": 0.25,
     }  # fmt: skip
 
