@@ -195,43 +195,6 @@ def test_the_aggregators_recipes_check_through_it(tmp_path, here, capsys):
     assert (report.cohort.survivors, report.protection.trust) == (5, "trusted-aggregator")
 
 
-def test_the_two_aggregators_recipes_check_through_both(tmp_path):
-    keys, towns = [AggregatorKey.generate() for _ in range(2)], TOWNS[:3]
-    for i, key in enumerate(keys):
-        key.save(tmp_path / f"aggregator-{i}")
-    signers = {town: Identity.generate() for town in towns}
-    (tmp_path / "roster.json").write_text(
-        Roster({town: key.public for town, key in signers.items()}).to_json()
-    )
-    for town, key in signers.items():
-        (tmp_path / town).touch(0o600)
-        (tmp_path / town).write_bytes(key.to_bytes())
-    apps = {}
-    for file in ("two_aggregators_client.py", "two_aggregators_server.py"):
-        text = recipe_text(file)
-        for pinned, key in zip(re.findall(r"[0-9a-f]{64}", text), keys, strict=True):
-            text = text.replace(pinned, key.public.hex())
-        names: dict[str, object] = {}
-        exec(compile(text, file, "exec"), names)
-        apps |= names
-
-    def dispatch(message, context):
-        place = context.node_config["partition-id"]
-        own = {"drift-roster": str(tmp_path / "roster.json")}
-        if place < len(towns):
-            own["drift-identity"] = str(tmp_path / towns[place])
-        else:
-            number = place - len(towns)
-            own |= {"drift-role": "aggregator", "drift-key": str(tmp_path / f"aggregator-{number}")}
-            own |= {"drift-memory": str(tmp_path / f"memory-{number}")}
-        context.node_config.update(own)
-        return apps["app"](message, context)
-
-    report = apps["monitor"].check(InProcessGrid(dispatch, nodes=5))
-    assert (report.cohort.survivors, report.protection.trust) == (3, "two-aggregators")
-    assert report.reading.records == 300
-
-
 def people(rng: np.random.Generator, rows: int, of_60: float) -> pd.DataFrame:
     shares = [0.15, 0.25, 0.85 - 0.25 - of_60, of_60 * 0.6, of_60 * 0.4]
     bins = rng.choice(5, size=rows, p=np.array(shares) / sum(shares))

@@ -124,7 +124,7 @@ def lines_of_kinds(opened: Ledger, spent: Spent) -> Iterator[str]:
     for who, (epsilon, left) in spent.kinds.items():
         room = _room(opened, spent.budget.population, who)
         if who == "checks" or epsilon or room:
-            yield f"{who}: {epsilon:.4g} nats spent by themselves, {left:.4g} left{room}"
+            yield f"{who}: {epsilon:.4g} nats spent by themselves, {left:.4g} nats left{room}"
 
 
 def _room(opened: Ledger, population: str, who: Ranked) -> str:

@@ -657,7 +657,7 @@ def _print_summary(
             "'missing'",
         ),
         (
-            f"flwr-kld doctor {quote(str(folder))} {connection}",
+            join(["flwr-kld", "doctor", *check[2:4], *check[check.index("--run-config") :]]),
             "before the first check of a deployment",
         ),
         *([by_clients] if rows.made_up else []),

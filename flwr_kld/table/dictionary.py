@@ -40,7 +40,8 @@ _OF_COLUMN = ("kind", "version", "source", "missing", "unit", "description", "th
 _WIDTH = 100
 _HEAD = """\
 # What drift checks count, column by column, and how files are written. All of it is public.
-# A change of kind, edges, names, missing or dialect is another question: count the reference anew,
+# To leave a column out, delete its section. This and a change of kind, edges, names, missing or
+# dialect make another question: count the reference anew,
 #   flwr-kld reference build PUBLIC.csv --table table.toml --out reference.json
 # Any column may also say unit = "years", description = "…", threshold = 0.05 and further texts that
 # stand for no value, missing = ["-999"]. Thresholds, units, descriptions may change at any time.
