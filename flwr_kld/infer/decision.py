@@ -372,8 +372,8 @@ def _excluded(upper: UpperLimit, threshold: float, resolution: float) -> _Found:
 def _quiet(seen: float, threshold: float, whose: str) -> _Found:
     """Return what a check says that found nothing and would have seen something."""
     reason = (
-        f"no sign of a drift was found; one of {seen:.3g} nats would have shown as an estimate "
-        f"above {threshold:g} for {whose} with probability {LIKELY:g} if it were spread, tilted, "
-        "vanishing or one new symbol; one of another shape may be larger"
+        f"no drift above {threshold:g} nats was found; one of {seen:.3g} nats would have shown as "
+        f"an estimate above that for {whose} with probability {LIKELY:g} if it were spread, "
+        "tilted, vanishing or one new symbol; one of another shape may be larger"
     )
     return Outcome.NO_ALARM, Cause.FORECAST, reason, None

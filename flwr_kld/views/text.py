@@ -133,7 +133,7 @@ def details(report: Report) -> Iterator[str]:
     for one in shown:
         yield from _of_column(one.column, one.columns[one.column], one)
     if others := [one.column for one in columns if one not in shown]:
-        yield f"{some_of(others)}: no drift; the HTML page and JSON have all numbers"
+        yield f"{some_of(others)}: no drift; JSON has all numbers"
     if verdict is not None:
         yield false_alarms(report)
     of_population = report.reading.of_population
