@@ -65,7 +65,7 @@ def test_a_check_that_found_nothing_is_quiet_if_it_would_have_seen_something():
     assert verdict.seen_from == 0.135
     assert "0.135 nats" in verdict.reason
     assert verdict.cause is Cause.FORECAST
-    assert "an estimate above 0.1" in verdict.reason
+    assert "above 0.1 nats" in verdict.reason
     assert verdict.resolve is None
 
 
