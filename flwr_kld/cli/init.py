@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from shlex import join, quote
 from shutil import rmtree
+from sysconfig import get_path
 from textwrap import indent
 from typing import Annotated, Any, Literal
 
@@ -522,7 +523,7 @@ def _cron_line(app: Path, connection: str, at: str, ledger: str, real: Sequence[
     """Return a line of cron that runs one idempotent check in each slot."""
     check = ["flwr-kld", "check", str(app), connection, "--schedule", at, *real]
     line = join(check).replace("%", r"\%")  # a bare % ends a line of cron
-    return fill("cron", at=at, check=line, ledger=ledger)
+    return fill("cron", at=at, check=line, ledger=ledger, path=get_path("scripts"))
 
 
 def _require_new(folder: Path) -> None:
