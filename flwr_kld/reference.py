@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
@@ -284,14 +284,13 @@ class Reference:
         """
         rows = rows_in(file, query, public=True)
         if isinstance(rows, TextFile):
-            if dialect is None:
-                from flwr_kld.table.sniff import sniff  # the public side alone
+            if dialect is None and domain is None:
+                from flwr_kld.table.sniff import recognise, sniff_lines  # the public side alone
 
-                dialect = sniff(file) if domain is None else getattr(domain, "dialect", None)
-            own = asdict(dialect or Dialect())
-            if not own["sentinels"]:  # which say what columns hold: they stay those of the table
-                del own["sentinels"]
-            rows = TextFile(file, own, public=True)
+                usual, _ = sniff_lines(file)
+                rows = rows.spelt(usual)
+                dialect = recognise(rows, usual)
+            rows = rows.spelt(dialect or getattr(domain, "dialect", None) or Dialect())
         table = Table.from_frame(rows) if domain is None else domain
         return cls.from_samples(
             table, rows, floor=floor, score=score, allow_unlisted=allow_unlisted

@@ -120,14 +120,7 @@ class Binned(Domain):
         numbers = numbers[np.isfinite(numbers)].clip(-FARTHEST, FARTHEST)
         if not len(numbers):
             raise DomainError("quantile bins need at least one finite number")
-        different = np.unique(numbers)
-        if len(different) <= bins:
-            cuts = different[1:] if len(different) > 1 else different
-        else:
-            cuts = np.unique(np.quantile(numbers, quantile_levels(bins), method="inverted_cdf"))
-            cuts = cuts[cuts > different[0]]  # nothing is below the least value
-            cuts = cuts if len(cuts) else different[1:2]
-        return cls.cut(numbers, cuts)
+        return cls.cut(numbers, quantile_cuts(np.sort(numbers), bins))
 
     @classmethod
     def cut(
@@ -267,6 +260,16 @@ def _means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> Iterator[
             held = values[first:last]
             mean = math.fsum((held / len(held)).tolist())  # the same on every processor
             yield float(np.clip(float(f"{mean:.6g}"), held[0], held[-1]))
+
+
+def quantile_cuts(ordered: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return the edges of so many quantile bins, or of one for each of a few different numbers."""
+    different = ordered[np.diff(ordered, prepend=-np.inf) > 0]
+    if len(different) <= bins:
+        return different[1:] if len(different) > 1 else different
+    cuts = np.unique(np.quantile(ordered, quantile_levels(bins), method="inverted_cdf"))
+    cuts = cuts[cuts > different[0]]  # nothing is below the least value
+    return cuts if len(cuts) else different[1:2]
 
 
 def quantile_levels(bins: int) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 10
 """Columns that a message names."""
+_CUTS = ("delimiter", "encoding", "line_end")
+"""Of a dialect, what cuts a file into columns of texts."""
+_HELD = ("names", "_columns")
+"""Of a file, what is held once it is read."""
 BY = " × "
 """Between the names of two features whose combinations are a column."""
 _NOT_A_FRAME = (
@@ -84,6 +88,16 @@ class TextFile(Mapping[str, TextColumn]):
         if self.dialect == replace(dialect, **self.own):
             return self
         return type(self)(self.file, self.own, dialect, public=self.public, rows=self.rows)
+
+    def spelt(self, dialect: Dialect) -> Self:
+        """Return the file in a dialect of its own; columns that are held if they are cut alike."""
+        own = asdict(dialect)
+        if not own["sentinels"]:  # which say what columns hold: they stay those of the table
+            del own["sentinels"]
+        found = type(self)(self.file, own, public=self.public, rows=self.rows)
+        if all(getattr(dialect, name) == getattr(self.dialect, name) for name in _CUTS):
+            found.__dict__ |= {n: held for n, held in vars(self).items() if n in _HELD}
+        return found
 
     def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, pyarrow.Array]]:
         """Yield columns of texts, some lines at a time."""

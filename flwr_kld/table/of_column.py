@@ -20,10 +20,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from flwr_kld.table.base import Domain
-from flwr_kld.table.binned import FARTHEST, Binned, quantile_levels
+from flwr_kld.table.binned import FARTHEST, Binned, quantile_cuts, quantile_levels
 from flwr_kld.table.codes import Codes
 from flwr_kld.table.dialect import Dialect
 from flwr_kld.table.frame import TextColumn
@@ -38,6 +39,7 @@ from flwr_kld.table.records import (
     text_of,
     values_in,
 )
+from flwr_kld.table.texts import are_alphabetic, are_among, are_codes, as_list, numbers_of, times_of
 from flwr_kld.table.times import EPOCH, FINER_EPOCHS, Times, day_time, local_time
 
 _ENOUGH = 100
@@ -149,23 +151,24 @@ def features_of_column(
             return {name: ("it has no values, in few rows", "")}
         words = f"nearly empty, {seen.there} of {seen.rows:,} rows" if seen.there else "empty"
         return {name: (Labels([]), words)}
-    if are_truth_values(seen.those(seen.common)) and seen.nearly(seen.common):
+    if seen.nearly(seen.common) and are_truth_values(seen.those(seen.common)):
         return {name: (Labels(["False", "True"]), "truth values")}
     numbers = np.isfinite(seen.numbers) & ~seen.codes
     are_numbers = seen.nearly(numbers)
-    if are_numbers and not wanted and (reason := _calendar(name, seen, numbers)):
+    each = seen.each(numbers) if are_numbers else np.array([])
+    if are_numbers and not wanted and (reason := _calendar(name, each, seen.many)):
         return {name: (reason, "")}
     if seen.is_constant:
         return {name: _constant(seen, wanted)}
     if are_numbers:
-        return _of_numbers(name, seen, numbers, bins, labels, wanted)
+        return _of_numbers(name, seen, numbers, each, bins, labels, wanted)
     times = seen.read(dialect, local_time)
     times[np.isfinite(seen.numbers)] = "NaT"  # of which some spell times, such as 0171…
     if seen.nearly(~np.isnat(times)):
         return _of_times(name, times[seen.rows_of(~np.isnat(times))], bins, wanted)
     if seen.nearly(~np.isnat(seen.read(dialect, day_time))):
         return {name: (Times("hour"), "times of day")}
-    if not seen.nearly(np.array([text is not None for text in seen.texts])):
+    if not seen.nearly(seen.written):
         return {name: (_NO_KIND, "")}
     return {name: _of_texts(seen, labels, wanted)}
 
@@ -174,8 +177,7 @@ def features_of_column(
 class _Seen:
     """A column's values: each different one that is there, and where it is."""
 
-    values: list[Any]  # The different ones
-    texts: list[str | None]  # How they are written; None of what is neither text nor number
+    held: list[Any] | pa.Array  # The different ones; an array of texts alone
     numbers: NDArray[np.float64]  # What they count, NaN if nothing; shape [values]
     codes: NDArray[np.bool_]  # Whether it is a text such as '007', as no number is written
     place: NDArray[np.intp]  # Which of them it is in each row that has one; shape [rows there]
@@ -206,23 +208,39 @@ class _Seen:
                 places.append(known[key])
             place = np.array(places, dtype=np.intp)
         numbers = np.array([_number(value, dialect) for value in values], dtype=np.float64)
-        texts, codes = [text_of(value) for value in values], np.array(list(map(_is_code, values)))
-        return cls(values, texts, numbers, codes.astype(bool), place, len(column))
+        codes = np.array(list(map(_is_code, values)), dtype=bool)
+        return cls(values, numbers, codes, place, len(column))
 
     @classmethod
     def _of_texts(cls, column: TextColumn, dialect: Dialect, name: str) -> _Seen:
         """Read a column of a text file, each different text once."""
-        from flwr_kld.table.texts import are_alphabetic, are_codes, as_list, numbers_of
-
-        texts = as_list(column.different)
+        texts = column.different
         gone = {"", *dialect.missing, *dialect.sentinels.get(name, ())}
-        there = np.array([text not in gone for text in texts], dtype=bool)
-        numbers = numbers_of(column.different, dialect)
-        numbers[np.isfinite(numbers) & are_alphabetic(column.different)] = np.nan  # true, false
-        place = (np.cumsum(there) - 1)[column.place[there[column.place]]]
-        values = [text for text, is_there in zip(texts, there.tolist(), strict=True) if is_there]
-        codes = are_codes(column.different)[there]
-        return cls(values, list(values), numbers[there], codes, place, len(column))
+        there = ~are_among(texts, gone)
+        numbers, place = numbers_of(texts, dialect), column.place
+        truth = np.flatnonzero(np.isin(numbers, (0, 1)))  # or the numbers 0 and 1
+        numbers[truth[are_alphabetic(texts.take(pa.array(truth)))]] = np.nan
+        if not there.all():
+            texts, numbers = texts.filter(pa.array(there)), numbers[there]
+            place = (np.cumsum(there) - 1)[place[there[place]]]
+        return cls(texts, numbers, are_codes(texts), place, len(column))
+
+    @cached_property
+    def values(self) -> list[Any]:
+        """The different values."""
+        return self.held if isinstance(self.held, list) else as_list(self.held)
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """How they are written; None of what is neither text nor number."""
+        return [text_of(value) for value in self.values]
+
+    @cached_property
+    def written(self) -> NDArray[np.bool_]:
+        """Which of them are texts or numbers."""
+        if not isinstance(self.held, list):
+            return np.ones(len(self.held), dtype=bool)
+        return np.array([text is not None for text in self.texts], dtype=bool)
 
     @property
     def there(self) -> int:
@@ -232,7 +250,7 @@ class _Seen:
     @cached_property
     def times(self) -> NDArray[np.int64]:
         """Rows that have each value."""
-        return np.bincount(self.place, minlength=len(self.values)).astype(np.int64)
+        return np.bincount(self.place, minlength=len(self.numbers)).astype(np.int64)
 
     @property
     def many(self) -> bool:
@@ -254,7 +272,7 @@ class _Seen:
     def nearly(self, which: NDArray[np.bool_]) -> bool:
         """Whether nearly all rows have these values, or nearly all values and half the rows do."""
         share = self.times[which].sum() / max(self.there, 1)
-        of_values = np.count_nonzero(which) / max(len(self.values), 1)
+        of_values = np.count_nonzero(which) / max(len(self.numbers), 1)
         return bool(share >= _NEARLY or (of_values >= _NEARLY and share >= _HALF))
 
     def rows_of(self, which: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -267,19 +285,27 @@ class _Seen:
 
     def those(self, which: NDArray[np.bool_]) -> list[Any]:
         """Return these values."""
+        if not isinstance(self.held, list):
+            return as_list(self.held.filter(pa.array(which)))
         return [self.values[place] for place in np.flatnonzero(which).tolist()]
 
     def counted(self, which: NDArray[np.bool_]) -> Counter[str]:
         """Return the texts of these values, and the rows of each."""
         found: Counter[str] = Counter()
-        for place in np.flatnonzero(which).tolist():
-            found[self.texts[place] or ""] += int(self.times[place])
+        texts = map(text_of, self.those(which))
+        for text, rows in zip(texts, self.times[which].tolist(), strict=True):
+            found[text or ""] += rows
         return found
 
     def read(
         self, dialect: Dialect, as_time: Callable[[Any], datetime | None]
     ) -> NDArray[np.datetime64]:
         """Return the time that each value is; NaT of none."""
+        usual = None
+        if as_time is local_time and not isinstance(self.held, list):
+            usual = times_of(self.held)
+        if usual is not None:
+            return usual
         texts = map(as_text, self.values)
         spelt = (
             value if text is None else dialect.time(text)
@@ -317,16 +343,16 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
-def _calendar(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
+def _calendar(name: str, numbers: NDArray[np.float64], many: bool) -> str | None:
     """Say so if numbers move on with the calendar, or from row to row, whatever the data are."""
-    word, numbers = "".join(_words(name)), seen.each(which)
+    word = "".join(_words(name))
     whole = (numbers == np.floor(numbers)).mean() >= _NEARLY
     for (first, last), known in _CALENDAR.items():
         fits = whole and ((numbers >= first) & (numbers <= last)).mean() >= _NEARLY
         if fits and word in known.split():
             return "a calendar's numbers, which move on whatever the data do"
     for way, onward in (("rise", numbers), ("fall", -numbers)):
-        if seen.many and _go_on(onward, strictly=True):
+        if many and _go_on(onward, strictly=True):
             return f"its numbers {way} from each row to the next, as a counter's do"
     return None
 
@@ -360,11 +386,18 @@ def _constant(seen: _Seen, wanted: bool) -> tuple[Found, str]:
 
 
 def _of_numbers(
-    name: str, seen: _Seen, which: NDArray[np.bool_], bins: int, labels: int, wanted: bool
+    name: str,
+    seen: _Seen,
+    which: NDArray[np.bool_],
+    numbers: NDArray[np.float64],
+    bins: int,
+    labels: int,
+    wanted: bool,
 ) -> Features:
-    """Choose for numbers: codes, identifiers, times, or amounts."""
-    common, numbers = which & seen.common, seen.each(which)
-    values = np.unique(seen.numbers[which])
+    """Choose for the numbers of rows: codes, identifiers, times, or amounts."""
+    common = which & seen.common
+    values, rows = np.unique(numbers, return_counts=True)
+    ordered = np.repeat(values, rows)
     whole = bool((numbers == np.floor(numbers)).mean() >= _NEARLY)
     different = whole and np.count_nonzero(which) >= _NEARLY * len(numbers)
     few = np.unique(seen.numbers[common])
@@ -386,36 +419,42 @@ def _of_numbers(
             levels = [str(text_of(float(number))) for number in few]
             return {name: (Labels(levels + own), f"levels, {levels[0]} to {levels[-1]}{more}")}
         words = f"numbers, a cell for each of {len(few)} and for what lies between"
-        return _beside_labels(name, seen, which, _cells(few), words)
+        return _beside_labels(name, seen, which, ordered, _cells(few), words)
     inner = _inner(values)
     dense = inner[-1] - inner[0] < _DENSE * len(numbers)
     if different and not wanted and len(numbers) >= _ENOUGH and dense:
         words = f"{len(values):,} different whole numbers in {len(numbers):,} rows"
         return {name: (f"{words}, close to each other: they look like identifiers", "")}
-    if (numbers >= _LEAST_TIME).mean() >= _NEARLY and (read_as := _since(name, seen, which)):
+    if (numbers >= _LEAST_TIME).mean() >= _NEARLY and (
+        read_as := _since(name, seen, which, ordered)
+    ):
         times = seen.read(Dialect(), local_time)
         parts = _of_times(name, times[seen.rows_of(which & ~np.isnat(times))], bins, wanted)
         return {part: (own, f"read as {read_as}") for part, (own, _) in parts.items()}
     if whole and np.median(abs(values)) >= _EXACT:
         return {name: _of_texts(seen, labels, wanted)}
-    often, rows = np.unique(numbers, return_counts=True)
     most = int(rows.argmax())
-    if rows[most] >= _HALF * len(numbers) and len(often) > 2:
-        rest = np.sort(numbers[numbers != often[most]])
-        cuts = _cuts_beside(float(often[most]), rest, bins)
-        words = f"numbers, {text_of(float(often[most]))} by itself and the rest in quantile bins"
+    if rows[most] >= _HALF * len(numbers) and len(values) > 2:
+        rest = ordered[ordered != values[most]]
+        cuts = _cuts_beside(float(values[most]), rest, bins)
+        words = f"numbers, {text_of(float(values[most]))} by itself and the rest in quantile bins"
     else:
-        cuts = np.array(Binned.quantiles(numbers, bins).edges)
+        cuts = quantile_cuts(ordered, bins)
         words = "numbers, in quantile bins"
-    return _beside_labels(name, seen, which, cuts, words)
+    return _beside_labels(name, seen, which, ordered, cuts, words)
 
 
 def _beside_labels(
-    name: str, seen: _Seen, which: NDArray[np.bool_], cuts: NDArray[np.float64], words: str
+    name: str,
+    seen: _Seen,
+    which: NDArray[np.bool_],
+    ordered: NDArray[np.float64],
+    cuts: NDArray[np.float64],
+    words: str,
 ) -> Features:
     """Cut numbers at these edges, and name the frequent ones of the texts beside them."""
     own, more = _labels_beside(seen, which)
-    return {name: (Binned.cut(seen.each(which), cuts, labels=own), words + more)}
+    return {name: (Binned.cut(ordered, cuts, labels=own), words + more)}
 
 
 def _labels_beside(seen: _Seen, which: NDArray[np.bool_]) -> tuple[list[str], str]:
@@ -453,9 +492,10 @@ def _inner(ordered: NDArray[Any]) -> NDArray[Any]:
     return ordered[odd : len(ordered) - odd]
 
 
-def _since(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
-    """Say as which times numbers are likely to be meant; None if as none."""
-    numbers = seen.each(which)
+def _since(
+    name: str, seen: _Seen, which: NDArray[np.bool_], numbers: NDArray[np.float64]
+) -> str | None:
+    """Say as which times ordered numbers are likely to be meant; None if as none."""
     if np.median(numbers) < EPOCH:
         times = seen.read(Dialect(), local_time)[which]
         likely = (times >= _FIRST) & (times < np.datetime64(datetime.now(UTC).year + 2, "Y"))
@@ -468,7 +508,7 @@ def _since(name: str, seen: _Seen, which: NDArray[np.bool_]) -> str | None:
     named = not _TIMED.isdisjoint(_words(name))
     recent = ((seconds > now - _RECENT) & (seconds < now + _YEAR)).mean() >= _NEARLY
     past = (seconds < now + _YEAR).mean() >= _NEARLY
-    inner = _inner(np.sort(seconds))
+    inner = _inner(seconds)
     coarse = unit < _FINEST or np.mean([*map(_is_round, seen.those(which))]) >= _NEARLY
     if inner[-1] - inner[0] >= 86_400 and ((named and past) or (recent and coarse)):
         return f"{_SINCE_1970[unit]} since 1970"
@@ -485,14 +525,19 @@ def _is_round(value: Any) -> bool:
 def _of_times(name: str, times: NDArray[np.datetime64], bins: int, wanted: bool) -> Features:
     """Choose what is checked of times: date, weekday, hour."""
     found: dict[str, Found] = {"date": _of_dates(times, bins, wanted)}
+    different, rows = np.unique(times, return_counts=True)
     for by, words in (("weekday", "fall on one weekday"), ("hour", "are of one hour of the day")):
         domain = Times(by)
-        symbols, rows = np.unique(domain.encode(times), return_counts=True)
-        if by == "weekday" and (times == times.astype("M8[M]")).mean() >= _NEARLY:
+        of_symbol = np.bincount(domain.encode(different), rows)
+
+        def are_round(unit: str) -> bool:
+            return bool(rows[different == different.astype(unit)].sum() >= _NEARLY * len(times))
+
+        if by == "weekday" and are_round("M8[M]"):
             found[by] = "they are months without a day"
-        elif rows.max() >= _NEARLY * len(times):
-            which = domain.name_of(symbols[rows.argmax()])
-            midnight = by == "hour" and (times == times.astype("M8[D]")).mean() >= _NEARLY
+        elif of_symbol.max() >= _NEARLY * len(times):
+            which = domain.name_of(int(of_symbol.argmax()))
+            midnight = by == "hour" and are_round("M8[D]")
             found[by] = "they are dates without a time" if midnight else f"all {words}, {which}"
         else:
             found[by] = domain
@@ -539,7 +584,7 @@ def _cuts_beside(value: float, rest: NDArray[np.float64], bins: int) -> NDArray[
 
 def _of_texts(seen: _Seen, labels: int, wanted: bool) -> tuple[Found, str]:
     """Choose for texts: labels, groups of codes, or why they are none."""
-    texts = seen.counted(np.array([text is not None for text in seen.texts]))
+    texts = seen.counted(seen.written)
     rows = sum(texts.values())
     often = _by_frequency(texts)
     common = [text for text in often if not seen.many or texts[text] > 1]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import compute
 
 from flwr_kld.table.dialect import DELIMITERS, NO_VALUE, Dialect, opened
+from flwr_kld.table.frame import TextColumn
 from flwr_kld.table.records import Column, numbers_in, text_of
+from flwr_kld.table.texts import are_among, as_list, have, numbers_of
 
 _LINES = 5000
 """That are looked at, behind the header."""
@@ -35,6 +39,15 @@ _MOST = 0.9
 
 def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
     """Propose the dialect of a text file, from its first lines; the usual one where none shows."""
+    dialect, lines = sniff_lines(file, usual)
+    rows = [row for row in dialect.rows(lines) if row]
+    width = len(rows[0]) if rows else 0
+    columns = zip(*(row for row in rows if len(row) == width), strict=True)
+    return recognise({name: column for name, *column in columns}, dialect)
+
+
+def sniff_lines(file: str | Path, usual: Dialect | None = None) -> tuple[Dialect, list[str]]:
+    """Propose delimiter, encoding and line end; return also the lines that were looked at."""
     usual = usual or Dialect()
     with opened(file) as stream:
         content = stream.read()
@@ -42,38 +55,92 @@ def sniff(file: str | Path, usual: Dialect | None = None) -> Dialect:
     text = content.decode(encoding, "replace").removeprefix("\ufeff")
     lines = _first_lines(text)
     delimiter = _delimiter(lines) or usual.delimiter
-    mixed = text.partition("\n")[0].endswith("\r") and text.count("\n") > 2 * text.count("\r\n")
+    first = text.find("\n")
+    mixed = text[first - 1 : first] == "\r" and text.count("\n") > 2 * text.count("\r\n")
     line_end = "lf" if mixed else usual.line_end
-    dialect = Dialect(delimiter, encoding, usual.decimal, usual.dates, line_end=line_end)
-    rows = [row for row in dialect.rows(lines) if row]
-    width = len(rows[0]) if rows else 0
-    columns = zip(*(row for row in rows if len(row) == width), strict=True)
-    return recognise({name: column for name, *column in columns}, dialect)
+    return Dialect(delimiter, encoding, usual.decimal, usual.dates, line_end=line_end), lines
 
 
-def recognise(columns: Mapping[str, Column], dialect: Dialect) -> Dialect:
-    """Propose how numbers, dates and missing values are spelt in public columns."""
-    nothing = frozenset(NO_VALUE)
-    held = {
-        name: _stripped(column, nothing)
-        for name, column in columns.items()
-        if not isinstance(column, np.ndarray)
-        and all(issubclass(kind, str | type(None)) for kind in set(map(type, column)))
-    }
+def recognise(columns: Mapping[str, Column | TextColumn], dialect: Dialect) -> Dialect:
+    """Propose how numbers, dates and missing values are spelt in the first rows of columns."""
+    held = {name: own for name, column in columns.items() if (own := _Counted.of(column))}
     every = {
-        name: held[name] if name in held else _numbers_in(column)
+        name: held[name] if name in held else _Counted.of_numbers(column)
         for name, column in columns.items()
     }
     many = max(map(len, columns.values()), default=0) >= _MANY
-    texts = [column for column in held.values() if column.total() > many]
-    spelt = {text for column in texts for text in SPELLINGS if column[text] > 1}
+    long = [name for name, column in held.items() if column.total > many]
+    spelt = {text for name in long for text in held[name].several(SPELLINGS)}
     missing = (*NO_VALUE, *(text for text in SPELLINGS if text in spelt))
-    for column in every.values():
-        for text in nothing | spelt:
-            del column[text]
+    if spelt:
+        every = {name: column.without(spelt) for name, column in every.items()}
+    texts = [every[name] for name in long]
     decimal, dates = _decimal(texts) or dialect.decimal, _dates(texts, many) or dialect.dates
     dialect = replace(dialect, missing=missing, decimal=decimal, dates=dates)
     return replace(dialect, sentinels=dict(_sentinels(every, dialect, many)))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The different texts of a column, without spaces around them, and the rows of each."""
+
+    texts: pa.Array
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: Column | TextColumn) -> _Counted | None:
+        """Count the texts that stand for something; None of what holds others than texts."""
+        if isinstance(column, TextColumn):
+            rows = np.bincount(column.place[:_LINES], minlength=len(column.different))
+            seen = np.flatnonzero(rows)
+            return cls._stripped(column.different.take(pa.array(seen)), rows[seen])
+        if isinstance(column, np.ndarray) or not all(
+            issubclass(kind, str | type(None)) for kind in set(map(type, column))
+        ):
+            return None
+        counted = Counter(text for text in column if text)
+        return cls._stripped(_as_array(counted), np.array([*counted.values()], dtype=np.int64))
+
+    @classmethod
+    def of_numbers(cls, column: Column) -> _Counted:
+        """Count the numbers of a column, as texts."""
+        numbers = numbers_in(column)
+        different, rows = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+        return cls(_as_array([text_of(number) for number in different.tolist()]), rows)
+
+    @classmethod
+    def _stripped(cls, texts: pa.Array, rows: NDArray[np.int64]) -> _Counted:
+        coded = compute.utf8_trim_whitespace(texts).dictionary_encode()
+        rows = np.bincount(coded.indices, rows, len(coded.dictionary)).astype(np.int64)
+        return cls(coded.dictionary, rows).without({"", *NO_VALUE})
+
+    @property
+    def total(self) -> int:
+        """Rows of all texts."""
+        return int(self.rows.sum())
+
+    def without(self, texts: Collection[str]) -> _Counted:
+        """Leave out some texts."""
+        left = ~are_among(self.texts, texts)
+        return self if left.all() else _Counted(self.texts.filter(pa.array(left)), self.rows[left])
+
+    def several(self, texts: Sequence[str]) -> list[str]:
+        """Return those of the texts that more rows than one have."""
+        which = are_among(self.texts, texts) & (self.rows > 1)
+        return as_list(self.texts.filter(pa.array(which))) if which.any() else []
+
+    def have(self, marks: str, times: int = 1) -> NDArray[np.bool_]:
+        """Whether each text has one of these marks, so many times."""
+        return np.any([have(self.texts, mark, times) for mark in marks], axis=0)
+
+
+def _as_array(texts: Iterable[str | None]) -> pa.Array:
+    texts = list(texts)
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:  # half of a pair of surrogates, of which Arrow holds none
+        spelt = [(text or "").encode(errors="backslashreplace").decode() for text in texts]
+        return pa.array(spelt, pa.string())
 
 
 def in_words(dialect: Dialect) -> Iterator[str]:
@@ -123,13 +190,19 @@ def _delimiter(lines: Sequence[str]) -> str | None:
     """Return the delimiter by which most lines have as many fields as the header, two or more."""
 
     def fits(delimiter: str) -> tuple[float, int]:
-        widths = [len(row) for row in Dialect(delimiter).rows(lines) if row]
+        rows = Dialect(delimiter).rows
+        widths = [
+            len(*rows([line])) if '"' in line else line.count(delimiter) + 1
+            for line in lines
+            if line
+        ]
         if not widths or widths[0] < 2:
             return 0.0, 0
         return widths.count(widths[0]) / len(widths), widths[0]
 
-    best = max(DELIMITERS, key=fits)
-    return best if fits(best)[1] else None
+    found = {delimiter: fits(delimiter) for delimiter in DELIMITERS}
+    best = max(found, key=found.__getitem__)
+    return best if found[best][1] else None
 
 
 def _first_lines(text: str) -> list[str]:
@@ -140,55 +213,35 @@ def _first_lines(text: str) -> list[str]:
     return (lines if size < len(text) else text.splitlines())[: _LINES + 1]
 
 
-def _stripped(column: Sequence[str | None], nothing: Collection[str]) -> Counter[str]:
-    """Count a column's texts, without the spaces around them."""
-    found: Counter[str] = Counter()
-    for text, rows in Counter(column).items():
-        if text and (own := text.strip()) not in nothing:
-            found[own] += rows
-    return found
-
-
-def _numbers_of(texts: Collection[str], dialect: Dialect) -> NDArray[np.float64]:
-    """Return the numbers that different texts spell, NaN of none."""
-    from pyarrow import array, string
-
-    from flwr_kld.table.texts import numbers_of
-
-    try:
-        return numbers_of(array(texts, string()), dialect)
-    except UnicodeEncodeError:  # half of a pair of surrogates, of which Arrow holds none
-        return np.array([dialect.number(text) for text in texts], dtype=np.float64)
-
-
 def _mostly(numbers: NDArray[np.float64]) -> bool:
     """Whether most of what was read are numbers."""
     return int(np.count_nonzero(numbers == numbers)) > _MOST * len(numbers)
 
 
-def _decimal(columns: Sequence[Counter[str]]) -> str | None:
+def _decimal(columns: Sequence[_Counted]) -> str | None:
     """Return the mark with which more columns are numbers; None if it makes no difference."""
-
-    def is_marked(column: Counter[str]) -> bool:
-        return sum(rows for text, rows in column.items() if "," in text or "." in text) > 1
-
-    marked = [list(column) for column in columns if is_marked(column)]
+    marked = [one.texts for one in columns if one.rows[one.have(",.")].sum() > 1]
 
     def numbers(mark: str) -> int:
         by_mark = Dialect(decimal=mark)
-        return sum(_mostly(_numbers_of(column, by_mark)) for column in marked)
+        return sum(_mostly(numbers_of(texts, by_mark)) for texts in marked)
 
     points, commas = numbers("."), numbers(",")
     return None if points == commas else "," if commas > points else "."
 
 
-def _dates(columns: Sequence[Counter[str]], many: bool) -> str | None:
+def _dates(columns: Sequence[_Counted], many: bool) -> str | None:
     """Return the order of day and month that the dates show, or else their separator suggests."""
     shown: Counter[str] = Counter()
     for column in columns:
-        found = [(match, rows) for text, rows in column.items() if (match := _DATE.fullmatch(text))]
+        most, which = _MOST * column.total, column.have("./-", 2)
+        if column.rows[which].sum() <= most:
+            continue
+        texts = as_list(column.texts.filter(pa.array(which)))
+        rows_of_texts = zip(texts, column.rows[which].tolist(), strict=True)
+        found = [(match, rows) for text, rows in rows_of_texts if (match := _DATE.fullmatch(text))]
         total = sum(rows for _, rows in found)
-        if total <= _MOST * column.total():
+        if total <= most:
             continue
         first, second = (
             sum(rows for match, rows in found if int(match[place]) > 12) for place in (1, 3)
@@ -203,38 +256,27 @@ def _dates(columns: Sequence[Counter[str]], many: bool) -> str | None:
 
 
 def _sentinels(
-    columns: Mapping[str, Counter[str]], dialect: Dialect, many: bool
+    columns: Mapping[str, _Counted], dialect: Dialect, many: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield columns of numbers, and how one that is the only negative one, or far off, is spelt."""
-    for name, times in columns.items():
-        read, total = _numbers_of([*times], dialect), times.total()
+    for name, column in columns.items():
+        read, total = numbers_of(column.texts, dialect), column.total
         if not np.isin(read, _SENTINELS).any():
             continue
-        spelt = dict(zip(times, read.tolist(), strict=True))
-        numbers: Counter[float] = Counter()
-        for text, number in spelt.items():
-            if number == number:
-                numbers[number] += times[text]
-        if total < _FEW or (numbers.total() <= _MOST * total and not _mostly(read)):
+        numbers, place = np.unique(read[read == read], return_inverse=True)
+        rows = np.bincount(place, column.rows[read == read])
+        if total < _FEW or (rows.sum() <= _MOST * total and not _mostly(read)):
             continue
-        often = {number for number, rows in numbers.items() if rows > many}
-        known = often if sum(numbers[number] for number in often) > _MOST * total else set(numbers)
-        for odd in sorted(numbers.keys() & _SENTINELS):
-            texts = tuple(t for t, number in spelt.items() if number == odd and times[t] > many)
-            others = sorted(known - {odd})
+        often = rows > many
+        known = numbers[often] if rows[often].sum() > _MOST * total else numbers
+        for odd in numbers[np.isin(numbers, _SENTINELS)].tolist():
+            spelt = (read == odd) & (column.rows > many)
+            others = known[known != odd]
             if len(others) > _FEW:  # of many, one at either end may be odd itself
                 others = others[1:-1]
-            low, high = min(others, default=0.0), max(others, default=0.0)
+            low, high = (others[0], others[-1]) if len(others) else (0.0, 0.0)
             alone = odd < 0 <= low and high > 1
             away = min(abs(odd - low), abs(odd - high)) > high - low and not low < odd < high
-            if sum(times[text] for text in texts) > 1 and (alone or (away and len(others) > 2)):
-                yield name, texts
+            if column.rows[spelt].sum() > 1 and (alone or (away and len(others) > 2)):
+                yield name, tuple(as_list(column.texts.filter(pa.array(spelt))))
                 break
-
-
-def _numbers_in(column: Column) -> Counter[str]:
-    """Count the numbers of a column as texts."""
-    numbers = numbers_in(column)
-    different, times = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
-    texts = [text_of(number) or "" for number in different.tolist()]
-    return Counter(dict(zip(texts, times.tolist(), strict=True)))

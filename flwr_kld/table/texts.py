@@ -6,7 +6,8 @@ It refuses all texts for one that it cannot read: such are looked up, each diffe
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Collection
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,11 @@ _PLAIN_NUMBER = {
     for mark in (".", ",")
 }
 """Numbers by their decimal mark, short enough for pyarrow and the rule to agree on each."""
-_OTHER_DECIMALS = {
-    mark: rf"^-?[0-9]{{1,20}}[{other}]([0-9]{{1,2}}|[0-9]{{4,20}})$"
+_NO_NUMBER = {
+    mark: rf"^-?[0-9]{{1,20}}[{other}]([0-9]{{1,2}}|[0-9]{{4,20}})$|[0-9][-/][0-9]"
     for mark, other in ((".", ","), (",", "."))
 }
-"""Numbers with the other mark, which cannot group thousands there: none by the first mark."""
+"""Numbers with the other mark, which cannot group thousands there, and most dates."""
 
 
 class Texts:
@@ -58,20 +59,9 @@ class Texts:
         self._unusual[list(_COMMA_NUMBERS if self._comma else usual)] = False
         self._nothing = dialect.sentinel_values(name, domain.reads)
         gone = {*dialect.missing, *dialect.sentinels.get(name, ()), *domain.listed}
-        gone = {"", *(text for text in gone if self._takes(text))}
-        self._gone = pa.array(sorted(gone), pa.string())
-
-    def _takes(self, text: str) -> bool:
-        """Whether pyarrow reads a value in a text."""
-        try:
-            return self._type is not None and bool(self._cast(pa.array([text])).is_valid()[0])
-        except (pa.ArrowInvalid, UnicodeEncodeError):
-            return False
-
-    def _cast(self, texts: pa.Array) -> pa.Array:
-        if self._comma:
-            texts = compute.replace_substring(texts, ",", ".")
-        return compute.cast(texts, self._type)
+        kind = self._type
+        taken = () if kind is None else (t for t in gone if _takes(kind, self._comma, t))
+        self._gone = pa.array(sorted({"", *taken}), pa.string())
 
     def values(self, texts: pa.Array) -> NDArray[Any]:
         """Read a block of the column; shape [texts]."""
@@ -82,7 +72,8 @@ class Texts:
             if look:
                 left |= self._has_others(texts)
             try:
-                cast = self._cast(compute.if_else(left, None, texts) if left.any() else texts)
+                left_out = compute.if_else(left, None, texts) if left.any() else texts
+                cast = _cast(self._type, self._comma, left_out)
             except pa.ArrowInvalid:  # its text quotes one
                 continue
             column = cast.to_numpy(zero_copy_only=False)
@@ -118,6 +109,21 @@ class Texts:
         return np.array([self._known[text] for text in spelt])[codes]
 
 
+@lru_cache(maxsize=1024)
+def _takes(kind: pa.DataType, comma: bool, text: str) -> bool:
+    """Whether pyarrow reads a value in a text."""
+    try:
+        return bool(_cast(kind, comma, pa.array([text])).is_valid()[0])
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return False
+
+
+def _cast(kind: pa.DataType, comma: bool, texts: pa.Array) -> pa.Array:
+    if comma:
+        texts = compute.replace_substring(texts, ",", ".")
+    return compute.cast(texts, kind)
+
+
 def as_list(texts: pa.Array) -> list[str]:
     """Return texts as Python has them."""
     try:
@@ -136,31 +142,60 @@ def coded(blocks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
 
 def numbers_of(texts: pa.Array, dialect: Dialect) -> NDArray[np.float64]:
     """Return what `Dialect.number` makes of each of these texts; shape [texts]."""
-    plain = compute.match_substring_regex(texts, _PLAIN_NUMBER[dialect.decimal])
-    cast = compute.if_else(plain, texts, "0")
-    if dialect.decimal == ",":
-        cast = compute.replace_substring(cast, ",", ".")
-    numbers = np.array(compute.cast(cast, pa.float64()))
-    others = ~plain.to_numpy(zero_copy_only=False)
-    if others.any():
-        numbers[others] = np.nan
-        none = compute.match_substring_regex(texts, _OTHER_DECIMALS[dialect.decimal])
-        others &= ~none.to_numpy(zero_copy_only=False)
-    others = np.flatnonzero(others)
-    numbers[others] = [dialect.number(text) for text in as_list(texts.take(pa.array(others)))]
+    if dialect.decimal == ".":
+        try:
+            return np.array(compute.cast(texts, pa.float64()))
+        except pa.ArrowInvalid:  # most texts may be numbers all the same
+            pass
+    numbers = np.full(len(texts), np.nan)
+    left = np.flatnonzero(~_match(texts, _NO_NUMBER[dialect.decimal]))
+    texts = texts.take(pa.array(left))
+    plain = _match(texts, _PLAIN_NUMBER[dialect.decimal])
+    comma = dialect.decimal == ","
+    numbers[left[plain]] = _cast(pa.float64(), comma, texts.filter(pa.array(plain)))
+    others = as_list(texts.filter(pa.array(~plain)))
+    numbers[left[~plain]] = [dialect.number(text) for text in others]
     return numbers
+
+
+def _match(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
+    return _as_mask(compute.match_substring_regex(texts, pattern))
+
+
+def _as_mask(found: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def are_alphabetic(texts: pa.Array) -> NDArray[np.bool_]:
     """Whether each text is one word of letters, spaces around it left out; shape [texts]."""
-    words = compute.utf8_is_alpha(compute.utf8_trim_whitespace(texts))
-    return np.asarray(words.to_numpy(zero_copy_only=False), dtype=bool)
+    return _as_mask(compute.utf8_is_alpha(compute.utf8_trim_whitespace(texts)))
+
+
+def are_among(texts: pa.Array, some: Collection[str]) -> NDArray[np.bool_]:
+    """Whether each text is one of some; shape [texts]."""
+    return _as_mask(compute.is_in(texts, pa.array([*some], texts.type)))
+
+
+def have(texts: pa.Array, part: str, times: int = 1) -> NDArray[np.bool_]:
+    """Whether each text has a part so many times or more; shape [texts]."""
+    return np.asarray(compute.count_substring(texts, part).to_numpy() >= times, dtype=bool)
 
 
 def are_codes(texts: pa.Array) -> NDArray[np.bool_]:
     """Whether each text is none that a number is written as, such as '007' or '01.30'."""
-    codes = compute.match_substring_regex(texts, r"^0\p{Nd}")
-    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=bool)
+    codes = _as_mask(compute.starts_with(texts, "0")) & ~_as_mask(compute.starts_with(texts, "0."))
+    if codes.any():
+        second = compute.utf8_slice_codeunits(texts.filter(pa.array(codes)), 1, 2)
+        codes[codes] = _as_mask(compute.utf8_is_decimal(second))
+    return codes
+
+
+def times_of(texts: pa.Array) -> NDArray[np.datetime64] | None:
+    """Return the times that texts spell in ISO 8601; None unless each of them does."""
+    try:
+        return np.array(compute.cast(texts, pa.timestamp("us")).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _different(texts: pa.Array) -> tuple[list[bytes | None], NDArray[np.int32]]:
