@@ -148,7 +148,7 @@ def host_drift_queries(
     for name, call in (("records", records), ("hosted", hosted), ("domain", domain)):
         instance(name, call, Callable, "a function")
     instance("discover", discover, Set, "a set of columns, such as {'job'}")
-    node = DriftNode(OwnRecords(records, domain, record_ids), hosted, domain, discover)
+    node = DriftNode(OwnRecords(records, record_ids), hosted, domain, discover)
     app.query(DRIFT_ACTION)(node.answer)
     app.query(HOSTED_ACTION)(node.name_clients)
     app.query(REPORT_ACTION)(take_report)
@@ -218,7 +218,7 @@ class DriftNode:
         try:
             terms, members = asked(message.content)
             store_model(message.content, context)
-            cell_of, here = self._cells(terms, context), self.present(context)
+            (cell_of, domain), here = self._cells(terms, context), self.present(context)
             require_claim(terms, *self.channels)
             pinned, channel = self.channels[terms.trust]
             if terms.aggregators != pinned:
@@ -240,7 +240,7 @@ class DriftNode:
                         gate.admit(member)
                     else:
                         last_nights[member] = gate.last_night(member)
-                    answers.load(member, self._own.load(context, member, terms), send)
+                    answers.load(member, self._own.load(context, member, domain, terms), send)
         other_night = answers.finish(context, gate, last_nights)
         if answers.numbers:
             await_report(terms, context)
@@ -258,14 +258,17 @@ class DriftNode:
 
     def summand(self, context: Context, member: int, terms: Terms) -> SumVector:
         """Return a client's numbers, with its noise share, for a secure sum."""
-        cell_of, share = self._cells(terms, context), terms.share()
+        (cell_of, domain), share = self._cells(terms, context), terms.share()
         with of_period(terms.period):
-            loaded = self._own.load(context, member, terms)
+            loaded = self._own.load(context, member, domain, terms)
         rows = Records.counted([loaded], terms, cell_of)
         return rows.summand(0, share, SystemBits(), counted=terms.counted)
 
-    def _cells(self, terms: Terms, context: Context) -> NDArray[np.int32]:
-        """Refuse unless server and client mean the same thing; return the cell of each symbol."""
+    def _cells(self, terms: Terms, context: Context) -> tuple[NDArray[np.int32], Domain]:
+        """Refuse unless server and client mean the same thing.
+
+        Return the cell of each symbol, and the domain that is counted.
+        """
         require_model(terms, context)
         labels, domain = terms.unlisted_labels, self._domain(context)
         if labels is not None and labels.column not in self._discover:
@@ -281,7 +284,7 @@ class DriftNode:
         if terms.columns != counted.per_record:
             raise QueryRefused("the server's number of columns is not the domain's")
         try:
-            return terms.cell_of(counted)
+            return terms.cell_of(counted), counted
         except ValueError as error:
             raise QueryRefused(str(error)) from None
 

@@ -36,14 +36,15 @@ Loader = Callable[[Context, int], Any]
 class OwnRecords:
     """The records of a node's members."""
 
-    records: Loader  # Raw records, in a form that ``domain.encode`` takes
-    domain: Callable[[Context], Domain]  # Domain of the records
+    records: Loader  # Raw records, in a form that a domain's `encode` takes
     ids: Loader | None = None  # One id a record, for standing sessions
 
-    def load(self, context: Context, member: int, terms: Terms | None = None) -> Records:
+    def load(
+        self, context: Context, member: int, domain: Domain, terms: Terms | None = None
+    ) -> Records:
         """Load and encode one member's records: by terms, those of a period, or with their ids.
 
-        Within `of_period`, so that loaders know which.
+        In the domain that is counted. Within `of_period`, so that loaders know which.
         """
         period, inside = None if terms is None else terms.period, None
         with ended_in_time():
@@ -54,8 +55,6 @@ class OwnRecords:
             except Exception as error:  # whatever a loader raises may quote the data
                 raise _failed("records", "be loaded", error) from None
             try:
-                domain = self.domain(context)
-                domain = domain if terms is None else terms.over(domain)
                 symbols = Held(raw.into(domain.encode))
                 sound = symbols.into(domain.holds)
                 if sound and (terms is None or terms.unlisted_labels is None):
@@ -104,6 +103,10 @@ _NO_IDS = (
 )
 
 
+_NOTHING = np.empty(0, np.uint64)
+"""Ids of records that have none."""
+
+
 class Records(Private):
     """One member's encoded records, on their way to its counts. Private: shows no value."""
 
@@ -116,7 +119,7 @@ class Records(Private):
         inside: Held[NDArray[np.bool_]] | None = None,
     ) -> None:
         self._symbols, self._frozen = symbols.into(np.asarray), 0
-        self._ids = np.empty(0, np.uint64) if ids is None else ids.into(np.asarray)
+        self._ids = _NOTHING if ids is None else ids.into(np.asarray)
         if inside is not None:
             self._symbols = self._symbols[inside.into(np.asarray)]
             self._ids = self._ids if ids is None else self._ids[inside.into(np.asarray)]

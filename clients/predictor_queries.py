@@ -92,14 +92,15 @@ def host_predictor_queries(
     The parameters are those of `host_drift_queries`.
     """
     instance("app", app, ClientApp, "the node's ClientApp")
-    own = OwnRecords(records, domain)
+    own = OwnRecords(records)
 
     @app.query(PREDICT_ACTION)
     @loads_in_time
     def drift_predict(message: Message, context: Context) -> Message:
         """Report one privatised symbol for each member that is asked, or say why not."""
         try:
-            terms, members, queries = _read(message.content, domain(context))
+            alphabet = domain(context)
+            terms, members, queries = _read(message.content, alphabet)
             gate = Gate(context, terms)
             use_once(context, _USED, terms.check, claims_file(context))
         except QueryRefused as error:
@@ -113,17 +114,20 @@ def host_predictor_queries(
                 gate.admit(member)
                 number, query = queries[member]
                 config = {**context.run_config, _CONTEXT: query.context}
-                label = _label(own, replace(context, run_config=config), member, query.labels)
+                asked = replace(context, run_config=config)
+                label = _label(own, asked, member, alphabet, query.labels)
                 symbol = label.into(partial(query.answer, bits=SystemBits()))
                 reports[member] = Held(struct.pack(REPORT, number, symbol))
         answer = Answer(terms.fingerprint, list(reports), list(refused.values()))
         return reply(message, answer, reports)
 
 
-def _label(own: OwnRecords, context: Context, member: int, labels: int) -> Held[int]:
+def _label(
+    own: OwnRecords, context: Context, member: int, domain: Domain, labels: int
+) -> Held[int]:
     """Draw one record's label, or any label where none can be read: a refusal would leak."""
     try:
-        records = own.load(context, member)
+        records = own.load(context, member, domain)
     except (DomainError, QueryRefused) as error:
         logger.error("a predictor got a label drawn from nothing: %s", type(error).__name__)
         records = Records(Held(np.zeros(0, dtype=np.int64)))

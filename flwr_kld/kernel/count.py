@@ -43,11 +43,10 @@ def alike_records(
     coins : NDArray[np.uint64]
         Random words of the clients, shape [clients, columns].
     """
-    counts = counts.astype(np.int64)
-    pairs = np.add.reduceat(counts * (counts - 1), starts, axis=1)
+    counts = counts.astype(np.int64, copy=False)
     records = np.add.reduceat(counts, starts, axis=1)
-    single = records == 1
-    pairs, others = pairs + single, np.maximum(records - 1, 1)
+    pairs = np.add.reduceat(counts**2, starts, axis=1) - records  # of c (c - 1)
+    pairs, others = pairs + (records == 1), np.maximum(records - 1, 1)
     others *= alike_sensitivity(guarantee)  # below 2**32, so that nothing leaves 64 bits
     wholes, rest = np.divmod(pairs, others)
     more, rest = np.divmod(steps * rest, others)

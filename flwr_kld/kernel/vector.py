@@ -43,6 +43,8 @@ _R = TypeVar("_R")
 
 LARGEST_CLIENT = 2**31 - 1
 """Records one client may hold: counts travel as int32."""
+_NUMBER = np.dtype("<i4")
+"""Of a client's answer on its way."""
 _AT_ONCE = 2**20
 """Numbers that are counted or checked at once, some 10 MB."""
 _SHAPE = "an answer has the wrong shape: one number each is expected"
@@ -296,12 +298,11 @@ class ClientRows(Private):
         at_once = max(_AT_ONCE // cells, 1)
         for first in range(0, clients, at_once):
             some, rows = symbols[first : first + at_once], values[first : first + at_once]
-            counts = np.zeros((len(some), cells), np.int64)
-            for row, own in zip(counts, some, strict=True):
-                for part in range(0, own.size, _AT_ONCE):
-                    cell = cell_of[own.reshape(-1)[part : part + _AT_ONCE]]
-                    row += np.bincount(cell, minlength=cells)
-            rows[:, : layout.length - layout.frozen] = _numbers(counts, layout, guarantee, bits)
+            counts = _counted(some, cell_of, cells)
+            rows[:, : layout.counts] = counts
+            if layout.allotment.alike:
+                beside = rows[:, layout.counts : layout.length - layout.frozen]
+                beside[:] = _alike(counts, layout, guarantee, bits)
         if layout.frozen:
             values[:, -1] = frozen
         counted, most = cls(values, layout), guarantee.most_records or LARGEST_CLIENT
@@ -314,7 +315,7 @@ class ClientRows(Private):
     def _faults(self, guarantee: Guarantee, most: int) -> Iterator[tuple[NDArray[np.bool_], str]]:
         """Yield which rows no honest client answers with, and why."""
         values, layout = self._values, self.layout
-        yield np.logical_or.reduce(values < 0, axis=1), "counts must not be negative"
+        yield values.min(axis=1, initial=0) < 0, "counts must not be negative"
         starts = [part.start for part in layout.parts]
         totals = np.add.reduceat(values[:, : layout.counts], starts, axis=1, dtype=np.int64)
         yield totals.max(axis=1) > most, "counts exceed the most records that a client may have"
@@ -336,7 +337,7 @@ class ClientRows(Private):
 
         Behind the client's token, by which whoever adds up a standing session knows it.
         """
-        return token + bytes(self._values[client].astype("<i4", copy=False))
+        return token + self._values[client].astype(_NUMBER, copy=False).tobytes()
 
     def sealed(self, client: int, public: bytes, context: bytes, token: bytes = b"") -> bytes:
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""
@@ -603,7 +604,7 @@ class ClearSum(Private):
         names = [name for name, _ in self._rows]
         joined = b"".join([row for _, row in self._rows])
         self._rows = []
-        values = np.frombuffer(joined, "<i4").reshape(-1, self.layout.length)
+        values = np.frombuffer(joined, _NUMBER).reshape(-1, self.layout.length)
         rows = ClientRows(values.astype(np.int32, copy=False), self.layout)
         most = guarantee.most_records or most or LARGEST_CLIENT
         faults = list(rows._faults(guarantee, most))
@@ -723,16 +724,30 @@ class PartialSum(Private):
         return (part % MODULUS).astype(WORD).tobytes()
 
 
-def _numbers(
-    counts: NDArray[np.integer], layout: Layout, guarantee: Guarantee, bits: BitSource
-) -> NDArray[np.integer]:
-    """Return what clients answer with whose counts by cell, shape [clients, cells], are these."""
+def _counted(
+    symbols: Sequence[NDArray[np.signedinteger[Any]]], cell_of: NDArray[np.int32], cells: int
+) -> NDArray[np.int64]:
+    """Count each client's symbols by cell; shape [clients, cells]."""
+    sizes = [own.size for own in symbols]
+    if sum(sizes) <= _AT_ONCE:  # of many small clients, all together
+        cell = cell_of[np.concatenate([own.reshape(-1) for own in symbols])].astype(np.int64)
+        cell += np.repeat(np.arange(0, len(symbols) * cells, cells), sizes)
+        return np.bincount(cell, minlength=len(symbols) * cells).reshape(-1, cells)
+    counts = np.zeros((len(symbols), cells), np.int64)
+    for row, own in zip(counts, symbols, strict=True):
+        for part in range(0, own.size, _AT_ONCE):
+            row += np.bincount(cell_of[own.reshape(-1)[part : part + _AT_ONCE]], minlength=cells)
+    return counts
+
+
+def _alike(
+    counts: NDArray[np.int64], layout: Layout, guarantee: Guarantee, bits: BitSource
+) -> NDArray[np.int64]:
+    """Return the alike records of clients whose counts by cell, shape [clients, cells], are so."""
     columns, clients = layout.columns, len(counts)
-    if not (steps := layout.allotment.alike):
-        return counts
     starts = [part.start for part in layout.parts]
     coins = own_bits(bits).words(clients * columns).reshape(clients, columns)
-    return np.hstack([counts, alike_records(counts, starts, guarantee, steps, coins)])
+    return alike_records(counts, starts, guarantee, layout.allotment.alike, coins)
 
 
 def own_bits(bits: BitSource | NightNoise) -> BitSource:

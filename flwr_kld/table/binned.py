@@ -27,6 +27,7 @@ LEAST_POWER = 2.0**-20
 """What is less, and at least 0, is as good as 0 where `Binned.powers` cuts."""
 FARTHEST = 1e75
 """Of an edge from 0: errors of a variance are fourth powers, which float64 must hold, too."""
+_FLOAT = np.dtype(np.float64)
 _TAIL = 0.01
 """Values in each outer one of quantile bins."""
 _TAILED = 5
@@ -193,13 +194,15 @@ class Binned(Domain):
         `records` are an array, a data frame's column, or a sequence of n values of any type;
         the rest is as in `Domain.encode`.
         """
-        plain = type(records) is np.ndarray and records.dtype == np.float64 and records.ndim == 1
+        plain = type(records) is np.ndarray and records.dtype == _FLOAT and records.ndim == 1
         column = records if plain else as_column(records)
         numbers = records if plain else numbers_in(column)
         bins = self._edges.searchsorted(numbers, side="right").astype(np.int64, copy=False)
         odd = ~np.isfinite(numbers)
+        if not np.count_nonzero(odd):
+            return bins
         bins[odd] = self.size - 1
-        if self.labels and odd.any():
+        if self.labels:
             held = numbers if plain else values_in(column)
             gone = masked_in(column)
             first = len(self.edges) + 1

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 10
 """Columns that a message names."""
-_CUTS = ("delimiter", "encoding", "line_end")
-"""Of a dialect, what cuts a file into columns of texts."""
-_HELD = ("names", "_columns")
-"""Of a file, what is held once it is read."""
+_FLOAT = np.dtype(np.float64)
 BY = " × "
 """Between the names of two features whose combinations are a column."""
 _NOT_A_FRAME = (
@@ -95,8 +92,8 @@ class TextFile(Mapping[str, TextColumn]):
         if not own["sentinels"]:  # which say what columns hold: they stay those of the table
             del own["sentinels"]
         found = type(self)(self.file, own, public=self.public, rows=self.rows)
-        if all(getattr(dialect, name) == getattr(self.dialect, name) for name in _CUTS):
-            found.__dict__ |= {n: held for n, held in vars(self).items() if n in _HELD}
+        if self.is_held and _cut(found.dialect) == _cut(self.dialect):
+            found.names, found._columns = self.names, self._columns
         return found
 
     def blocks(self, names: Iterable[str] | None = None) -> Iterator[dict[str, pyarrow.Array]]:
@@ -138,6 +135,11 @@ class TextFile(Mapping[str, TextColumn]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+
+def _cut(dialect: Dialect) -> tuple[str, str, str]:
+    """Return what of a dialect cuts a file into columns of texts."""
+    return dialect.delimiter, dialect.encoding, dialect.line_end
 
 
 class OwnColumns(dict[str, Any]):
@@ -187,7 +189,10 @@ class Features:
     def _read_plain(self, dialect: Dialect, name: str, values: Any) -> NDArray[Any]:
         """Read a column, its texts as the dialect says; whatever else it holds stays as it is."""
         source, domain = self._sources[name], self._domains[name]
-        if type(values) is not np.ndarray:
+        if type(values) is np.ndarray:
+            if values.dtype == _FLOAT and values.ndim == 1 and source not in dialect.sentinels:
+                return domain.encode(values)  # as the rest would
+        else:
             if _are_arrow_texts(values) and values.num_chunks:
                 texts = self._texts(name, dialect)
                 return np.concatenate([texts.values(chunk) for chunk in values.iterchunks()])
