@@ -22,7 +22,7 @@ CLEAR    deviations  of noise beyond which a count is not made by it alone. Of 5
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -67,14 +67,18 @@ class Allowance:
 def allowance(reference: Reference, *, theta: float = THETA, level: float) -> Allowance:
     """Bound a column's reference's sampling error; all zero for a law that is known exactly."""
     theta, level = check_theta(theta), check_level(level)
-    rows = reference.records
-    if rows is None:
+    if reference.records is None:
         return Allowance(0.0, 0.0, 0.0)
+    return _of_rows(reference, reference.records, theta, level)
+
+
+def _of_rows(reference: Reference, rows: float, theta: float, level: float) -> Allowance:
+    """Bound the sampling error that a reference would have if it were of so many rows."""
     part = (1 - level) / 3  # for the shape of what was seen, for what was not, and for a drift
     z = -float(scipy.special.ndtri(part))
     most = -math.log(max(theta, (rows + 1) ** -2))  # at θ = 0, of symbols that the rows could show
     counts = rows * reference.probabilities
-    unseen = _unseen(reference, counts, z)
+    unseen = _unseen(reference, rows, counts, z)
     seen = counts[counts > 0]
     noise = np.minimum(reference.noise**2 / seen, 2 * most * seen)  # of one with mean 1, in mean
     spread = float((1 + noise).sum()) - 1
@@ -97,10 +101,10 @@ def rows_needed(
     """
     if reference.records is None:
         return None
-    level = 1 - SHARE * (1 - level)
+    theta, level = check_theta(theta), check_level(1 - SHARE * (1 - level))
 
     def enough(records: float) -> bool:
-        found = allowance(replace(reference, records=records), theta=theta, level=level)
+        found = _of_rows(reference, records, theta, level)
         return found.above(threshold) - threshold <= resolution / 2
 
     own = reference.records
@@ -117,11 +121,11 @@ def _rounded(rows: float) -> int:
     return int(math.ceil(rows / unit) * unit)
 
 
-def _unseen(reference: Reference, counts: Floats, z: float) -> float:
+def _unseen(reference: Reference, rows: float, counts: Floats, z: float) -> float:
     """Bound the mass of what was never seen, by what was seen once and twice (Good, Turing)."""
     if counts.all():
         return 0.0
-    rows, noise = float(reference.records or 0), reference.noise
+    noise = reference.noise
     if noise:  # what is not told from it, of each listed symbol, and of each name in `unlisted`
         index = reference.domain.unlisted_index()[counts == 0]
         hidden = np.count_nonzero(index < 0) + len(set(index[index >= 0].tolist()))

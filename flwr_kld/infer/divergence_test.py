@@ -64,7 +64,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from flwr_kld.common.search import root
 from flwr_kld.infer.estimators.score import THETA, Floats, in_blocks
@@ -215,14 +214,13 @@ class _Paths:
     mass: Floats  # Π, shape [cells]
     towards: Floats  # Shape [paths, cells]: d, whose mean under Π is 0
     outside: Floats  # Shape [paths]: fraction of the records that moves outside at a = 1
-    tilted: NDArray[np.bool_]  # Shape [paths]: whether r is exp(a d) rather than 1 + a d
+    straight: int  # On so many, the first ones, r is 1 + a d; on the others it is exp(a d)
 
     def at(self, nats: float) -> Floats:
         """Return the law on each path at which D_θ is so many nats; shape [laws, cells]."""
         reached = self._at_grid[:, -1] >= nats
-        paths = _Paths(
-            self.mass, self.towards[reached], self.outside[reached], self.tilted[reached]
-        )
+        straight = int(np.count_nonzero(reached[: self.straight]))
+        paths = _Paths(self.mass, self.towards[reached], self.outside[reached], straight)
 
         def excess(divergence: Floats) -> Floats:  # nearly a line in the logarithm of the length
             return np.asarray(np.log(np.maximum(divergence, _LEAST) / nats))
@@ -235,16 +233,16 @@ class _Paths:
         for _ in range(_TRIES):
             gap, rise = log_length - last, found - at_last
             step = np.divide(found * gap, rise, out=np.zeros_like(found), where=gap * rise > 0)
-            tried = np.clip(log_length - step, -_LONGEST, _LONGEST)
-            laws = paths._laws(tried)
-            at_tried = excess(self._divergence(laws))
-            if np.all(np.abs(at_tried) < _EXACT):
+            tried = np.minimum(np.maximum(log_length - step, -_LONGEST), _LONGEST)
+            ratios = paths._ratios(tried)
+            at_tried = excess(self._divergence(ratios))
+            if abs(at_tried).max(initial=0.0) < _EXACT:
                 break
             crossed = found * at_tried < 0
             last = np.where(crossed, log_length, last)
             at_last = np.where(crossed, found, at_last / 2)
             log_length, found = tried, at_tried
-        return laws
+        return np.asarray(ratios * self.mass)
 
     @property
     def farthest(self) -> float:
@@ -256,21 +254,23 @@ class _Paths:
         """D_θ at `_LENGTHS`, shape [paths, lengths]."""
         lengths = np.repeat(_LENGTHS[:, None], len(self.towards), axis=1)
         blocks = in_blocks(lengths, self.towards.size)
-        return np.concatenate([self._divergence(self._laws(some)) for some in blocks]).T
+        return np.concatenate([self._divergence(self._ratios(some)) for some in blocks]).T
 
-    def _laws(self, log_length: Floats) -> Floats:
-        length = np.exp(log_length)[..., None]
-        moved = length * self.towards
-        weights, exponent = np.maximum(1 + moved, 0.0), moved[..., self.tilted, :]
-        exponent -= exponent.max(axis=-1, keepdims=True, initial=-np.inf)
-        weights[..., self.tilted, :] = np.exp(np.maximum(exponent, -600.0))
-        weights *= self.mass
-        inside = 1 - np.minimum(length * self.outside[:, None], 1 - 1e-3)
-        weights *= inside / weights.sum(axis=-1, keepdims=True)
-        return weights
+    def _ratios(self, log_length: Floats) -> Floats:
+        """Return r at lengths of shape [..., paths]; one more axis, the cells'."""
+        length = np.exp(log_length)
+        ratios = length[..., None] * self.towards
+        straight, tilted = ratios[..., : self.straight, :], ratios[..., self.straight :, :]
+        straight += 1
+        np.maximum(straight, 0.0, out=straight)
+        tilted -= tilted.max(axis=-1, keepdims=True)
+        np.exp(np.maximum(tilted, -600.0, out=tilted), out=tilted)
+        inside = 1 - np.minimum(length * self.outside, 1 - 1e-3)
+        ratios *= (inside / (ratios @ self.mass))[..., None]
+        return ratios
 
-    def _divergence(self, laws: Floats) -> Floats:
-        return np.asarray(-np.log((1 - THETA) * laws / self.mass + THETA) @ self.mass)
+    def _divergence(self, ratios: Floats) -> Floats:
+        return np.asarray(-np.log((1 - THETA) * ratios + THETA) @ self.mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,8 +470,7 @@ class _GivenRecords:
         along = math.sqrt(3) * (2 * self.place - 1)
         across = math.sqrt(5) * (6 * self.place**2 - 6 * self.place + 1)
         towards = np.stack([along, -along, across, -across])
-        nothing = np.zeros(len(towards))
-        return _Paths(self.mass, towards, nothing, nothing == 0)
+        return _Paths(self.mass, towards, np.zeros(len(towards)), 0)
 
     @cached_property
     def _paths(self) -> _Paths:
@@ -484,20 +483,14 @@ class _GivenRecords:
         light, even = np.zeros(cells), np.zeros(cells)
         light[order[np.cumsum(mass[order]) <= 0.5]] = 1.0
         even[order] = np.arange(cells) % 2
-        paths = [
-            (np.zeros(cells), 1.0, False),
-            (kept, outside, False), (kept, 0.0, False), (kept, 0.0, True),
-            (np.where(far, np.maximum(moved, -1.0), 0.0), 0.0, False),
-            (np.where(far, kept, 0.0), 0.0, True),
-            *((some, 0.0, False) for some in (light, 1 - light, even, 1 - even)),
+        straight = [
+            np.zeros(cells), kept, kept, np.where(far, np.maximum(moved, -1.0), 0.0),
+            light, 1 - light, even, 1 - even,
         ]  # fmt: skip
-        towards = np.array([one for one, _, _ in paths])
-        return _Paths(
-            mass,
-            towards - (towards @ mass)[:, None],
-            np.array([leaves for _, leaves, _ in paths]),
-            np.array([tilted for _, _, tilted in paths]),
-        )
+        towards = np.array([*straight, kept, np.where(far, kept, 0.0)])
+        leaves = np.zeros(len(towards))
+        leaves[:2] = 1.0, outside
+        return _Paths(mass, towards - (towards @ mass)[:, None], leaves, len(straight))
 
 
 def _record_nodes(means: Floats) -> tuple[Floats, Floats]:
