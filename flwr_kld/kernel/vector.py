@@ -337,7 +337,8 @@ class ClientRows(Private):
 
         Behind the client's token, by which whoever adds up a standing session knows it.
         """
-        return token + self._values[client].astype(_NUMBER, copy=False).tobytes()
+        row: bytes = self._values[client].astype(_NUMBER, copy=False).tobytes()
+        return token + row
 
     def sealed(self, client: int, public: bytes, context: bytes, token: bytes = b"") -> bytes:
         """Return a box with `to_wire` for the holder of an X25519 key, in this context only."""

@@ -217,7 +217,7 @@ class _Seen:
         texts = column.different
         gone = {"", *dialect.missing, *dialect.sentinels.get(name, ())}
         there = ~are_among(texts, gone)
-        numbers, place = numbers_of(texts, dialect), column.place
+        numbers, place = numbers_of(texts, dialect), column.place.astype(np.intp)
         truth = np.flatnonzero(np.isin(numbers, (0, 1)))  # or the numbers 0 and 1
         numbers[truth[are_alphabetic(texts.take(pa.array(truth)))]] = np.nan
         if not there.all():

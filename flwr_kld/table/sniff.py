@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,7 @@ def recognise(columns: Mapping[str, Column | TextColumn], dialect: Dialect) -> D
     """Propose how numbers, dates and missing values are spelt in the first rows of columns."""
     held = {name: own for name, column in columns.items() if (own := _Counted.of(column))}
     every = {
-        name: held[name] if name in held else _Counted.of_numbers(column)
+        name: held[name] if name in held else _Counted.of_numbers(cast(Column, column))
         for name, column in columns.items()
     }
     many = max(map(len, columns.values()), default=0) >= _MANY
@@ -131,7 +132,7 @@ class _Counted:
 
     def have(self, marks: str, times: int = 1) -> NDArray[np.bool_]:
         """Whether each text has one of these marks, so many times."""
-        return np.any([have(self.texts, mark, times) for mark in marks], axis=0)
+        return np.asarray(np.any([have(self.texts, mark, times) for mark in marks], axis=0))
 
 
 def _as_array(texts: Iterable[str | None]) -> pa.Array:
