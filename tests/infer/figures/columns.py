@@ -1,13 +1,17 @@
 """Columns with noisy counts, for tests of figures and of sentences."""
 
+from functools import cache
+
 import numpy as np
 from unproven import unproven
 
 from flwr_kld import Binned, Labels, Reference
 from flwr_kld.ask.noisy import NoisyCounts
 from flwr_kld.ask.partition import Partition
+from flwr_kld.infer.figures.figures import Figures, figures
 from flwr_kld.kernel import Guarantee
 from flwr_kld.kernel.law import NoiseTable
+from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.trust.noise_laws import discrete_gaussian, discrete_laplace
 
 SILENT = NoiseTable((1 << 128,))
@@ -41,3 +45,18 @@ def releases(plan, law, records, runs, noise=GAUSSIAN, **options):
     generator = np.random.default_rng(7)
     for run in range(runs):
         yield release(plan, generator.multinomial(records, law), noise, seed=run, **options)
+
+
+RUNS = 200
+
+
+@cache
+def read(drifted: bool, hidden: bool = False) -> list[tuple[NoisyCounts, Figures]]:
+    """Counts and figures of cohorts, which several tests look at: of 2,000 records, or 5,000.
+
+    Under Gaussian noise, or Laplace noise where how many records there are is hidden.
+    """
+    law, records = (AFTER, 5000) if drifted else (BEFORE, 2000)
+    options = {"noise": LAPLACE, "protects": WholeClients(1)} if hidden else {}
+    counts = releases(plan_of(DELAYS, BEFORE), law, records, RUNS, **options)
+    return [(one, figures(one)) for one in counts]

@@ -16,10 +16,11 @@ from infer.figures.columns import (
     GAUSSIAN,
     LAPLACE,
     PORTS,
+    RUNS,
     SILENT,
     plan_of,
+    read,
     release,
-    releases,
 )
 from pydantic import TypeAdapter
 from scipy.spatial.distance import jensenshannon
@@ -34,9 +35,7 @@ from flwr_kld.infer.figures.figures import Figures, distances, figures
 from flwr_kld.kernel.promise import WholeClients
 from flwr_kld.trust.noise_laws import discrete_gaussian
 
-noises = pytest.mark.parametrize(
-    ("noise", "protects"), [(GAUSSIAN, "record"), (LAPLACE, WholeClients(1))]
-)
+noises = pytest.mark.parametrize("hidden", [False, True])
 DISTANCES = ("psi", "jensen_shannon", "total_variation", "hellinger")
 
 
@@ -112,11 +111,10 @@ def test_limits_of_shares_are_clopper_and_pearsons():
 
 @pytest.mark.rate(1e-4)
 @noises
-def test_where_nothing_drifted_they_read_about_zero(noise, protects):
-    """Seeded: 0 is within two deviations of every distance in 90 % of 150 runs, three in 98 %."""
-    plan, z = plan_of(DELAYS, BEFORE), []
-    for counts in releases(plan, BEFORE, 4000, 150, noise, protects=protects):
-        found = figures(counts)
+def test_where_nothing_drifted_they_read_about_zero(hidden):
+    """0 is within two deviations of every distance in 90 % of 200 runs, three in 98 %."""
+    z = []
+    for _, found in read(drifted=False, hidden=hidden):
         z.append(np.append(values(found), found.ordered.wasserstein.value))
         z[-1] /= np.append(deviations(found), found.ordered.wasserstein.deviation)
     assert (np.mean(np.array(z) > 2, axis=0) < 0.10).all()
@@ -126,11 +124,11 @@ def test_where_nothing_drifted_they_read_about_zero(noise, protects):
 @pytest.mark.rate(1e-5)
 def test_noise_is_not_taken_for_drift():
     """Most of what the noise adds to a plain figure is gone."""
-    plan, plain, ours = plan_of(DELAYS, BEFORE), [], []
-    for counts in releases(plan, BEFORE, 2000, 400):
+    plain, ours = [], []
+    for counts, found in read(drifted=False):
         share = np.maximum(counts.values, 0) / np.maximum(counts.values, 0).sum()
-        plain.append(exact(share, plan.mass))
-        ours.append(values(figures(counts)))
+        plain.append(exact(share, counts.plan.mass))
+        ours.append(values(found))
     psi, divergence, variation, hellinger = np.mean(ours, axis=0) / np.mean(plain, axis=0)
     assert max(psi, divergence) < 0.14
     assert max(variation, hellinger) < 0.3
@@ -138,10 +136,9 @@ def test_noise_is_not_taken_for_drift():
 
 @pytest.mark.rate(1e-4)
 @noises
-def test_a_drift_is_read_without_bias_and_within_its_interval(noise, protects):
+def test_a_drift_is_read_without_bias_and_within_its_interval(hidden):
     """Bias under half of a figure's deviation; intervals hold at 95 %, in 200 runs."""
-    plan, true = plan_of(DELAYS, BEFORE), exact(AFTER, BEFORE)
-    found = [figures(c) for c in releases(plan, AFTER, 8000, 200, noise, protects=protects)]
+    true, found = exact(AFTER, BEFORE), [one for _, one in read(drifted=True, hidden=hidden)]
     off = np.array([values(f) for f in found]) - true
     stated = np.array([deviations(f) for f in found])
     assert (np.abs(off.mean(axis=0)) < 0.5 * stated.mean(axis=0)).all()
@@ -195,14 +192,13 @@ def test_the_interval_of_changed_records_holds_for_the_population_of_drawn_clien
 
 
 @pytest.mark.rate(1e-4)
-@pytest.mark.parametrize("protects", ["record", WholeClients(1)])
-def test_limits_of_shares_hold(protects):
+@noises
+def test_limits_of_shares_hold(hidden):
     """At 95 %: fewer than the bound would be seen with probability under 1e-6."""
-    plan, runs = plan_of(DELAYS, BEFORE), 200
-    found = [figures(c) for c in releases(plan, AFTER, 3000, runs, LAPLACE, protects=protects)]
+    found = [one for _, one in read(drifted=True, hidden=hidden)]
     for place, share in enumerate((0.06, 0.01, 0.05)):
         held = sum(f.shares[place].low <= share <= f.shares[place].high for f in found)
-        assert held >= binom.ppf(1e-6, runs, 0.95)
+        assert held >= binom.ppf(1e-6, RUNS, 0.95)
         off = np.array([f.shares[place].value - share for f in found])
         assert off.std() == pytest.approx(
             np.mean([f.shares[place].deviation for f in found]), rel=0.35

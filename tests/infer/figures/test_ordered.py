@@ -11,7 +11,9 @@ from infer.figures.columns import (
     DELAYS,
     GAUSSIAN,
     LAPLACE,
+    RUNS,
     plan_of,
+    read,
     release,
     releases,
 )
@@ -86,15 +88,14 @@ def test_a_quantile_in_an_open_bin_is_clamped_and_says_so():
 @pytest.mark.rate(1e-4)
 def test_mean_distance_and_quantiles_lie_within_their_intervals():
     """The distance's at 90 %, as its deviation is a tenth too small; the mean is unbiased."""
-    plan, runs = plan_of(DELAYS, BEFORE), 200
-    found = [figures(c).ordered for c in releases(plan, AFTER, 5000, runs)]
+    found = [one.ordered for _, one in read(drifted=True)]
     distance, mean, _, quantiles = truth(DELAYS, AFTER, BEFORE)
     for name, value, level in (("wasserstein", distance, 0.9), ("mean", mean, 0.95)):
         told = [getattr(f, name) for f in found]
         assert hold([t.low <= value <= t.high for t in told], level), name
         off = np.array([t.value for t in told]) - value
         assert off.std() == pytest.approx(np.mean([t.deviation for t in told]), rel=0.3), name
-        assert abs(off.mean()) < 6 * off.std() / runs**0.5, name
+        assert abs(off.mean()) < 6 * off.std() / RUNS**0.5, name
     for place, value in enumerate(quantiles[: len(QUANTILES)]):
         told = [f.quantiles[place] for f in found]
         assert hold([t.low - 1e-9 <= value <= t.high + 1e-9 for t in told]), place
@@ -160,8 +161,8 @@ def test_a_mean_is_that_of_the_public_values_in_each_bin():
 
 @pytest.mark.rate(1e-4)
 def test_noise_moves_no_value():
-    """In 150 runs without drift, the distance is 0 in a third, and small on average."""
-    found = [figures(c).ordered for c in releases(plan_of(DELAYS, BEFORE), BEFORE, 3000, 150)]
+    """In 200 runs without drift, the distance is 0 in a third, and small on average."""
+    found = [one.ordered for _, one in read(drifted=False)]
     distances = np.array([f.wasserstein.value for f in found])
     assert np.mean(distances == 0) > 1 / 3
     assert distances.mean() < 0.8 * np.mean([f.wasserstein.deviation for f in found])
