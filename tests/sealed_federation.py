@@ -92,17 +92,18 @@ def federation(
     *,
     limits: AggregatorLimits | None = None,
     key: AggregatorKey = KEY,
+    nodes: int = NODES,
     **grid,
 ) -> WatchedGrid:
-    """Nodes 1000 to 1019 run `clients`; node 1020 is the aggregator."""
+    """Nodes from 1000 run `clients`; the one after the last of them is the aggregator."""
     people = clients or app_of(aggregator=KEY.public)
     app = ClientApp()
     aggregate_drift_checks(app, key=key, limits=limits)
 
     def dispatch(message, context):
-        return (app if context.node_id == AGGREGATOR else people)(message, context)
+        return (app if context.node_id == 1000 + nodes else people)(message, context)
 
-    return WatchedGrid(dispatch, **grid)
+    return WatchedGrid(dispatch, nodes + 1, **grid)
 
 
 def monitor(epsilon: float = 3.0, trust: dict | None = None, **options) -> KLDrift:

@@ -48,15 +48,17 @@ def aggregators(keys=KEYS, roster=ROSTER, limits: AggregatorLimits | None = None
     return apps
 
 
-def federation(clients: Callable | None = None, apps=None, **grid) -> WatchedGrid:
-    """Nodes 1000 to 1019 run `clients`; the next two are the aggregators."""
+def federation(
+    clients: Callable | None = None, apps=None, nodes: int = NODES, **grid
+) -> WatchedGrid:
+    """Nodes from 1000 run `clients`; the next two are the aggregators."""
     clients, apps = clients or people(), apps or aggregators()
 
     def dispatch(message, context):
-        place = context.node_id - FIRST
+        place = context.node_id - 1000 - nodes
         return (clients if place < 0 else apps[place])(message, context)
 
-    return WatchedGrid(dispatch, NODES + 2, **grid)
+    return WatchedGrid(dispatch, nodes + 2, **grid)
 
 
 def monitor(epsilon: float = 3.0, trust: dict | None = None, **options) -> KLDrift:

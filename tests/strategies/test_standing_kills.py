@@ -85,8 +85,8 @@ class Processes:
 class Mortal(Federation):
     """A federation whose nodes and aggregators are killed with a chance."""
 
-    def __init__(self, model: str, folder: Path, processes: Processes) -> None:
-        super().__init__(model, folder)
+    def __init__(self, model: str, folder: Path, nodes: int, processes: Processes) -> None:
+        super().__init__(model, folder, nodes)
         self.processes, self.chance, self.attempt = processes, 0.0, 0
         self._handle, self.grid.app = self.grid.app, self._in_a_process
 
@@ -135,17 +135,17 @@ def last_night(book: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("model", "nights", "least"),
+    ("model", "nights", "nodes", "least"),
     [
-        ("sealed", 5, 1),
-        *(pytest.param(model, 30, 110, marks=pytest.mark.slow) for model in BOOKS),
+        ("sealed", 5, 8, 1),
+        *(pytest.param(model, 30, 20, 110, marks=pytest.mark.slow) for model in BOOKS),
     ],
 )
-def test_a_session_survives_kills(model, nights, least, tmp_path, on_claim, capsys):
+def test_a_session_survives_kills(model, nights, nodes, least, tmp_path, on_claim, capsys):
     log, url = tmp_path / "log", f"sqlite:///{tmp_path}/drift.db"
     Ledger(url).set_budget(Budget(EPSILON, DELTA, window_days=400))
     processes, fate = Processes(log), random.Random(nights)
-    federation = Mortal(model, tmp_path, processes)
+    federation = Mortal(model, tmp_path, nodes, processes)
     books = [tmp_path / name for name in BOOKS[model]]
     on_claim(lambda book, terms, _: processes.say("claimed", book._file.name, terms.night.number))
 

@@ -134,7 +134,7 @@ def play(scene: Scene, parts: list[str], phase: str, fate: random.Random) -> Non
     nodes = sorted(scene.federation.records)
 
     def silence() -> None:
-        scene.federation.silent = set(fate.sample(nodes, fate.choice([0, 3, 9, 9, 14])))
+        scene.federation.silent = set(fate.sample(nodes, fate.choice([0, 1, 3, 3, 5])))
 
     for _ in range(fate.randint(1, 3)):
         assert scene.night() is None
@@ -154,7 +154,7 @@ def play(scene: Scene, parts: list[str], phase: str, fate: random.Random) -> Non
         silence()
         scene.night()
     before = len(scene.claims)
-    scene.federation.silent = set(fate.sample(nodes, 3))
+    scene.federation.silent = set(fate.sample(nodes, 1))
     scene.night()
     assert len(scene.claims) > before  # something was released that the copy does not know
     scene.put_back(parts)
@@ -227,7 +227,7 @@ def test_no_night_is_released_twice_whatever_is_put_back(
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("away", [(), range(1000, 1009)])
+@pytest.mark.parametrize("away", [(), range(1000, 1003)])
 def test_a_whole_server_that_was_put_back_ends_the_session(model, away, tmp_path, on_claim):
     """Whoever was silent meanwhile does not know; among more than half of the clients one does."""
     scene, parts = Scene(model, tmp_path, on_claim), parts_of(model)[-2]
